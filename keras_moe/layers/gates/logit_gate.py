@@ -1,0 +1,98 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.initialization import Initializer
+
+
+class LogitGate(Gate):
+    """Base class of the gates that start from linear logits `xA + c`.
+
+    A static gate has the logits `c` alone.
+
+    Attributes:
+        kernel: `A`, `(p, n)`. A static gate has none.
+        bias: `c`, `(n,)`, or `None` with `use_bias=False`.
+
+    Args:
+        num_experts: Integer `n >= 2`.
+        k: Integer in `[1, n]`, or `None` for a dense gate.
+        static: Boolean, defaults to `False`.
+        use_bias: Boolean, defaults to `True`; a static gate needs it.
+        kernel_initializer: Defaults to `"glorot_uniform"`.
+        bias_initializer: Defaults to `"zeros"`.
+        kernel_regularizer: Optional regulariser of `kernel`.
+        bias_regularizer: Optional regulariser of `bias`.
+        **kwargs: Those of `Gate`.
+
+    Raises:
+        ValueError: If `static=True` and `use_bias=False`.
+    """
+
+    def __init__(
+        self,
+        num_experts: int,
+        k: int | None = None,
+        static: bool = False,
+        use_bias: bool = True,
+        kernel_initializer: str | Initializer = "glorot_uniform",
+        bias_initializer: str | Initializer = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_experts, k=k, static=static, **kwargs)
+        if static and not use_bias:
+            raise ValueError(
+                "`use_bias` must be True for a static gate: the bias is all "
+                f"it has. Received: use_bias={use_bias}, static={static}"
+            )
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.bias = None
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        if not self.static:
+            self.kernel = self.add_independent_weight(
+                "kernel",
+                (input_shape[-1], self.num_experts),
+                self.kernel_initializer,
+                self.kernel_regularizer,
+            )
+        if self.use_bias:
+            self.bias = self.add_independent_weight(
+                "bias",
+                (self.num_experts,),
+                self.bias_initializer,
+                self.bias_regularizer,
+            )
+
+    def compute_logits(self, inputs: Any) -> Any:
+        """Returns the logits, `(..., n)` or `(n,)` for a static gate."""
+        if self.static:
+            return ops.convert_to_tensor(self.bias)
+        logits = ops.matmul(inputs, self.kernel)
+        return logits if self.bias is None else logits + self.bias
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+            "bias_initializer": keras.initializers.serialize(
+                self.bias_initializer
+            ),
+            "kernel_regularizer": keras.regularizers.serialize(
+                self.kernel_regularizer
+            ),
+            "bias_regularizer": keras.regularizers.serialize(
+                self.bias_regularizer
+            ),
+        }

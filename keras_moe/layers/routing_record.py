@@ -1,0 +1,64 @@
+"""A record of how a model routed its inputs, kept only on request."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RoutingRecord:
+    """What one call of a mixture decided.
+
+    Attributes:
+        mixture: The `MoE` or `MMoE` that was called.
+        weights: Per task, float32 weights `(..., n)` with the same leading
+            dimensions for every task (a static gate's weights are repeated).
+            The tasks of an `MMoE` with a list of gates are "0", "1", ...;
+            that of an `MoE` is the mixture's name.
+    """
+
+    mixture: Any
+    weights: dict[str, Any]
+
+
+_records: ContextVar[list[RoutingRecord] | None] = ContextVar(
+    "routing_records", default=None
+)
+
+
+@contextmanager
+def record_routing() -> Iterator[list[RoutingRecord]]:
+    """Collects a `RoutingRecord` from every mixture called in its scope.
+
+    Meant for eager calls, `model(x, training=False)`, or for a function that
+    is compiled as a whole and returns the weights: what is recorded while a
+    graph is traced belongs to that graph.
+
+    Yields:
+        The list that the records are appended to, in order of the calls.
+
+    Example:
+        >>> gate = keras_moe.layers.TopKGate(4, k=2)
+        >>> mixture = keras_moe.layers.MoE(
+        ...     gate, keras_moe.layers.MLPExperts(4, 8)
+        ... )
+        >>> with record_routing() as records:
+        ...     outputs = mixture(np.ones((3, 5)))
+        >>> [tuple(r.weights[mixture.name].shape) for r in records]
+        [(3, 4)]
+    """
+    records: list[RoutingRecord] = []
+    token = _records.set(records)
+    try:
+        yield records
+    finally:
+        _records.reset(token)
+
+
+def note_routing(mixture: Any, weights: dict[str, Any]) -> None:
+    """Adds a record when somebody asked for one."""
+    records = _records.get()
+    if records is not None:
+        records.append(RoutingRecord(mixture, weights))
