@@ -1,1 +1,15 @@
 """Pure functions on `keras.ops`."""
+
+from keras_moe.ops.affine import affine as affine
+from keras_moe.ops.binary_tree import code_probabilities as code_probabilities
+from keras_moe.ops.binary_tree import leaf_probabilities as leaf_probabilities
+from keras_moe.ops.dispatch import combine as combine
+from keras_moe.ops.dispatch import dispatch as dispatch
+from keras_moe.ops.entropy import entropy as entropy
+from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
+from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
+from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan
+from keras_moe.ops.routing_plan import routing_plan as routing_plan
+from keras_moe.ops.sinkhorn import sinkhorn as sinkhorn
+from keras_moe.ops.smooth_step import smooth_step as smooth_step
+from keras_moe.ops.top_k_mask import top_k_mask as top_k_mask

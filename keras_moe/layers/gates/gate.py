@@ -1,10 +1,13 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_moe.checks import check_integer
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
+
+Shape = tuple[int | None, ...]
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -18,7 +21,9 @@ class Gate(keras.layers.Layer):
 
     A subclass implements `build` and `compute_weights`, sets the class
     attributes below where they differ, and adds its arguments to
-    `get_config`. Regularisers go through `add_training_loss`.
+    `get_config`, but for initialisers and regularisers: attributes whose
+    names end in `_initializer` or `_regularizer` are there already. Losses
+    go through `add_training_loss`.
 
     Attributes:
         k: Bound on the experts per example, or `None` for a dense gate.
@@ -75,7 +80,7 @@ class Gate(keras.layers.Layer):
     def add_independent_weight(
         self,
         name: str,
-        shape: tuple[int, ...],
+        shape: Shape,
         initializer: Initializer,
         regularizer: Any = None,
     ) -> Any:
@@ -83,16 +88,21 @@ class Gate(keras.layers.Layer):
         return self.add_weight(
             name=name,
             shape=shape,
-            initializer=independent(
-                initializer, len(self.weights), self.seed
-            ),
+            initializer=independent(initializer, len(self.weights), self.seed),
             regularizer=regularizer,
         )
 
-    def add_training_loss(self, loss: Any, training: bool | None) -> None:
-        """Adds a scalar `loss`, a mean over the batch, while training."""
+    def add_training_loss(self, losses: Any, training: bool | None) -> None:
+        """Adds the mean of the examples' `losses`, while training.
+
+        Args:
+            losses: Tensor `(...)`, one loss an example; a scalar for a
+                static gate. A batch without examples has the loss 0.
+            training: Boolean, whether to add it.
+        """
         if training:
-            self.add_loss(loss)
+            count = ops.cast(ops.maximum(ops.size(losses), 1), losses.dtype)
+            self.add_loss(ops.sum(losses) / count)
 
     def compute_weights(self, inputs: Any, training: bool | None) -> Any:
         """Returns the weights `(..., n)`, or `(n,)` for a static gate."""
@@ -103,9 +113,7 @@ class Gate(keras.layers.Layer):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         return self.compute_weights(inputs, training)
 
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         if self.static:
             return (self.num_experts,)
         leading = input_shape[: len(input_shape) - self.feature_rank]
@@ -114,4 +122,14 @@ class Gate(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["dtype"]
-        return {**config, "num_experts": self.num_experts, "seed": self.seed}
+        serialized = {
+            name: keras.saving.serialize_keras_object(value)
+            for name, value in vars(self).items()
+            if name.endswith(("_initializer", "_regularizer"))
+        }
+        return {
+            **config,
+            **serialized,
+            "num_experts": self.num_experts,
+            "seed": self.seed,
+        }

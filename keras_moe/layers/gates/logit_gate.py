@@ -4,7 +4,9 @@ import keras
 from keras import ops
 
 from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.initialization import Initializer
+from keras_moe.ops.affine import affine
 
 
 class LogitGate(Gate):
@@ -56,7 +58,7 @@ class LogitGate(Gate):
         self.bias_regularizer = keras.regularizers.get(bias_regularizer)
         self.bias = None
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         if not self.static:
             self.kernel = self.add_independent_weight(
                 "kernel",
@@ -76,23 +78,7 @@ class LogitGate(Gate):
         """Returns the logits, `(..., n)` or `(n,)` for a static gate."""
         if self.static:
             return ops.convert_to_tensor(self.bias)
-        logits = ops.matmul(inputs, self.kernel)
-        return logits if self.bias is None else logits + self.bias
+        return affine(inputs, self.kernel, self.bias)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "bias_initializer": keras.initializers.serialize(
-                self.bias_initializer
-            ),
-            "kernel_regularizer": keras.regularizers.serialize(
-                self.kernel_regularizer
-            ),
-            "bias_regularizer": keras.regularizers.serialize(
-                self.bias_regularizer
-            ),
-        }
+        return {**super().get_config(), "use_bias": self.use_bias}

@@ -1,0 +1,62 @@
+# Each rule makes the virtual environment it needs when it is missing.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+BACKENDS ?= tensorflow jax torch
+WORKERS ?= 2
+# PyTorch is pinned: other releases are not tested, and may bring CUDA along.
+TORCH ?= torch==2.13.0
+RUN ?= runs/quickstart
+
+# Tests on real data look here and are skipped where it is not.
+ifneq ($(wildcard ../shared/data),)
+export RECSYS_DATA ?= $(abspath ../shared/data)
+endif
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: help train test lint format bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.installed-train: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet -e '.[recsys]'
+	touch $@
+
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet -e '.[recsys,jax,torch,dev]'
+	touch $@ $(VENV)/.installed-train
+
+train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built-in data
+	rm -rf $(RUN)
+	$(BIN)/recsys train --data synthetic --gate comet --num-experts 16 --k 2 --out $(RUN)
+	$(BIN)/recsys export --run $(RUN) --out $(RUN)/export
+
+test: lint ## Run every check on every backend
+	@for backend in $(BACKENDS); do \
+		echo "== $$backend"; \
+		KERAS_BACKEND=$$backend $(BIN)/pytest -q -n $(WORKERS) || exit 1; \
+	done
+
+lint: $(VENV)/.installed-dev ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev ## Time sparse against dense execution, briefly
+	@for backend in $(BACKENDS); do \
+		KERAS_BACKEND=$$backend $(BIN)/python benchmarks/layer_execution.py \
+			--experts 16 32 --rows 4096 --k 2 || exit 1; \
+	done
+
+clean: ## Remove the environment and all caches
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,75 @@
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.callbacks.routing_model import RoutingModel
+from keras_moe.metrics import ExpertsPerExample
+from keras_moe.metrics import LoadImbalance
+from keras_moe.metrics import LoadPerExpert
+from keras_moe.metrics import SimplexViolation
+from keras_moe.metrics import WeightEntropy
+
+
+def measure_routing(
+    routing_model: RoutingModel, batches: Iterable[Any]
+) -> dict[str, dict[str, Any]]:
+    """Measures how a model routes, exactly over all batches together.
+
+    Args:
+        routing_model: The routing of the model to measure.
+        batches: Batches of the model's inputs.
+
+    Returns:
+        Per task, the statistics by name: the floats `experts_per_example`,
+        `load_imbalance`, `weight_entropy` and `simplex_violation`, and
+        `load_per_expert`, an array `(n,)`.
+
+    Raises:
+        ValueError: If the model calls no mixture.
+
+    Example:
+        >>> mixture = keras_moe.layers.MMoE(
+        ...     {"watch": keras_moe.layers.TopKGate(4, k=2)},
+        ...     keras_moe.layers.MLPExperts(4, 8),
+        ... )
+        >>> statistics = measure_routing(
+        ...     RoutingModel(mixture), [np.ones((3, 5)), np.ones((2, 5))]
+        ... )
+        >>> statistics["watch"]["experts_per_example"]
+        2.0
+    """
+    metrics: dict[str, list[keras.metrics.Metric]] = {}
+    for batch in batches:
+        outputs = routing_model.predict_on_batch(batch)
+        for task, weights in zip(routing_model.tasks, outputs, strict=True):
+            if task not in metrics:
+                metrics[task] = _new_metrics(weights.shape[-1])
+            for metric in metrics[task]:
+                metric.update_state(weights)
+    if not metrics:
+        raise ValueError(
+            "The model must call a mixture, such as a keras_moe.layers.MMoE, "
+            f"to have a routing. Received: model={routing_model.routed!r}"
+        )
+    return {
+        task: {metric.name: _result(metric) for metric in task_metrics}
+        for task, task_metrics in metrics.items()
+    }
+
+
+def _new_metrics(num_experts: int) -> list[keras.metrics.Metric]:
+    return [
+        ExpertsPerExample(),
+        LoadPerExpert(num_experts),
+        LoadImbalance(num_experts),
+        WeightEntropy(),
+        SimplexViolation(),
+    ]
+
+
+def _result(metric: keras.metrics.Metric) -> Any:
+    """A float, or an array for a metric that has a value per expert."""
+    value = ops.convert_to_numpy(metric.result())
+    return value if value.ndim else float(value)

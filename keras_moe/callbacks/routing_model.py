@@ -1,0 +1,87 @@
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+
+from keras_moe.layers.routing_record import RoutingRecord
+from keras_moe.layers.routing_record import record_routing
+
+
+class RoutingModel(keras.Model):
+    """Shares a model's layers and returns how they route, in inference mode.
+
+    As a model of its own it is compiled as Keras compiles any prediction,
+    once for all epochs, and computes no more than the routing needs.
+
+    Attributes:
+        tasks: Tuple of the tasks' names, one an output. A task of a model
+            with several mixtures carries its mixture's name,
+            `<mixture>_<task>`. Known once the model has been called.
+
+    Args:
+        model: A model, or layer, that calls mixtures.
+
+    Call arguments:
+        inputs: What `model` takes.
+
+    Returns:
+        List of float32 weights `(..., n)`, one a task and call of a mixture;
+        empty when no mixture is called.
+
+    Example:
+        >>> mixture = keras_moe.layers.MMoE(
+        ...     {"watch": keras_moe.layers.TopKGate(4, k=2)},
+        ...     keras_moe.layers.MLPExperts(4, 8),
+        ... )
+        >>> routing = RoutingModel(mixture)
+        >>> [w.shape for w in routing.predict_on_batch(np.ones((3, 5)))]
+        [(3, 4)]
+        >>> routing.tasks
+        ('watch',)
+    """
+
+    def __init__(self, model: keras.layers.Layer) -> None:
+        super().__init__()
+        self.routed = model
+        self.built = model.built  # There is nothing else to build.
+        self.tasks: tuple[str, ...] = ()
+        if isinstance(model, keras.Model):
+            self.run_eagerly = model.run_eagerly
+            if not model.jit_compile:
+                self.jit_compile = False
+
+    def call(self, inputs: Any) -> list[Any]:
+        with record_routing() as records:
+            self.routed(inputs, training=False)
+        self.tasks = _name_tasks(records)
+        return [
+            weights for record in records for weights in record.weights.values()
+        ]
+
+
+def _name_tasks(records: Iterable[RoutingRecord]) -> tuple[str, ...]:
+    """Gives every task of every mixture a name that no other has."""
+    several = len({id(record.mixture) for record in records}) > 1
+    names: dict[tuple[int, str], str] = {}
+    for record in records:
+        for task in record.weights:
+            mixture = record.mixture.name
+            prefixed = several and task != mixture
+            name = f"{mixture}_{task}" if prefixed else task
+            key = (id(record.mixture), task)
+            if key not in names:
+                names[key] = _unused(name, names.values())
+    return tuple(
+        names[id(record.mixture), task]
+        for record in records
+        for task in record.weights
+    )
+
+
+def _unused(name: str, taken: Iterable[str]) -> str:
+    """Appends `_1`, `_2`, ... where two mixtures share a name."""
+    candidate, number = name, 0
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate

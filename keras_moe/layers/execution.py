@@ -1,0 +1,185 @@
+from collections.abc import Sequence
+from typing import Any
+
+from keras import ops
+
+from keras_moe.checks import check_choice
+from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.isolated_state import random_states
+from keras_moe.layers.isolated_state import run_isolated
+from keras_moe.ops.dispatch import combine
+from keras_moe.ops.dispatch import dispatch
+from keras_moe.ops.keep_largest import keep_largest
+from keras_moe.ops.routing_plan import routing_plan
+
+# How many pairs (row, expert) beyond the gates' bound still run sparse: a
+# gate that becomes sparse while it trains has a few rows above its k.
+PAIR_SLACK = 1.25
+
+# Sparse execution costs its sort, its copies and its padding: where more
+# than this share of all pairs may be computed, dense execution is faster.
+LARGEST_SPARSE_SHARE = 0.6
+
+
+class Execution:
+    """Decides which experts are evaluated for which rows, and does it.
+
+    Axis letters: N rows, E experts, T tasks, C blocks of B rows, H outputs.
+
+    Args:
+        mode: `"dense"`, `"sparse"` or `"auto"`.
+        gates: One gate a task.
+        experts: The experts that the tasks share.
+
+    Raises:
+        ValueError: If `mode` is unknown, or sparse execution cannot be.
+    """
+
+    def __init__(
+        self, mode: str, gates: Sequence[Gate], experts: Experts
+    ) -> None:
+        check_choice("execution", mode, ("auto", "dense", "sparse"))
+        self.mode = mode
+        self.experts = experts
+        self.bounds = [gate.k for gate in gates]
+        self.always_sparse = all(gate.always_sparse for gate in gates)
+        if mode == "sparse":
+            self._check_sparse(gates)
+
+    def _check_sparse(self, gates: Sequence[Gate]) -> None:
+        dense = [gate.name for gate in gates if gate.k is None]
+        if dense:
+            raise ValueError(
+                "`execution` must not be 'sparse' with a dense gate, which "
+                "bounds no row's experts. "
+                f"Received: execution='sparse', dense gates {dense}"
+            )
+        if self.experts.sparse_obstacle is not None:
+            raise ValueError(
+                "`execution` must not be 'sparse' with these experts: "
+                f"{self.experts.sparse_obstacle}. "
+                "Received: execution='sparse'"
+            )
+
+    @property
+    def pairs_per_row(self) -> int | None:
+        """Bound on the experts that one row needs; `None` without one."""
+        if any(k is None for k in self.bounds):
+            return None
+        return min(sum(self.bounds), self.experts.num_experts)
+
+    def limit(self, weights: Sequence[Any]) -> list[Any]:
+        """In sparse mode, each gate's `k` largest weights of every row."""
+        if self.mode != "sparse" or self.always_sparse:
+            return list(weights)
+        return [
+            keep_largest(weight, k)
+            for weight, k in zip(weights, self.bounds, strict=True)
+        ]
+
+    def run(
+        self, rows: Any, weights: Any, training: bool | None
+    ) -> list[Any]:
+        """Combines the experts' outputs for every task.
+
+        Args:
+            rows: Tensor `(N, *features)`.
+            weights: Float32 `(N, T, E)`.
+            training: Boolean, for the experts.
+
+        Returns:
+            A float32 tensor `(N, H)` for each task, `H` being the number of
+            values in an expert's output.
+        """
+        if self._is_dense:
+            return self._run_dense(rows, weights, training)
+        selected = ops.any(weights != 0, axis=1)
+        if self.mode == "sparse" or self.always_sparse:
+            budget = ops.shape(rows)[0] * self.pairs_per_row
+            return self._run_sparse(rows, weights, selected, budget, training)
+        return self._run_cheaper(rows, weights, selected, training)
+
+    @property
+    def _is_dense(self) -> bool:
+        if self.mode != "auto":
+            return self.mode == "dense"
+        if self.pairs_per_row is None or self.experts.sparse_obstacle:
+            return True
+        if not (self.always_sparse or self.experts.runs_in_branches):
+            return True
+        share = self.pairs_per_row / self.experts.num_experts
+        return share > LARGEST_SPARSE_SHARE
+
+    def _run_cheaper(
+        self, rows: Any, weights: Any, selected: Any, training: bool | None
+    ) -> list[Any]:
+        """Sparse when the batch's pairs fit the budget, dense otherwise."""
+        num_rows = ops.shape(rows)[0]
+        slack_percent = round(100 * PAIR_SLACK * self.pairs_per_row)
+        budget = num_rows * slack_percent // 100 + 1
+        states = random_states(self.experts)
+        values = [state.value for state in states]
+        outputs, values = ops.cond(
+            ops.sum(ops.cast(selected, "int32")) <= budget,
+            lambda: run_isolated(
+                lambda: self._run_sparse(
+                    rows, weights, selected, budget, training
+                ),
+                states,
+                values,
+            ),
+            lambda: run_isolated(
+                lambda: self._run_dense(rows, weights, training),
+                states,
+                values,
+            ),
+        )
+        for state, value in zip(states, values, strict=True):
+            state.assign(value)
+        return outputs
+
+    def _run_dense(
+        self, rows: Any, weights: Any, training: bool | None
+    ) -> list[Any]:
+        outputs = self.experts(rows, training=training)
+        outputs = ops.reshape(
+            outputs, (-1, self.experts.num_experts, _size(outputs.shape[2:]))
+        )
+        combined = ops.einsum(
+            "nte,neh->tnh", weights, ops.cast(outputs, "float32")
+        )
+        return ops.unstack(combined, num=weights.shape[1])
+
+    def _run_sparse(
+        self,
+        rows: Any,
+        weights: Any,
+        selected: Any,
+        budget: Any,
+        training: bool | None,
+    ) -> list[Any]:
+        block_rows = _block_rows(budget, self.experts.num_experts)
+        plan = routing_plan(selected, budget, block_rows)
+        outputs = self.experts(
+            dispatch(rows, plan), block_experts=plan.experts, training=training
+        )
+        outputs = ops.reshape(
+            outputs, (-1, block_rows, _size(outputs.shape[2:]))
+        )
+        return combine(outputs, weights, plan)
+
+
+def _block_rows(pairs: Any, num_experts: int) -> Any:
+    """Rows a block: a few blocks an expert, without much padding."""
+    average = pairs // (2 * num_experts)
+    if isinstance(average, int):
+        return max(8, min(64, average))
+    return ops.clip(average, 8, 64)
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for dimension in shape:
+        size *= dimension
+    return size

@@ -1,0 +1,50 @@
+from typing import Any
+
+import keras
+
+from keras_moe.checks import check_integer
+
+
+class Experts(keras.layers.Layer):
+    """Base class of the banks of experts, which know nothing of the gate.
+
+    A subclass computes all experts on all rows, and each block of rows by
+    one expert. An expert must treat each row on its own: then both agree.
+
+    Args:
+        num_experts: Integer `n >= 1`.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(..., *features)`; with `block_experts`, blocks
+            `(C, B, *features)`.
+        block_experts: Int32 `(C,)`, the one expert to compute for each
+            block; `None` computes all experts on all rows.
+        training: Boolean, for dropout and the like.
+
+    Returns:
+        Tensor `(..., n, *outputs)`; with `block_experts`,
+        `(C, B, *outputs)`.
+    """
+
+    def __init__(self, num_experts: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_experts = check_integer("num_experts", num_experts, 1)
+
+    @property
+    def sparse_obstacle(self) -> str | None:
+        """Why these experts cannot be computed in blocks, or `None`."""
+        return None
+
+    @property
+    def runs_in_branches(self) -> bool:
+        """Whether blocks can be computed inside a branch of the graph."""
+        return True
+
+    def expert_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        """The shape of one expert's output for inputs `input_shape`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `expert_output_shape`."
+        )

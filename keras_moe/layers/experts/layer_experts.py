@@ -1,0 +1,222 @@
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.isolated_state import random_states
+from keras_moe.layers.isolated_state import run_isolated
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class LayerExperts(Experts):
+    """A bank of arbitrary Keras layers or models, one an expert.
+
+    `MoE` and `MMoE` make one of a plain list. Sparse execution calls an
+    expert on each block of its rows, in one loop over the blocks with a
+    branch for every expert, so that shapes stay static. (Where XLA compiles
+    TensorFlow, `"auto"` stays dense unless the gates never exceed their `k`:
+    that compiler takes no such loop inside the branch that would decide.)
+
+    Attributes:
+        experts: The list of layers.
+
+    Args:
+        experts: List of Keras layers or models that share an output shape.
+            Sparse execution needs layers that treat each row on its own, add
+            no losses when called and change no variables but random states.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(N, *features)`; with `block_experts`,
+            `(C, B, *features)`.
+        block_experts: Int32 `(C,)`, the one expert to call for each block of
+            rows; `None` calls all experts on all rows.
+        training: Boolean, passed on to the experts.
+
+    Returns:
+        Tensor `(N, n, *outputs)`; with `block_experts`, `(C, B, *outputs)`.
+
+    Raises:
+        TypeError: If `experts` is not a list of Keras layers.
+        ValueError: If it is empty, holds a layer twice, or the layers'
+            output shapes differ.
+
+    Example:
+        >>> experts = LayerExperts([keras.layers.Dense(8) for _ in range(4)])
+        >>> tuple(experts(np.ones((2, 3))).shape)
+        (2, 4, 8)
+    """
+
+    def __init__(
+        self, experts: Sequence[keras.layers.Layer], **kwargs: Any
+    ) -> None:
+        _check_experts(experts)
+        super().__init__(len(experts), **kwargs)
+        self.experts = list(experts)
+
+    @property
+    def sparse_obstacle(self) -> str | None:
+        for expert in self.experts:
+            for layer in expert._flatten_layers():
+                if isinstance(layer, keras.layers.BatchNormalization):
+                    return (
+                        f"expert {expert.name!r} holds the layer "
+                        f"{layer.name!r}, whose output for a row depends on "
+                        "the other rows (LayerNormalization does not)"
+                    )
+                if layer.activity_regularizer is not None:
+                    return (
+                        f"expert {expert.name!r} holds the layer "
+                        f"{layer.name!r} with an activity regularizer, which "
+                        "needs all rows"
+                    )
+        return None
+
+    @property
+    def runs_in_branches(self) -> bool:
+        return not _xla_compiles_tensorflow()
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        for expert in self.experts:
+            if not expert.built:
+                expert.build(input_shape)
+        self.expert_output_shape(input_shape)
+
+    def call(
+        self,
+        inputs: Any,
+        block_experts: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        if block_experts is None:
+            return ops.stack(
+                [expert(inputs, training=training) for expert in self.experts],
+                axis=1,
+            )
+        return self._call_blocks(inputs, block_experts, training)
+
+    def _call_blocks(
+        self, blocks: Any, block_experts: Any, training: bool | None
+    ) -> Any:
+        states = random_states(self)
+        values = [state.value for state in states]
+
+        def call_block(slices: Any) -> Any:
+            block, expert, position = slices
+            # A random state is (seed, counter): each block has its own seed.
+            offset = ops.stack([position, 0 * position])
+            starts = [v + ops.cast(offset, v.dtype) for v in values]
+            branches = [
+                lambda layer=layer: run_isolated(
+                    lambda: layer(block, training=training), states, starts
+                )
+                for layer in self.experts
+            ]
+            outputs, ends = ops.switch(expert, branches)
+            draws = [e - s for e, s in zip(ends, starts, strict=True)]
+            return (outputs, *draws)
+
+        positions = ops.arange(ops.shape(blocks)[0], dtype="int32")
+        outputs, *draws = ops.map(
+            call_block, (blocks, block_experts, positions)
+        )
+        for state, drawn in zip(states, draws, strict=True):
+            state.assign(state.value + ops.max(drawn, axis=0))
+        return outputs + self._zero_of_all_weights()
+
+    def _zero_of_all_weights(self) -> Any:
+        """A zero that gives an expert nobody called a gradient: zeros.
+
+        Eager PyTorch would leave it without one, and the optimiser would
+        treat it unlike an expert of weight zero in dense execution.
+        """
+        if keras.backend.backend() != "torch":
+            return 0.0
+        return sum(
+            ops.sum(ops.reshape(weight, (-1,))[:0])
+            for weight in self.trainable_variables
+        )
+
+    def expert_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        inputs = keras.KerasTensor(input_shape, dtype=self.compute_dtype)
+        shapes = [
+            tuple(expert.compute_output_spec(inputs).shape)
+            for expert in self.experts
+        ]
+        if len(set(shapes)) > 1:
+            raise ValueError(
+                "`experts` must share one output shape. Received: "
+                + ", ".join(
+                    f"{expert.name}: {shape}"
+                    for expert, shape in zip(self.experts, shapes, strict=True)
+                )
+            )
+        return shapes[0]
+
+    def compute_output_shape(
+        self,
+        inputs_shape: tuple[int | None, ...],
+        block_experts_shape: tuple[int | None, ...] | None = None,
+    ) -> tuple[int | None, ...]:
+        if block_experts_shape is not None:
+            rows, *outputs = self.expert_output_shape(inputs_shape[1:])
+            return (inputs_shape[0], rows, *outputs)
+        rows, *outputs = self.expert_output_shape(inputs_shape)
+        return (rows, self.num_experts, *outputs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "experts": [
+                keras.saving.serialize_keras_object(expert)
+                for expert in self.experts
+            ],
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "LayerExperts":
+        experts = [
+            keras.saving.deserialize_keras_object(expert)
+            for expert in config.pop("experts")
+        ]
+        return cls(experts, **config)
+
+
+def _xla_compiles_tensorflow() -> bool:
+    """Whether this call is traced for XLA by TensorFlow.
+
+    TensorFlow's XLA compiler refuses a loop with branches inside a branch.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+    from tensorflow.python.ops import control_flow_util
+
+    return bool(
+        control_flow_util.GraphOrParentsInXlaContext(
+            tf.compat.v1.get_default_graph()
+        )
+    )
+
+
+def _check_experts(experts: Any) -> None:
+    if not isinstance(experts, (list, tuple)) or not all(
+        isinstance(expert, keras.layers.Layer) for expert in experts
+    ):
+        raise TypeError(
+            "`experts` must be a list of Keras layers or models. "
+            f"Received: experts={experts!r}"
+        )
+    if not experts:
+        raise ValueError(
+            "`experts` must hold at least one layer. Received: experts=[]"
+        )
+    if len({id(expert) for expert in experts}) < len(experts):
+        raise ValueError(
+            "`experts` must be different layers: one that stands twice is "
+            f"one expert. Received: {[expert.name for expert in experts]}"
+        )

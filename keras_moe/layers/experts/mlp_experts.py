@@ -1,0 +1,205 @@
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.checks import check_integer
+from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.initialization import Initializer
+from keras_moe.layers.initialization import PerExpert
+from keras_moe.layers.initialization import derived_seed
+from keras_moe.ops.grouped_matmul import grouped_matmul
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class MLPExperts(Experts):
+    """A bank of multi-layer perceptrons with stacked weights.
+
+    Expert `i` computes `dropout(activation(x W_i + b_i))`, once for every
+    entry of `units`. All experts are one batched computation.
+
+    Attributes:
+        kernels: One `(n, inputs, units)` weight a layer.
+        biases: One `(n, units)` weight a layer; empty with `use_bias=False`.
+
+    Args:
+        num_experts: Integer `n >= 1`.
+        units: Integer or list of integers, the width of each layer.
+        activation: Activation after every layer, defaults to `"relu"`.
+        dropout: Float in `[0, 1)`, the share of each layer's outputs that
+            is dropped while training. Defaults to 0.
+        use_bias: Boolean, defaults to `True`.
+        kernel_initializer: Defaults to `"glorot_uniform"`; drawn for each
+            expert with its own fans and its own values.
+        bias_initializer: Defaults to `"zeros"`.
+        kernel_regularizer: Optional regulariser of each kernel.
+        bias_regularizer: Optional regulariser of each bias.
+        seed: Optional integer, for the initialisers and the dropout.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(..., d)`; with `block_experts`, `(C, B, d)`.
+        block_experts: Int32 `(C,)`, the one expert to compute for each
+            block of rows; `None` computes all experts on all rows.
+        training: Boolean, whether to apply dropout.
+
+    Returns:
+        Tensor `(..., n, units[-1])`, of the layer's compute dtype; with
+        `block_experts`, `(C, B, units[-1])`.
+
+    Raises:
+        TypeError: If `units` holds anything but integers.
+        ValueError: If `units` is empty or has an entry below 1, or `dropout`
+            is outside `[0, 1)`.
+
+    Example:
+        >>> experts = MLPExperts(num_experts=4, units=[16, 8])
+        >>> tuple(experts(np.ones((2, 3))).shape)
+        (2, 4, 8)
+    """
+
+    def __init__(
+        self,
+        num_experts: int,
+        units: int | Sequence[int],
+        activation: Any = "relu",
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        kernel_initializer: str | Initializer = "glorot_uniform",
+        bias_initializer: str | Initializer = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_experts, **kwargs)
+        self.units = _check_units(units)
+        self.activation = keras.activations.get(activation)
+        if not 0 <= dropout < 1:
+            raise ValueError(
+                f"`dropout` must be in [0, 1). Received: dropout={dropout!r}"
+            )
+        self.dropout = dropout
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.seed = seed
+        if dropout > 0:
+            self.seed_generator = keras.random.SeedGenerator(
+                None if seed is None else derived_seed(seed, -1 % 2**32)
+            )
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.kernels = []
+        self.biases = []
+        width = input_shape[-1]
+        for layer, units in enumerate(self.units):
+            self.kernels.append(
+                self.add_weight(
+                    name=f"kernel_{layer}",
+                    shape=(self.num_experts, width, units),
+                    initializer=PerExpert(
+                        self.kernel_initializer, 2 * layer, self.seed
+                    ),
+                    regularizer=self.kernel_regularizer,
+                )
+            )
+            if self.use_bias:
+                self.biases.append(
+                    self.add_weight(
+                        name=f"bias_{layer}",
+                        shape=(self.num_experts, units),
+                        initializer=PerExpert(
+                            self.bias_initializer, 2 * layer + 1, self.seed
+                        ),
+                        regularizer=self.bias_regularizer,
+                    )
+                )
+            width = units
+
+    def call(
+        self,
+        inputs: Any,
+        block_experts: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        outputs = inputs
+        if block_experts is None:
+            outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        for layer, kernel in enumerate(self.kernels):
+            bias = self.biases[layer] if self.use_bias else None
+            if block_experts is None:
+                outputs = _all_experts(outputs, kernel, shared=layer == 0)
+            else:
+                outputs = grouped_matmul(outputs, kernel, block_experts)
+                if bias is not None:
+                    bias = ops.take(bias, block_experts, axis=0)[:, None]
+            if bias is not None:
+                outputs = outputs + bias
+            outputs = self.activation(outputs)
+            if training and self.dropout > 0:
+                outputs = keras.random.dropout(
+                    outputs, self.dropout, seed=self.seed_generator
+                )
+        if block_experts is None:
+            leading = ops.shape(inputs)[:-1]
+            outputs = ops.reshape(
+                outputs, (*leading, self.num_experts, self.units[-1])
+            )
+        return outputs
+
+    def expert_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        return (*input_shape[:-1], self.units[-1])
+
+    def compute_output_shape(
+        self,
+        inputs_shape: tuple[int | None, ...],
+        block_experts_shape: tuple[int | None, ...] | None = None,
+    ) -> tuple[int | None, ...]:
+        if block_experts_shape is not None:
+            return self.expert_output_shape(inputs_shape)
+        return (*inputs_shape[:-1], self.num_experts, self.units[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_experts": self.num_experts,
+            "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+            "bias_initializer": keras.initializers.serialize(
+                self.bias_initializer
+            ),
+            "kernel_regularizer": keras.regularizers.serialize(
+                self.kernel_regularizer
+            ),
+            "bias_regularizer": keras.regularizers.serialize(
+                self.bias_regularizer
+            ),
+            "seed": self.seed,
+        }
+
+
+def _all_experts(inputs: Any, kernel: Any, shared: bool) -> Any:
+    """`(N, D)` shared by all experts, or `(N, E, D)`, to `(N, E, H)`."""
+    if shared:
+        return ops.einsum("nd,edh->neh", inputs, kernel)
+    return ops.einsum("ned,edh->neh", inputs, kernel)
+
+
+def _check_units(units: int | Sequence[int]) -> list[int]:
+    widths = list(units) if isinstance(units, (list, tuple)) else [units]
+    if not widths:
+        raise ValueError(
+            f"`units` must name at least one width. Received: units={units!r}"
+        )
+    return [check_integer("units", width, 1) for width in widths]

@@ -1,0 +1,100 @@
+from typing import Any
+
+import keras
+
+from keras_moe.checks import check_integer
+from keras_moe.checks import check_non_negative
+from keras_moe.checks import check_positive
+from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.initialization import Initializer
+from keras_moe.ops.entropy import entropy
+
+
+class SmoothStepGate(Gate):
+    """Base class of the gates whose binary decisions are smooth steps.
+
+    Such a gate has `k` independent selectors. Each spreads probability over
+    the experts and, as its decisions leave the fractional region of the step
+    while it trains, comes to choose one. The entropy of the selectors, added
+    to the loss, is what drives them there.
+
+    Attributes:
+        gamma: Width of the fractional region.
+        entropy_weight: Weight of the selectors' entropy in the loss.
+
+    Args:
+        num_experts: Integer `n >= 2`.
+        k: Integer in `[1, n]`, the number of selectors.
+        gamma: Number above 0, defaults to 1.
+        entropy_weight: Number `>= 0`, defaults to 0.
+        use_bias: Boolean, defaults to `True`.
+        **kwargs: Those of `Gate`.
+    """
+
+    k: int
+
+    def __init__(
+        self,
+        num_experts: int,
+        k: int,
+        gamma: float = 1.0,
+        entropy_weight: float = 0.0,
+        use_bias: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_experts, k=check_integer("k", k, 1), **kwargs)
+        self.gamma = check_positive("gamma", gamma)
+        self.entropy_weight = check_non_negative(
+            "entropy_weight", entropy_weight
+        )
+        self.use_bias = use_bias
+
+    def decision_initializer(
+        self, initializer: str | Initializer | None
+    ) -> Initializer:
+        """The initialiser of the decisions' weights.
+
+        By default it draws from U(-γ/100, γ/100), well inside the fractional
+        region: outside it a decision has no gradient.
+        """
+        bound = self.gamma / 100
+        return keras.initializers.get(initializer) or (
+            keras.initializers.RandomUniform(-bound, bound)
+        )
+
+    def add_affine(
+        self,
+        name: str,
+        input_dim: int | None,
+        shape: Shape,
+        initializer: Initializer,
+        regularizer: Any,
+    ) -> tuple[Any, Any]:
+        """Adds a kernel `(input_dim, *shape)` and a bias `shape`, if any."""
+        kernel = self.add_independent_weight(
+            f"{name}_kernel", (input_dim, *shape), initializer, regularizer
+        )
+        if not self.use_bias:
+            return kernel, None
+        bias = self.add_independent_weight(
+            f"{name}_bias", shape, initializer, regularizer
+        )
+        return kernel, bias
+
+    def add_entropy_loss(self, selectors: Any, training: bool | None) -> None:
+        """Adds the entropy of selectors `(..., k, n)`, while training."""
+        if self.entropy_weight:
+            self.add_training_loss(
+                self.entropy_weight * entropy(selectors, axis=(-2, -1)),
+                training,
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "k": self.k,
+            "gamma": self.gamma,
+            "entropy_weight": self.entropy_weight,
+            "use_bias": self.use_bias,
+        }

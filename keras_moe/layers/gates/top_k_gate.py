@@ -1,0 +1,134 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.checks import check_integer
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.gates.logit_gate import LogitGate
+from keras_moe.layers.initialization import Initializer
+from keras_moe.ops.affine import affine
+from keras_moe.ops.masked_softmax import masked_softmax
+from keras_moe.ops.top_k_mask import top_k_mask
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class TopKGate(LogitGate):
+    """Selects the `k` experts with the largest logits.
+
+    Computes the softmax of `xA + c` over its `k` largest entries; the other
+    experts have weight 0. Exactly `k` entries are kept: ties go to the lower
+    index.
+
+    With `k = 1` the one weight is always 1, so that no gradient reaches
+    `kernel` and `bias` through it: the gate stays as it was initialised,
+    unless a loss on the gate itself trains it. Choose `k >= 2`, or a gate
+    whose weights are not renormalised.
+
+    Attributes:
+        kernel: `A`, `(p, n)`. A static gate has none.
+        bias: `c`, `(n,)`, or `None` with `use_bias=False`.
+        noise_kernel: `(p, n)`, only with `noisy=True`.
+        k: The number of experts per example.
+
+    Args:
+        num_experts: Integer `n >= 2`, the number of experts.
+        k: Integer in `[1, n]`, the number of experts to select.
+        noisy: Boolean, defaults to `False`. Whether training adds
+            `N(0, 1) · softplus(x·noise_kernel)` to the logits, for a more
+            even load. A static gate cannot.
+        static: Boolean, defaults to `False`. Whether one selection, the
+            softmax of the `k` largest entries of `c`, serves all examples.
+        noise_initializer: Defaults to `"zeros"`: noise of the same size for
+            all experts at first.
+        noise_regularizer: Optional regulariser of `noise_kernel`.
+        **kwargs: `use_bias`, which a static gate needs;
+            `kernel_initializer`, `"glorot_uniform"` by default;
+            `bias_initializer`, `"zeros"` by default; `kernel_regularizer`;
+            `bias_regularizer`; `seed` of initialisers and noise; `name`,
+            `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(..., p)`.
+        training: Boolean. Noise is drawn only when true.
+
+    Returns:
+        Float32 tensor `(..., n)`, or `(n,)` for a static gate, on the
+        simplex.
+
+    Raises:
+        TypeError: If `num_experts` or `k` is not an integer.
+        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`,
+            or the gate is both `noisy` and `static`.
+
+    Example:
+        >>> gate = TopKGate(num_experts=4, k=2)
+        >>> weights = gate(np.ones((3, 5)))
+        >>> [sum(float(w) > 0 for w in row) for row in weights]
+        [2, 2, 2]
+
+    References:
+        Shazeer et al., Outrageously Large Neural Networks: The
+        Sparsely-Gated Mixture-of-Experts Layer, ICLR 2017, eq. 3 to 5 and
+        appendix A.
+    """
+
+    always_sparse = True
+    k: int
+
+    def __init__(
+        self,
+        num_experts: int,
+        k: int,
+        noisy: bool = False,
+        static: bool = False,
+        noise_initializer: str | Initializer = "zeros",
+        noise_regularizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_experts,
+            k=check_integer("k", k, 1),
+            static=static,
+            **kwargs,
+        )
+        if noisy and static:
+            raise ValueError(
+                "`noisy` must be False for a static gate: the noise depends "
+                f"on the example. Received: noisy={noisy}, static={static}"
+            )
+        self.noisy = noisy
+        self.noise_initializer = keras.initializers.get(noise_initializer)
+        self.noise_regularizer = keras.regularizers.get(noise_regularizer)
+        if noisy:
+            self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    def build(self, input_shape: Shape) -> None:
+        super().build(input_shape)
+        if self.noisy:
+            self.noise_kernel = self.add_independent_weight(
+                "noise_kernel",
+                (input_shape[-1], self.num_experts),
+                self.noise_initializer,
+                self.noise_regularizer,
+            )
+
+    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
+        logits = self.compute_logits(inputs)
+        if self.noisy and training:
+            logits = logits + self._draw_noise(inputs)
+        return masked_softmax(logits, top_k_mask(logits, self.k))
+
+    def _draw_noise(self, inputs: Any) -> Any:
+        scale = ops.softplus(affine(inputs, self.noise_kernel))
+        return scale * keras.random.normal(
+            ops.shape(scale), dtype=scale.dtype, seed=self.seed_generator
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "k": self.k,
+            "noisy": self.noisy,
+            "static": self.static,
+        }

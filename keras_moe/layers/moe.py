@@ -1,0 +1,103 @@
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.mixture import Mixture
+from keras_moe.layers.mixture import Shape
+from keras_moe.layers.mixture import check_gate
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class MoE(Mixture):
+    """A mixture of experts for one task: `y = sum_i g(x)_i f_i(x)`.
+
+    Args:
+        gate: The gate `g`, for example `COMETGate(num_experts=16, k=2)`.
+        experts: The experts `f_i`: `MLPExperts`, or a list of Keras layers
+            or models that share an output shape. As many as the gate weighs.
+        execution: `"dense"` evaluates all experts. `"sparse"` evaluates only
+            what is selected, at most `gate.k` experts a row; a gate that
+            gives weight to more keeps its `k` largest, rescaled to the same
+            sum. `"auto"` (default) is exact: it evaluates only the pairs
+            (row, expert) that carry weight, where that pays and the batch's
+            pairs fit a static budget, and all experts otherwise, decided
+            for each batch within the compiled graph. All three agree
+            whenever no row exceeds `k`.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(..., *features)`, what the experts compute on.
+        gate_inputs: Tensor `(..., p)`, or ids `(...)` for a `HashGate`; its
+            leading dimensions say what is routed. Defaults to `inputs`.
+        training: Boolean.
+
+    Returns:
+        Tensor `(..., *outputs)`, `outputs` being the shape of one expert's
+        output, of the layer's compute dtype.
+
+    Raises:
+        TypeError: If `gate` is not a gate or `experts` are not layers.
+        ValueError: If gate and experts differ in number, the experts in
+            their output shapes, `execution` is unknown, or `"sparse"` with a
+            dense gate or with experts that need the whole batch.
+
+    Example:
+        >>> mixture = MoE(TopKGate(num_experts=4, k=2), MLPExperts(4, 8))
+        >>> tuple(mixture(np.ones((2, 3))).shape)
+        (2, 8)
+
+    References:
+        Shazeer et al., Outrageously Large Neural Networks: The
+        Sparsely-Gated Mixture-of-Experts Layer, ICLR 2017, eq. 1.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        experts: Experts | Sequence[keras.layers.Layer],
+        execution: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        check_gate("gate", gate)
+        super().__init__([gate], experts, execution, **kwargs)
+        self.gate = gate
+
+    @property
+    def _gate_list(self) -> list[Gate]:
+        return [self.gate]
+
+    def build(
+        self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
+    ) -> None:
+        self._build(inputs_shape, [gate_inputs_shape or inputs_shape])
+
+    def call(
+        self,
+        inputs: Any,
+        gate_inputs: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        gate_inputs = inputs if gate_inputs is None else gate_inputs
+        return self._mix(inputs, [gate_inputs], [self.name], training)[0]
+
+    def compute_output_shape(
+        self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
+    ) -> Shape:
+        return self._task_output_shape(
+            inputs_shape, [gate_inputs_shape or inputs_shape]
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "gate": keras.saving.serialize_keras_object(self.gate),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "MoE":
+        for name in ("gate", "experts"):
+            config[name] = keras.saving.deserialize_keras_object(config[name])
+        return cls(**config)

@@ -1,0 +1,11 @@
+"""Statistics of a gate's weights, exact over everything they have seen."""
+
+from keras_moe.metrics.experts_per_example import (
+    ExpertsPerExample as ExpertsPerExample,
+)
+from keras_moe.metrics.load_imbalance import LoadImbalance as LoadImbalance
+from keras_moe.metrics.load_per_expert import LoadPerExpert as LoadPerExpert
+from keras_moe.metrics.simplex_violation import (
+    SimplexViolation as SimplexViolation,
+)
+from keras_moe.metrics.weight_entropy import WeightEntropy as WeightEntropy

@@ -1,0 +1,28 @@
+from typing import Any
+
+from keras import ops
+
+SELECTED_WEIGHT = 1e-5
+
+
+def is_selected(weights: Any) -> Any:
+    """Tells which experts count as selected: those with weight >= 1e-5.
+
+    The threshold is that of the published tables of experts per example
+    ("n/s").
+
+    Args:
+        weights: Float tensor of any shape.
+
+    Returns:
+        Boolean tensor of the same shape.
+
+    Example:
+        >>> np.asarray(is_selected(np.array([0.7, 0.3, 1e-5, 9e-6])))
+        array([ True,  True,  True, False])
+
+    References:
+        Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
+        Experts with Trees and Local Search, KDD 2023, section 5.
+    """
+    return ops.greater_equal(weights, SELECTED_WEIGHT)

@@ -1,0 +1,54 @@
+from typing import Any
+
+from keras import ops
+
+from keras_moe.checks import check_integer
+from keras_moe.ops.iterate import iterate
+
+
+def sinkhorn(logits: Any, temperature: Any, num_iterations: int) -> Any:
+    """The Sinkhorn operator `S^R(U/τ)`: a soft permutation matrix.
+
+    Starts from `exp(U/τ)` and divides, `R` times, each row by its sum, then
+    each column by its own. It does so in the log domain, since `exp(U/τ)`
+    overflows at the temperatures in use. The columns sum to 1; the rows do in
+    the limit, which small temperatures approach slowly.
+
+    Args:
+        logits: Float tensor `(n, n)`, `U`. The result has its dtype: float64
+            keeps the order of near ties at temperatures below 1e-5.
+        temperature: Number or scalar tensor `τ > 0`.
+        num_iterations: Integer `R >= 0`.
+
+    Returns:
+        Tensor `(n, n)`.
+
+    Raises:
+        TypeError: If `num_iterations` is not an integer.
+        ValueError: If `num_iterations < 0`.
+
+    Example:
+        >>> logits = np.array([[0.1, 0.0], [0.0, 0.1]])
+        >>> soft = sinkhorn(logits, temperature=0.1, num_iterations=20)
+        >>> [[round(float(entry), 4) for entry in row] for row in soft]
+        [[0.7311, 0.2689], [0.2689, 0.7311]]
+
+    References:
+        Mena et al., Learning Latent Permutations with Gumbel-Sinkhorn
+        Networks, ICLR 2018, eq. 1 and 2.
+        Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
+        Experts with Trees and Local Search, KDD 2023, eq. 8.
+    """
+    num_iterations = check_integer("num_iterations", num_iterations, 0)
+    logits = ops.convert_to_tensor(logits)
+    scaled = logits / ops.convert_to_tensor(temperature, logits.dtype)
+    return ops.exp(iterate(_normalize, scaled, num_iterations))
+
+
+def _normalize(log_matrix: Any) -> Any:
+    """Makes the rows sum to 1, then the columns, in the log domain."""
+    for axis in (-1, -2):
+        log_matrix = log_matrix - ops.logsumexp(
+            log_matrix, axis=axis, keepdims=True
+        )
+    return log_matrix

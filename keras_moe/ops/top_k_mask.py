@@ -1,0 +1,30 @@
+from typing import Any
+
+from keras import ops
+
+
+def top_k_mask(x: Any, k: int) -> Any:
+    """Marks exactly the `k` largest entries of the last axis.
+
+    Ties go to the lower index on every backend, which `keras.ops.top_k` does
+    not promise.
+
+    Args:
+        x: Tensor `(..., n)`.
+        k: Integer in `[1, n]`.
+
+    Returns:
+        Boolean tensor `(..., n)` with `k` true entries along the last axis.
+
+    Example:
+        >>> mask = top_k_mask(np.array([1.0, 3.0, 1.0, 1.0]), k=2)
+        >>> [bool(kept) for kept in mask]
+        [True, True, False, False]
+    """
+    x = ops.convert_to_tensor(x)
+    threshold = ops.top_k(x, k)[0][..., -1:]
+    above = x > threshold
+    tied = x == threshold
+    room = k - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)
+    first = ops.cumsum(ops.cast(tied, "int32"), axis=-1) <= room
+    return ops.logical_or(above, ops.logical_and(tied, first))

@@ -1,0 +1,36 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+pytest.register_assert_rewrite(
+    "tests.gradients", "tests.keras_moe.layers.layer_test"
+)
+
+Arrays = dict[str, np.ndarray]
+
+ORACLES = Path(__file__).parent / "oracles"
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Makes every test repeatable on its own, in any order."""
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def oracle() -> Callable[[str], Arrays]:
+    """Loads a case: inputs, weights and outputs of a reference by name."""
+
+    def load(name: str) -> Arrays:
+        with np.load(ORACLES / f"{name}.npz") as case:
+            return dict(case)
+
+    return load

@@ -1,0 +1,167 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_moe.callbacks import RoutingModel
+from keras_moe.callbacks import measure_routing
+from keras_moe.layers import MLPExperts
+from keras_moe.layers import MMoE
+from keras_moe.layers import MoE
+from keras_moe.layers import SoftmaxGate
+from keras_moe.layers.routing_record import note_routing
+
+WATCH = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]], "float32")
+RATING = np.array([[1.0, 0.0], [1.0, 0.0], [0.8, 0.0]], "float32")
+
+
+class Echo(keras.layers.Layer):
+    """Claims to have routed by the weights that it is given."""
+
+    def call(self, inputs):
+        note_routing(self, inputs)
+        return inputs
+
+
+def test_hand_computed_over_uneven_batches():
+    batches = [
+        {"watch": ops.array(WATCH[rows]), "rating": ops.array(RATING[rows])}
+        for rows in (slice(0, 1), slice(1, 3))
+    ]
+    statistics = measure_routing(RoutingModel(Echo()), batches)
+    assert set(statistics) == {"watch", "rating"}
+    watch, rating = statistics["watch"], statistics["rating"]
+    np.testing.assert_allclose(watch.pop("load_per_expert"), [2 / 3, 2 / 3])
+    np.testing.assert_allclose(rating.pop("load_per_expert"), [1, 0])
+    assert watch == pytest.approx(
+        {
+            "experts_per_example": 4 / 3,
+            "load_imbalance": 1,
+            "weight_entropy": np.log(2) / 3,
+            "simplex_violation": 0,
+        }
+    )
+    assert rating == pytest.approx(
+        {
+            "experts_per_example": 1,
+            "load_imbalance": 2,
+            "weight_entropy": 0,
+            "simplex_violation": 0.2,
+        },
+        abs=1e-6,
+    )
+
+
+def test_tokens_count_like_examples():
+    tokens = ops.array(np.stack([WATCH, RATING]))  # (2, 3, 2)
+    statistics = measure_routing(RoutingModel(Echo()), [{"moe": tokens}])["moe"]
+    np.testing.assert_allclose(statistics["load_per_expert"], [5 / 6, 2 / 6])
+
+
+class Chain(keras.Model):
+    """Calls its layers on the same inputs, one after the other."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.chain = layers
+
+    def call(self, inputs):
+        return [layer(inputs) for layer in self.chain]
+
+
+def gates():
+    return {"watch": SoftmaxGate(3), "rating": SoftmaxGate(3)}
+
+
+def test_tasks_carry_the_mixtures_name_where_there_are_several():
+    model = Chain(
+        [
+            MMoE(gates(), MLPExperts(3, 2), name="low"),
+            MMoE(gates(), MLPExperts(3, 2), name="high"),
+            MoE(SoftmaxGate(2), MLPExperts(2, 2), name="tower"),
+        ]
+    )
+    statistics = measure_routing(
+        RoutingModel(model), [np.ones((2, 4), "float32")]
+    )
+    assert list(statistics) == [
+        "low_watch",
+        "low_rating",
+        "high_watch",
+        "high_rating",
+        "tower",
+    ]
+    assert len(statistics["tower"]["load_per_expert"]) == 2
+
+
+def test_mixtures_of_one_name_do_not_share_statistics():
+    model = Chain(
+        [
+            MoE(SoftmaxGate(2), MLPExperts(2, 2), name="moe"),
+            MoE(SoftmaxGate(3), MLPExperts(3, 2), name="moe"),
+        ]
+    )
+    statistics = measure_routing(
+        RoutingModel(model), [np.ones((2, 4), "float32")]
+    )
+    sizes = {
+        task: len(values["load_per_expert"])
+        for task, values in statistics.items()
+    }
+    assert sizes == {"moe": 2, "moe_1": 3}
+
+
+def test_a_mixture_called_twice_counts_both_calls():
+    echo = Echo(name="moe")
+
+    class Twice(keras.Model):
+        def call(self, inputs):
+            return [echo({"moe": inputs[0]}), echo({"moe": inputs[1]})]
+
+    batch = [ops.array(WATCH), ops.array(RATING)]
+    statistics = measure_routing(RoutingModel(Twice()), [batch])
+    assert list(statistics) == ["moe"]
+    np.testing.assert_allclose(
+        statistics["moe"]["load_per_expert"], [5 / 6, 2 / 6]
+    )
+
+
+def test_a_model_without_a_mixture_is_refused():
+    model = keras.Sequential([keras.layers.Dense(1)], name="plain")
+    with pytest.raises(
+        ValueError, match=r"The model must call a mixture.*Received: .*plain"
+    ):
+        measure_routing(RoutingModel(model), [np.ones((2, 4))])
+
+
+class Counting(Chain):
+    calls = 0
+
+    def call(self, inputs):
+        self.calls += 1
+        return super().call(inputs)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="PyTorch runs eagerly."
+)
+def test_a_model_is_compiled_once():
+    model = Counting([MoE(SoftmaxGate(2), MLPExperts(2, 2))])
+    routing_model = RoutingModel(model)
+    batch = np.ones((2, 4), "float32")
+    measure_routing(routing_model, [batch, batch])
+    calls = model.calls
+    measure_routing(routing_model, [batch, batch])
+    assert model.calls == calls
+
+
+def test_a_model_that_runs_eagerly_is_measured_eagerly():
+    model = Counting([MoE(SoftmaxGate(2), MLPExperts(2, 2))])
+    model.run_eagerly = True
+    model.jit_compile = False
+    routing_model = RoutingModel(model)
+    batch = np.ones((2, 4), "float32")
+    measure_routing(routing_model, [batch])
+    calls = model.calls
+    measure_routing(routing_model, [batch, batch])
+    assert model.calls == calls + 2

@@ -1,0 +1,100 @@
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe.layers import LayerExperts
+from tests.keras_moe.layers.layer_test import check_layer
+
+
+def dense_experts(count: int, units: int = 2) -> list[keras.layers.Layer]:
+    return [keras.layers.Dense(units) for _ in range(count)]
+
+
+def test_all_experts_see_all_rows(rng: np.random.Generator) -> None:
+    layers = dense_experts(3)
+    x = rng.normal(size=(4, 5)).astype("float32")
+    outputs = to_numpy(LayerExperts(layers)(x))
+    for expert, layer in enumerate(layers):
+        np.testing.assert_allclose(
+            outputs[:, expert], to_numpy(layer(x)), rtol=1e-5
+        )
+
+
+def test_blocks_are_computed_by_their_expert(rng: np.random.Generator) -> None:
+    layers = dense_experts(3)
+    experts = LayerExperts(layers)
+    blocks = rng.normal(size=(2, 4, 5)).astype("float32")
+    outputs = to_numpy(experts(blocks, block_experts=np.array([2, 0])))
+    np.testing.assert_allclose(
+        outputs[0], to_numpy(layers[2](blocks[0])), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        outputs[1], to_numpy(layers[0](blocks[1])), rtol=1e-5
+    )
+
+
+def test_every_block_and_call_draws_its_own_dropout() -> None:
+    experts = LayerExperts([keras.layers.Dropout(0.5, seed=0)])
+    blocks = np.ones((2, 4, 50), "float32")
+    same_expert = np.array([0, 0])
+    first, second = (
+        to_numpy(experts(blocks, block_experts=same_expert, training=True))
+        for _ in range(2)
+    )
+    assert set(np.unique(first)) == {0.0, 2.0}
+    assert not np.array_equal(first[0], first[1])
+    assert not np.array_equal(first, second)
+
+
+def test_it_is_a_proper_layer(tmp_path: Path, rng: np.random.Generator) -> None:
+    check_layer(
+        lambda: LayerExperts(dense_experts(3)),
+        rng.normal(size=(4, 5)).astype("float32"),
+        folder=tmp_path,
+        output_shape=(4, 3, 2),
+        trainable_weights=6,
+    )
+
+
+def test_a_layer_that_mixes_rows_is_an_obstacle() -> None:
+    batch = keras.Sequential([keras.layers.BatchNormalization()], name="cnn")
+    assert "'cnn'" in str(LayerExperts([batch]).sparse_obstacle)
+    active = keras.layers.Dense(2, activity_regularizer="l2")
+    assert "activity" in str(LayerExperts([active]).sparse_obstacle)
+    assert LayerExperts(dense_experts(2)).sparse_obstacle is None
+
+
+class Counter(keras.layers.Layer):
+    """Counts its calls: a change that cannot leave a branch."""
+
+    def build(self, input_shape: object) -> None:
+        self.count = self.add_weight(initializer="zeros", trainable=False)
+
+    def call(self, inputs: object) -> object:
+        self.count.assign_add(1.0)
+        return inputs
+
+
+def test_a_layer_that_changes_variables_cannot_run_in_blocks() -> None:
+    experts = LayerExperts([Counter(), Counter()])
+    with pytest.raises(ValueError, match="neither add losses nor change"):
+        experts(np.ones((2, 4, 5)), block_experts=np.array([0, 1]))
+
+
+def test_wrong_experts_are_named() -> None:
+    with pytest.raises(TypeError, match="`experts` must be a list of Keras"):
+        LayerExperts(["dense"])
+    with pytest.raises(ValueError, match="at least one layer"):
+        LayerExperts([])
+    layer = keras.layers.Dense(2)
+    with pytest.raises(ValueError, match="must be different layers"):
+        LayerExperts([layer, layer])
+    unlike = LayerExperts([keras.layers.Dense(2), keras.layers.Dense(3)])
+    with pytest.raises(
+        ValueError, match=re.escape("`experts` must share one output shape")
+    ):
+        unlike(np.ones((2, 4)))

@@ -1,0 +1,284 @@
+"""What all gates have in common."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import Phase
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe import layers
+from tests.gradients import gradient
+from tests.gradients import weight_gradient
+from tests.keras_moe.layers.gates import registry
+from tests.keras_moe.layers.gates.registry import GATES
+from tests.keras_moe.layers.gates.registry import make_inputs
+
+few = settings(
+    deadline=None,
+    max_examples=10,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
+seeds = st.integers(0, 2**16)
+
+
+def evaluate(gate, inputs, **kwargs):
+    return to_numpy(gate(inputs, **kwargs))
+
+
+def features(bound):
+    """Batches of features, zeros and repetitions among them."""
+    return hnp.arrays(
+        "float32",
+        (6, registry.NUM_FEATURES),
+        elements=st.floats(-bound, bound, width=32),
+    )
+
+
+def test_every_gate_is_tested():
+    exported = {
+        value
+        for value in vars(layers).values()
+        if isinstance(value, type) and issubclass(value, layers.Gate)
+    }
+    tested = {type(make()) for make in GATES.values()}
+    assert exported - {layers.Gate} == tested
+
+
+@pytest.mark.parametrize("name", registry.ON_SIMPLEX)
+@few
+@given(seed=seeds)
+def test_weights_lie_on_the_simplex(name, seed):
+    gate = GATES[name](seed=seed)
+    inputs = make_inputs(gate, np.random.default_rng(seed))
+    for training in (False, True):
+        weights = evaluate(gate, inputs, training=training)
+        assert weights.dtype == "float32"
+        assert (weights >= 0).all()
+        np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", registry.AT_MOST_K)
+@few
+@given(seed=seeds)
+def test_at_most_k_experts_have_weight(name, seed):
+    gate = GATES[name](seed=seed)
+    inputs = make_inputs(gate, np.random.default_rng(seed))
+    weights = evaluate(gate, inputs)
+    assert (np.count_nonzero(weights, axis=-1) <= gate.k).all()
+
+
+@few
+@given(logits=hnp.arrays("float32", (6, 5), elements=st.sampled_from([-1, 0])))
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_top_k_selects_exactly_k_whatever_the_ties(logits, k):
+    gate = layers.TopKGate(5, k=k, use_bias=False)
+    gate.build((None, 5))
+    gate.kernel.assign(np.eye(5))
+    assert (np.count_nonzero(evaluate(gate, logits), axis=-1) == k).all()
+
+
+@pytest.mark.parametrize("name", registry.PER_EXAMPLE)
+@few
+@given(seed=seeds, row=st.integers(0, 5))
+def test_weights_do_not_depend_on_the_batch(name, seed, row):
+    gate = GATES[name](seed=seed)
+    inputs = make_inputs(gate, np.random.default_rng(seed))
+    np.testing.assert_allclose(
+        evaluate(gate, inputs)[row],
+        evaluate(gate, inputs[row : row + 1])[0],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("name", registry.PER_EXAMPLE)
+@few
+@given(seed=seeds)
+def test_tokens_are_routed_like_examples(name, seed):
+    gate = GATES[name](seed=seed)
+    tokens = make_inputs(gate, np.random.default_rng(seed), leading=(2, 3))
+    weights = evaluate(gate, tokens)
+    assert weights.shape == (2, 3, registry.NUM_EXPERTS)
+    examples = tokens.reshape(6, *tokens.shape[2:])
+    np.testing.assert_allclose(
+        weights.reshape(6, -1), evaluate(gate, examples), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["softmax", "top-k"])
+@few
+@given(seed=seeds, order=st.permutations(range(registry.NUM_EXPERTS)))
+def test_permuted_experts_have_permuted_weights(name, seed, order):
+    gate = GATES[name](seed=seed, bias_initializer="random_normal")
+    inputs = make_inputs(gate, np.random.default_rng(seed))
+    weights = evaluate(gate, inputs)
+    gate.kernel.assign(keras.ops.take(gate.kernel, order, axis=1))
+    gate.bias.assign(keras.ops.take(gate.bias, order, axis=0))
+    np.testing.assert_allclose(
+        evaluate(gate, inputs), weights[:, order], rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", registry.ON_FEATURES)
+@few
+@given(inputs=features(bound=1e4), seed=seeds)
+def test_large_inputs_give_finite_weights_and_gradients(name, inputs, seed):
+    gate = GATES[name](seed=seed)
+    assert np.isfinite(evaluate(gate, inputs)).all()
+
+    def projection(x):
+        weights = gate(x, training=True)
+        return keras.ops.sum(weights[..., 0]) + sum(gate.losses)
+
+    assert np.isfinite(gradient(projection, inputs)[0]).all()
+    slopes = weight_gradient(lambda: projection(inputs), gate.trainable_weights)
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+@pytest.mark.parametrize("name", registry.ON_FEATURES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_inputs_of_any_float_type_are_weighed_in_float32(name, dtype, rng):
+    gate = GATES[name](dtype=dtype)
+    inputs = keras.ops.cast(make_inputs(gate, rng), dtype)
+    weights = gate(inputs)
+    assert keras.backend.standardize_dtype(weights.dtype) == "float32"
+    np.testing.assert_array_equal(
+        to_numpy(weights),
+        evaluate(gate, keras.ops.cast(inputs, "float32")),
+    )
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_the_same_seed_gives_the_same_weights(name):
+    assert_all_equal(built(name, seed=3), built(name, seed=3))
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_another_seed_gives_other_weights(name):
+    assert_never_equal(built(name, seed=3), built(name, seed=4))
+
+
+@pytest.mark.parametrize("name", registry.TRAINED)
+def test_two_gates_are_never_initialised_alike(name):
+    assert_never_equal(built(name), built(name))
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("name", registry.TRAINED)
+def test_not_even_with_a_shared_initializer(name, seed):
+    shared = keras.initializers.RandomUniform(seed=seed)
+    arguments = {
+        argument: shared
+        for argument in GATES[name]().get_config()
+        if argument.endswith("_initializer")
+    }
+    first = built(name, **arguments)
+    assert_never_equal(first, built(name, **arguments))
+    heads = [tuple(to_numpy(weight).ravel()[:2]) for weight in first]
+    assert len(set(heads)) == len(heads)
+
+
+@pytest.mark.parametrize("name", registry.TRAINED)
+def test_an_equal_seeded_initializer_gives_the_same_weights(name):
+    def once():
+        initializer = keras.initializers.RandomUniform(seed=7)
+        arguments = {
+            argument: initializer
+            for argument in GATES[name]().get_config()
+            if argument.endswith("_initializer")
+        }
+        return built(name, **arguments)
+
+    assert_all_equal(once(), once())
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="only TensorFlow traces with unknown dimensions",
+)
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("name", GATES)
+def test_traces_with_unknown_leading_dimensions(name, jit_compile, rng):
+    import tensorflow as tf
+
+    gate = GATES[name](seed=1)
+    tokens = make_inputs(gate, rng, leading=(2, 3))
+    expected = evaluate(gate, tokens)
+    unknown = tf.TensorSpec((None, None, *tokens.shape[2:]), tokens.dtype)
+    weigh = tf.function(
+        lambda x: gate(x, training=False),
+        input_signature=[unknown],
+        jit_compile=jit_compile,
+    )
+    np.testing.assert_allclose(weigh(tokens), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", registry.PER_EXAMPLE)
+def test_a_batch_may_be_empty(name, rng):
+    gate = GATES[name]()
+    weights = gate(make_inputs(gate, rng, leading=(0,)), training=True)
+    assert tuple(weights.shape) == (0, registry.NUM_EXPERTS)
+    assert all(to_numpy(loss) == 0.0 for loss in gate.losses)
+
+
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("num_experts", [1, 0, -2])
+def test_refuses_too_few_experts(name, num_experts):
+    config = {**GATES[name]().get_config(), "num_experts": num_experts}
+    with pytest.raises(
+        ValueError,
+        match=rf"`num_experts` must be at least 2. Received: "
+        rf"num_experts={num_experts}",
+    ):
+        type(GATES[name]())(**config)
+
+
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("num_experts", [4.0, "4", None, True])
+def test_refuses_a_number_of_experts_that_is_no_integer(name, num_experts):
+    config = {**GATES[name]().get_config(), "num_experts": num_experts}
+    with pytest.raises(
+        TypeError, match=r"`num_experts` must be an integer. Received: "
+    ):
+        type(GATES[name]())(**config)
+
+
+@pytest.mark.parametrize(
+    "make", [layers.TopKGate, layers.DSelectKGate, layers.COMETGate]
+)
+@pytest.mark.parametrize(
+    ("k", "error", "message"),
+    [
+        (0, ValueError, r"`k` must be at least 1. Received: k=0"),
+        (6, ValueError, r"`k` must be between 1 and 5. Received: k=6"),
+        (2.0, TypeError, r"`k` must be an integer. Received: k=2.0"),
+        (None, TypeError, r"`k` must be an integer. Received: k=None"),
+    ],
+)
+def test_refuses_another_k(make, k, error, message):
+    with pytest.raises(error, match=message):
+        make(5, k=k)
+
+
+def built(name, **kwargs):
+    """The weights of a gate as they are initialised."""
+    gate = GATES[name](**kwargs)
+    gate.build((None, registry.NUM_FEATURES)[: 1 + gate.feature_rank])
+    return gate.weights
+
+
+def assert_all_equal(first, second):
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
+
+
+def assert_never_equal(first, second):
+    """No weight that is drawn at all has the same values in both."""
+    for one, other in zip(first, second, strict=True):
+        if to_numpy(one).any():
+            assert (to_numpy(one) != to_numpy(other)).any()

@@ -1,0 +1,207 @@
+"""Dense, sparse and auto execution: the same values, the same gradients."""
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe.layers import MLPExperts
+from keras_moe.layers import MMoE
+from keras_moe.layers import MoE
+from keras_moe.layers import SoftmaxGate
+from keras_moe.layers.execution import PAIR_SLACK
+from tests.gradients import gradient
+from tests.gradients import weight_gradient
+from tests.keras_moe.layers.given_gate import GivenGate
+from tests.keras_moe.layers.given_gate import balanced
+from tests.keras_moe.layers.given_gate import dense
+from tests.keras_moe.layers.given_gate import ragged
+from tests.keras_moe.layers.given_gate import skewed
+
+Pattern = Callable[[int, int, int], np.ndarray]
+Results = list[np.ndarray]
+
+INPUTS, UNITS, ROWS = 3, 2, 17
+SIZES = [(2, 1), (2, 2), (3, 1), (5, 2), (8, 3), (9, 9), (16, 2), (33, 4)]
+
+
+def make_mixture(
+    execution: str, n: int, k: int, num_tasks: int = 1, bounded: bool = False
+) -> MMoE:
+    mixture = MMoE(
+        [GivenGate(n, k=k, bounded=bounded) for _ in range(num_tasks)],
+        MLPExperts(n, [4, UNITS], bias_initializer="random_normal", seed=0),
+        execution=execution,
+    )
+    mixture.build((None, INPUTS), [(None, n)] * num_tasks)
+    return mixture
+
+
+def results(mixture: MMoE, x: np.ndarray, weights: list[np.ndarray]) -> Results:
+    """Outputs, and gradients for inputs, gates' weights and experts."""
+
+    def loss(x: object, *weights: object) -> object:
+        outputs = mixture(x, gate_inputs=list(weights))
+        return sum(
+            (task + 1) * ops.sum(ops.square(output))
+            for task, output in enumerate(outputs)
+        )
+
+    outputs = [to_numpy(y) for y in mixture(x, gate_inputs=weights)]
+    of_inputs = gradient(loss, x, *weights)
+    of_experts = weight_gradient(
+        lambda: loss(x, *weights), mixture.trainable_variables
+    )
+    return [*outputs, *of_inputs, *of_experts]
+
+
+def assert_same(
+    n: int, k: int, weights: list[np.ndarray], x: np.ndarray, **options: bool
+) -> None:
+    """Compares the executions; a zero weight's own gradient is left out."""
+    num_tasks = len(weights)
+    expected = results(make_mixture("dense", n, k, num_tasks), x, weights)
+    for execution in ("sparse", "auto"):
+        mixture = make_mixture(execution, n, k, num_tasks, **options)
+        actual = results(mixture, x, weights)
+        first = num_tasks + 1  # Where the gradients of the weights stand.
+        for task, array in enumerate(weights):
+            for side in (expected, actual):
+                side[first + task] = side[first + task] * (array != 0)
+        for one, other in zip(expected, actual, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
+
+
+@pytest.fixture
+def x(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(ROWS, INPUTS)).astype("float32")
+
+
+@pytest.mark.parametrize("pattern", [balanced, skewed, ragged])
+@pytest.mark.parametrize(("n", "k"), SIZES)
+def test_all_executions_agree(
+    n: int, k: int, pattern: Pattern, x: np.ndarray
+) -> None:
+    assert_same(n, k, [pattern(ROWS, n, k)], x)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_they_agree_on_batches_of_no_row_and_one(
+    rows: int, x: np.ndarray
+) -> None:
+    assert_same(5, 2, [balanced(rows, 5, 2)], x[:rows])
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize(("n", "k"), [(5, 1), (16, 2)])
+def test_they_agree_with_three_tasks(
+    n: int, k: int, bounded: bool, x: np.ndarray
+) -> None:
+    weights = [pattern(ROWS, n, k) for pattern in (balanced, skewed, ragged)]
+    assert_same(n, k, weights, x, bounded=bounded)
+
+
+def test_rows_without_any_weight_get_zeros(x: np.ndarray) -> None:
+    weights = np.zeros((ROWS, 8), "float32")
+    for execution in ("dense", "sparse", "auto"):
+        mixture = make_mixture(execution, 8, 2)
+        (output,) = mixture(x, gate_inputs=weights)
+        np.testing.assert_array_equal(to_numpy(output), np.zeros((ROWS, UNITS)))
+
+
+@pytest.mark.parametrize("extra", [0, 1, 8])
+def test_auto_is_exact_at_the_budgets_edge_and_beyond(
+    extra: int, x: np.ndarray
+) -> None:
+    n, k = 16, 2
+    weights = balanced(ROWS, n, k)
+    budget = int(ROWS * k * PAIR_SLACK) + 1
+    empty = np.argwhere(weights == 0)[: budget - ROWS * k + extra]
+    weights[tuple(empty.T)] = 0.3
+    assert (weights != 0).sum() == budget + extra
+    expected = results(make_mixture("dense", n, k), x, [weights])
+    actual = results(make_mixture("auto", n, k), x, [weights])
+    expected[2], actual[2] = (g[2] * (weights != 0) for g in (expected, actual))
+    for one, other in zip(expected, actual, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
+
+
+def test_auto_is_exact_where_every_row_exceeds_k(x: np.ndarray) -> None:
+    weights = dense(ROWS, 16, 2)
+    expected = results(make_mixture("dense", 16, 2), x, [weights])
+    actual = results(make_mixture("auto", 16, 2), x, [weights])
+    for one, other in zip(expected, actual, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
+
+
+def test_sparse_keeps_the_k_largest_with_the_same_sum(x: np.ndarray) -> None:
+    weights = np.tile(
+        np.array([[0.1, 0.5, 0.0, 0.3, 0.1]], "float32"), (ROWS, 1)
+    )
+    kept = np.tile(
+        np.array([[0.0, 0.625, 0.0, 0.375, 0.0]], "float32"), (ROWS, 1)
+    )
+    (sparse,) = make_mixture("sparse", 5, 2)(x, gate_inputs=weights)
+    (expected,) = make_mixture("dense", 5, 2)(x, gate_inputs=kept)
+    np.testing.assert_allclose(
+        to_numpy(sparse), to_numpy(expected), rtol=1e-4, atol=1e-6
+    )
+
+
+class CountingExperts(MLPExperts):
+    """Notes how many rows it computes, padding included."""
+
+    computed = 0
+
+    def call(
+        self,
+        inputs: object,
+        block_experts: object = None,
+        training: bool | None = None,
+    ) -> object:
+        rows = int(np.prod(inputs.shape[:-1]))
+        if block_experts is None:
+            rows *= self.num_experts
+        self.computed += rows
+        return super().call(inputs, block_experts, training)
+
+
+@pytest.mark.parametrize("num_tasks", [1, 3])
+def test_sparse_computes_an_expert_once_a_row(num_tasks: int) -> None:
+    rows, n, k = 512, 16, 2
+    experts = CountingExperts(n, 2)
+    gates = [GivenGate(n, k=k, bounded=True) for _ in range(num_tasks)]
+    mixture = MMoE(gates, experts)
+    weights = balanced(rows, n, k)
+    mixture(np.ones((rows, 3), "float32"), gate_inputs=[weights] * num_tasks)
+    pairs = rows * min(n, k * num_tasks)
+    padding = experts.computed - pairs
+    assert 0 <= padding <= n * 64 < rows * n - pairs
+
+
+def test_auto_is_dense_with_a_dense_gate() -> None:
+    experts = CountingExperts(4, 2)
+    MoE(SoftmaxGate(4), experts)(np.ones((8, 3), "float32"))
+    assert experts.computed == 8 * 4
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="PyTorch compiles nothing here"
+)
+def test_dropout_trains_in_compiled_branches(x: np.ndarray) -> None:
+    for jit_compile in (False, True):
+        inputs = keras.Input((INPUTS,))
+        weights = keras.Input((8,))
+        experts = MLPExperts(8, 4, dropout=0.5, seed=0)
+        output = MoE(GivenGate(8, k=2), experts)(inputs, gate_inputs=weights)
+        model = keras.Model([inputs, weights], output)
+        model.compile("sgd", "mse", jit_compile=jit_compile)
+        state = to_numpy(experts.seed_generator.state)
+        history = model.fit(
+            [x, balanced(ROWS, 8, 2)], np.ones((ROWS, 4)), verbose=0
+        )
+        assert np.isfinite(history.history["loss"]).all()
+        assert (to_numpy(experts.seed_generator.state) != state).any()

@@ -1,0 +1,48 @@
+import numpy as np
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe import ops
+from keras_moe.ops.keep_largest import keep_largest
+
+
+def test_rows_go_to_their_slots_and_empty_slots_hold_zeros() -> None:
+    inputs = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+    plan = ops.RoutingPlan(np.array([[1, 2], [0, 1]]), np.array([0, 1]))
+    blocks = to_numpy(ops.dispatch(inputs, plan))
+    assert blocks.tolist() == [
+        [[3.0, 4.0], [0.0, 0.0]],
+        [[1.0, 2.0], [3.0, 4.0]],
+    ]
+
+
+def test_outputs_are_weighted_and_added_for_each_task() -> None:
+    plan = ops.RoutingPlan(
+        np.array([[1, 2], [0, 1]], "int32"), np.array([0, 1], "int32")
+    )
+    outputs = np.array([[[10.0], [99.0]], [[20.0], [30.0]]], "float32")
+    # weights[row, task, expert]
+    weights = np.array(
+        [[[0.0, 1.0], [0.0, 0.5]], [[0.25, 0.75], [1.0, 0.0]]], "float32"
+    )
+    first, second = ops.combine(outputs, weights, plan)
+    assert to_numpy(first).tolist() == [[20.0], [0.25 * 10 + 0.75 * 30]]
+    assert to_numpy(second).tolist() == [[10.0], [10.0]]
+
+
+def test_grouped_matmul_multiplies_by_each_blocks_expert(
+    rng: np.random.Generator,
+) -> None:
+    blocks = rng.normal(size=(3, 2, 4)).astype("float32")
+    kernels = rng.normal(size=(2, 4, 5)).astype("float32")
+    experts = np.array([0, 1, 1], "int32")
+    product = to_numpy(ops.grouped_matmul(blocks, kernels, experts))
+    expected = [b @ kernels[e] for b, e in zip(blocks, experts, strict=True)]
+    np.testing.assert_allclose(product, expected, rtol=1e-5)
+
+
+def test_the_largest_weights_are_kept_with_the_same_sum() -> None:
+    weights = np.array([[0.1, 0.4, 0.2], [0.0, 0.0, 0.0]], "float32")
+    kept = to_numpy(keep_largest(weights, 2))
+    np.testing.assert_allclose(
+        kept, [[0.0, 0.7 * 0.4 / 0.6, 0.7 * 0.2 / 0.6], [0, 0, 0]], rtol=1e-6
+    )

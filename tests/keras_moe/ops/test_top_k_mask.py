@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe.ops import top_k_mask
+
+
+def evaluate(x, k):
+    return to_numpy(top_k_mask(np.asarray(x), k))
+
+
+@pytest.mark.parametrize(
+    ("row", "k", "kept"),
+    [
+        ([1.0, 3.0, 2.0], 1, [1]),
+        ([1.0, 3.0, 2.0], 2, [1, 2]),
+        ([1.0, 3.0, 2.0], 3, [0, 1, 2]),
+        ([1.0, 2.0, 1.0, 1.0], 2, [0, 1]),  # A tie for the second place.
+        ([0.0, -0.0, 0.0], 1, [0]),
+        ([5, 7, 7, 5], 3, [0, 1, 2]),
+        ([-np.inf, -np.inf, 0.0], 2, [0, 2]),
+    ],
+)
+def test_by_hand(row, k, kept):
+    assert np.flatnonzero(evaluate(row, k)).tolist() == kept
+
+
+def test_masks_the_last_axis_of_any_rank(rng):
+    x = rng.normal(size=(2, 3, 4, 5)).astype("float32")
+    mask = evaluate(x, 2)
+    assert mask.shape == x.shape
+    assert mask.dtype == bool
+    np.testing.assert_array_equal(
+        mask.reshape(-1, 5), evaluate(x.reshape(-1, 5), 2)
+    )
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    rows=st.lists(
+        st.lists(st.integers(-2, 2), min_size=6, max_size=6),
+        min_size=4,
+        max_size=4,
+    ),
+    k=st.sampled_from([1, 3, 6]),
+)
+def test_keeps_exactly_k_and_gives_ties_to_the_lower_index(rows, k):
+    mask = evaluate(np.array(rows, "float32"), k)
+    for row, kept in zip(rows, mask, strict=True):
+        order = sorted(range(6), key=lambda i: (-row[i], i))
+        assert sorted(order[:k]) == np.flatnonzero(kept).tolist()
