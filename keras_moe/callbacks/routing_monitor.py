@@ -5,7 +5,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_moe.callbacks.logger_order import move_before_loggers
 from keras_moe.callbacks.measure_routing import measure_routing
 from keras_moe.callbacks.routing_model import RoutingModel
 from keras_moe.callbacks.routing_plots import experts_per_example_curve
@@ -47,10 +46,9 @@ class RoutingMonitor(keras.callbacks.Callback):
     a model with several mixtures the tasks of an `MMoE` are
     `<layer name>_<task>`.
 
-    The callback may stand anywhere in the list of callbacks: a `CSVLogger`
-    or `TensorBoard` before it is served first with its values. Callbacks
-    that read the values otherwise, such as an `EarlyStopping` on
-    `experts_per_example`, belong after it.
+    Keras hands the logs down the list of callbacks: those that read them,
+    such as `CSVLogger`, `TensorBoard` or `EarlyStopping`, belong after this
+    one. The progress bar and the history come last anyway.
 
     Attributes:
         epochs: List of integers, how many epochs of training each
@@ -120,7 +118,6 @@ class RoutingMonitor(keras.callbacks.Callback):
     def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
         self._routing_model = RoutingModel(model)
-        move_before_loggers(self)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.epochs, self._loads = [], {}
@@ -141,18 +138,27 @@ class RoutingMonitor(keras.callbacks.Callback):
                 logs.update(values)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        if self.plots is not None:
+        if self.plots is not None and self.epochs:
             self.save_plots(self.plots)
 
     def plot_loads(self) -> "Figure":
-        """Draws the latest loads, a row a task and a column an expert."""
+        """Draws the latest loads, a row a task and a column an expert.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            ValueError: If nothing was measured yet.
+        """
         latest = {task: loads[-1] for task, loads in self.loads.items()}
-        return load_heat_map(
-            latest, f"Load of each expert after epoch {self.epochs[-1]}"
-        )
+        epoch = max(self.epochs, default=0)
+        return load_heat_map(latest, f"Load of each expert after epoch {epoch}")
 
     def plot_experts_per_example(self) -> "Figure":
-        """Draws the experts per example over the epochs, a line a task."""
+        """Draws the experts per example over the epochs, a line a task.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            ValueError: If nothing was measured yet.
+        """
         # The loads of an example's experts count each of them once.
         means = {task: loads.sum(-1) for task, loads in self.loads.items()}
         return experts_per_example_curve(means, self.epochs)

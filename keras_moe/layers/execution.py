@@ -42,7 +42,11 @@ class Execution:
         check_choice("execution", mode, ("auto", "dense", "sparse"))
         self.mode = mode
         self.experts = experts
-        self.bounds = [gate.k for gate in gates]
+        self.bounds = [
+            experts.num_experts if gate.k is None else gate.k for gate in gates
+        ]
+        # No row of any task needs more experts than this.
+        self.pairs_per_row = min(sum(self.bounds), experts.num_experts)
         self.always_sparse = all(gate.always_sparse for gate in gates)
         if mode == "sparse":
             self._check_sparse(gates)
@@ -62,13 +66,6 @@ class Execution:
                 "Received: execution='sparse'"
             )
 
-    @property
-    def pairs_per_row(self) -> int | None:
-        """Bound on the experts that one row needs; `None` without one."""
-        if any(k is None for k in self.bounds):
-            return None
-        return min(sum(self.bounds), self.experts.num_experts)
-
     def limit(self, weights: Sequence[Any]) -> list[Any]:
         """In sparse mode, each gate's `k` largest weights of every row."""
         if self.mode != "sparse" or self.always_sparse:
@@ -78,9 +75,7 @@ class Execution:
             for weight, k in zip(weights, self.bounds, strict=True)
         ]
 
-    def run(
-        self, rows: Any, weights: Any, training: bool | None
-    ) -> list[Any]:
+    def run(self, rows: Any, weights: Any, training: bool | None) -> list[Any]:
         """Combines the experts' outputs for every task.
 
         Args:
@@ -104,7 +99,7 @@ class Execution:
     def _is_dense(self) -> bool:
         if self.mode != "auto":
             return self.mode == "dense"
-        if self.pairs_per_row is None or self.experts.sparse_obstacle:
+        if self.experts.sparse_obstacle is not None:
             return True
         if not (self.always_sparse or self.experts.runs_in_branches):
             return True

@@ -9,6 +9,7 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.routing_record import note_routing
+from keras_moe.layers.routing_record import without_record
 
 Shape = tuple[int | None, ...]
 
@@ -92,7 +93,8 @@ class Mixture(keras.layers.Layer):
         row_weights = ops.stack(
             [ops.reshape(w, (-1, num_experts)) for w in weights], axis=1
         )
-        outputs = self._execution.run(rows, row_weights, training)
+        with without_record():
+            outputs = self._execution.run(rows, row_weights, training)
         shape = self.experts.expert_output_shape((None, *features))[1:]
         return [
             ops.cast(

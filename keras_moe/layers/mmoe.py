@@ -68,24 +68,21 @@ class MMoE(Mixture):
         **kwargs: Any,
     ) -> None:
         _check_gates(gates)
-        named = isinstance(gates, Mapping)
-        gate_list = list(gates.values()) if named else list(gates)
+        gate_list = list(_by_key(gates).values())
         super().__init__(gate_list, experts, execution, **kwargs)
-        self.gates = dict(gates) if named else gate_list
+        self.gates = dict(gates) if isinstance(gates, Mapping) else gate_list
 
     @property
     def _gate_list(self) -> list[Gate]:
-        return [self.gates[key] for key in self._task_keys]
+        return list(_by_key(self.gates).values())
 
     @property
-    def _task_keys(self) -> list[Any]:
-        if isinstance(self.gates, Mapping):
-            return list(self.gates)
-        return list(range(len(self.gates)))
+    def _tasks(self) -> list[Any]:
+        return list(_by_key(self.gates))
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Any = None) -> None:
         self._build(
-            inputs_shape, self._shape_per_task(inputs_shape, gate_inputs_shape)
+            inputs_shape, self._gate_shapes(inputs_shape, gate_inputs_shape)
         )
 
     def call(
@@ -97,69 +94,66 @@ class MMoE(Mixture):
         if gate_inputs is None:
             gate_inputs = inputs
         if not isinstance(gate_inputs, (Mapping, list, tuple)):
-            gate_inputs = dict.fromkeys(self._task_keys, gate_inputs)
-        self._check_tasks(gate_inputs)
-        return self._like_gates(
-            self._mix(
-                inputs,
-                [gate_inputs[key] for key in self._task_keys],
-                [str(key) for key in self._task_keys],
-                training,
-            )
-        )
+            gate_inputs = dict.fromkeys(self._tasks, gate_inputs)
+        names = [str(task) for task in self._tasks]
+        gate_inputs = self._in_order(gate_inputs)
+        return self._like_gates(self._mix(inputs, gate_inputs, names, training))
 
     def compute_output_shape(
         self, inputs_shape: Shape, gate_inputs_shape: Any = None
     ) -> Any:
         shape = self._task_output_shape(
-            inputs_shape, self._shape_per_task(inputs_shape, gate_inputs_shape)
+            inputs_shape, self._gate_shapes(inputs_shape, gate_inputs_shape)
         )
         return self._like_gates([shape] * len(self.gates))
+
+    def _gate_shapes(self, inputs_shape: Shape, shapes: Any) -> list[Shape]:
+        if shapes is None:
+            shapes = inputs_shape
+        if _is_shape(shapes):
+            shapes = dict.fromkeys(self._tasks, shapes)
+        return [tuple(shape) for shape in self._in_order(shapes)]
+
+    def _in_order(self, values: Any) -> list[Any]:
+        """One value a task, in the order of the gates."""
+        by_key = _by_key(values)
+        if set(by_key) != set(self._tasks):
+            raise ValueError(
+                "`gate_inputs` must be one tensor, or have one entry a task, "
+                f"{self._tasks}. Received: entries {list(by_key)}"
+            )
+        return [by_key[task] for task in self._tasks]
 
     def _like_gates(self, values: Sequence[Any]) -> Any:
         """One value a task, as a dict or a list like the gates."""
         if isinstance(self.gates, Mapping):
-            return dict(zip(self._task_keys, values, strict=True))
+            return dict(zip(self.gates, values, strict=True))
         return list(values)
 
-    def _shape_per_task(self, inputs_shape: Shape, shapes: Any) -> list[Shape]:
-        if shapes is None:
-            shapes = inputs_shape
-        if not isinstance(shapes, Mapping) and isinstance(
-            shapes[0], (int, type(None))
-        ):
-            shapes = dict.fromkeys(self._task_keys, tuple(shapes))
-        self._check_tasks(shapes)
-        return [tuple(shapes[key]) for key in self._task_keys]
-
-    def _check_tasks(self, gate_inputs: Any) -> None:
-        keys = (
-            list(gate_inputs)
-            if isinstance(gate_inputs, Mapping)
-            else list(range(len(gate_inputs)))
-        )
-        if set(keys) != set(self._task_keys):
-            raise ValueError(
-                "`gate_inputs` must be one tensor, or have one entry a task, "
-                f"{self._task_keys}. Received: entries {keys}"
-            )
-
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "gates": self._like_gates(
-                [
-                    keras.saving.serialize_keras_object(gate)
-                    for gate in self._gate_list
-                ]
-            ),
-        }
+        serialize = keras.saving.serialize_keras_object
+        gates = self._like_gates([serialize(gate) for gate in self._gate_list])
+        return {**super().get_config(), "gates": gates}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "MMoE":
-        for name in ("gates", "experts"):
-            config[name] = keras.saving.deserialize_keras_object(config[name])
-        return cls(**config)
+        restore = keras.saving.deserialize_keras_object
+        parts = {name: restore(config[name]) for name in ("gates", "experts")}
+        return cls(**{**config, **parts})
+
+
+def _by_key(values: Any) -> dict[Any, Any]:
+    """The values of a dict by name, those of a list by position."""
+    if isinstance(values, Mapping):
+        return dict(values)
+    return dict(enumerate(values))
+
+
+def _is_shape(shapes: Any) -> bool:
+    """Whether it is one shape, not several."""
+    if isinstance(shapes, Mapping):
+        return False
+    return not shapes or isinstance(shapes[0], (int, type(None)))
 
 
 def _check_gates(gates: Any) -> None:
@@ -170,7 +164,7 @@ def _check_gates(gates: Any) -> None:
         )
     if not gates:
         raise ValueError("`gates` must hold at least one gate. Received: none")
-    for gate in gates.values() if isinstance(gates, Mapping) else gates:
+    for gate in _by_key(gates).values():
         check_gate("gates", gate)
     if isinstance(gates, Mapping) and not all(
         isinstance(task, str) for task in gates

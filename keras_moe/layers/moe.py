@@ -98,6 +98,6 @@ class MoE(Mixture):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "MoE":
-        for name in ("gate", "experts"):
-            config[name] = keras.saving.deserialize_keras_object(config[name])
-        return cls(**config)
+        restore = keras.saving.deserialize_keras_object
+        parts = {name: restore(config[name]) for name in ("gate", "experts")}
+        return cls(**{**config, **parts})

@@ -32,9 +32,10 @@ _records: ContextVar[list[RoutingRecord] | None] = ContextVar(
 def record_routing() -> Iterator[list[RoutingRecord]]:
     """Collects a `RoutingRecord` from every mixture called in its scope.
 
-    Meant for eager calls, `model(x, training=False)`, or for a function that
-    is compiled as a whole and returns the weights: what is recorded while a
-    graph is traced belongs to that graph.
+    A mixture among another's experts is not recorded. Meant for eager calls,
+    `model(x, training=False)`, or for a function that is compiled as a whole
+    and returns the weights: what is recorded while a graph is traced belongs
+    to that graph.
 
     Yields:
         The list that the records are appended to, in order of the calls.
@@ -53,6 +54,20 @@ def record_routing() -> Iterator[list[RoutingRecord]]:
     token = _records.set(records)
     try:
         yield records
+    finally:
+        _records.reset(token)
+
+
+@contextmanager
+def without_record() -> Iterator[None]:
+    """Keeps what is called in its scope out of the record.
+
+    Experts may hold mixtures themselves. What those decide in a branch or a
+    loop of the graph, on blocks of rows, cannot leave it.
+    """
+    token = _records.set(None)
+    try:
+        yield
     finally:
         _records.reset(token)
 

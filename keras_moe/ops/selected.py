@@ -18,8 +18,8 @@ def is_selected(weights: Any) -> Any:
         Boolean tensor of the same shape.
 
     Example:
-        >>> np.asarray(is_selected(np.array([0.7, 0.3, 1e-5, 9e-6])))
-        array([ True,  True,  True, False])
+        >>> [bool(x) for x in is_selected(np.array([0.7, 1e-5, 9e-6]))]
+        [True, True, False]
 
     References:
         Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of

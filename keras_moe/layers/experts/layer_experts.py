@@ -181,9 +181,9 @@ class LayerExperts(Experts):
     def from_config(cls, config: dict[str, Any]) -> "LayerExperts":
         experts = [
             keras.saving.deserialize_keras_object(expert)
-            for expert in config.pop("experts")
+            for expert in config["experts"]
         ]
-        return cls(experts, **config)
+        return cls(**{**config, "experts": experts})
 
 
 def _xla_compiles_tensorflow() -> bool:

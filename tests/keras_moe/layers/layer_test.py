@@ -147,7 +147,7 @@ def check_fit(
     """A model trains with it for a step, compiled as the backend can."""
     batch_size = len(arrays["inputs"])
     for jit_compile in _jit_modes():
-        model = _Squares(make_layer())
+        model = Squares(make_layer())
         model.compile("sgd", "mse", jit_compile=jit_compile)
         history = model.fit(
             arrays,
@@ -197,7 +197,7 @@ def check_policies(
         keras.config.set_dtype_policy(global_policy)
 
 
-class _Squares(keras.Model):
+class Squares(keras.Model):
     """Turns whatever a layer returns into one number for each example."""
 
     def __init__(self, layer: keras.layers.Layer) -> None:

@@ -92,6 +92,17 @@ def test_routing_is_recorded_on_request_only(x: np.ndarray) -> None:
     assert ((weights["watch"] > 0).sum(axis=-1) == 2).all()
 
 
+@pytest.mark.parametrize("execution", ["dense", "sparse"])
+def test_a_mixture_among_the_experts_is_not_recorded(
+    execution: str, x: np.ndarray
+) -> None:
+    inner = [MoE(TopKGate(2, k=1), MLPExperts(2, 3)) for _ in range(3)]
+    outer = MoE(TopKGate(3, k=1), inner, execution=execution)
+    with record_routing() as records:
+        outer(x)
+    assert [record.mixture for record in records] == [outer]
+
+
 def test_it_is_a_proper_layer(tmp_path: Path, x: np.ndarray) -> None:
     check_layer(
         lambda: MMoE(

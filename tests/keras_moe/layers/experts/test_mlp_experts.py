@@ -69,9 +69,7 @@ def test_a_seed_makes_the_weights_repeatable() -> None:
 
 
 def test_dropout_drops_only_while_training() -> None:
-    experts = MLPExperts(
-        2, 200, dropout=0.5, kernel_initializer="ones", seed=0
-    )
+    experts = MLPExperts(2, 200, dropout=0.5, kernel_initializer="ones", seed=0)
     x = np.ones((3, 1), "float32")
     assert (to_numpy(experts(x)) == 1).all()
     dropped = to_numpy(experts(x, training=True))
