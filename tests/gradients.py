@@ -6,34 +6,49 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras.ops import convert_to_numpy as to_numpy
+
+from tests.compiled import compiled
 
 
 def gradient(function: Callable[..., Any], *arrays: Any) -> list[np.ndarray]:
     """The gradients of a scalar function with respect to its arguments.
 
-    A gradient that does not exist is an error, not a zero (JAX, which has
-    zeros only, excepted).
+    The losses that layers add in it count. A gradient that does not exist is
+    an error, not a zero (but on JAX, where everything has one).
     """
-    tensors = [keras.ops.convert_to_tensor(array) for array in arrays]
-    gradients = _BACKENDS[keras.backend.backend()](function, tensors)
-    return [to_numpy(value) for value in gradients]
+    return list(gradient_function(function)(*arrays))
+
+
+def gradient_function(
+    function: Callable[..., Any], variables: Sequence[Any] = ()
+) -> Callable[..., Sequence[np.ndarray]]:
+    """Like `gradient`, for many arguments of the same shapes.
+
+    Args:
+        function: Returns a scalar.
+        variables: Takes their values as its first arguments.
+    """
+
+    def with_losses(*tensors: Any) -> Any:
+        count = len(variables)
+        mapping = list(zip(variables, tensors[:count], strict=True))
+        with keras.StatelessScope(mapping, collect_losses=True) as scope:
+            value = function(*tensors[count:])
+        return value + sum(scope.losses)
+
+    differentiate = _BACKENDS[keras.backend.backend()]
+    return compiled(lambda *tensors: differentiate(with_losses, tensors))
 
 
 def weight_gradient(
     function: Callable[[], Any], variables: Sequence[Any]
 ) -> list[np.ndarray]:
     """The gradients of a scalar function with respect to variables in it."""
-
-    def with_values(*values: Any) -> Any:
-        mapping = list(zip(variables, values, strict=True))
-        with keras.StatelessScope(state_mapping=mapping):
-            return function()
-
-    return gradient(with_values, *[variable.value for variable in variables])
+    values = [variable.value for variable in variables]
+    return list(gradient_function(function, variables)(*values))
 
 
-def _tensorflow(function: Callable[..., Any], tensors: list[Any]) -> Any:
+def _tensorflow(function: Callable[..., Any], tensors: Sequence[Any]) -> Any:
     import tensorflow as tf
 
     tensors = [tf.identity(tensor) for tensor in tensors]
@@ -45,13 +60,13 @@ def _tensorflow(function: Callable[..., Any], tensors: list[Any]) -> Any:
     return gradients
 
 
-def _jax(function: Callable[..., Any], tensors: list[Any]) -> Any:
+def _jax(function: Callable[..., Any], tensors: Sequence[Any]) -> Any:
     import jax
 
     return jax.grad(function, argnums=tuple(range(len(tensors))))(*tensors)
 
 
-def _torch(function: Callable[..., Any], tensors: list[Any]) -> Any:
+def _torch(function: Callable[..., Any], tensors: Sequence[Any]) -> Any:
     import torch
 
     tensors = [tensor.detach().requires_grad_() for tensor in tensors]

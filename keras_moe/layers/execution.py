@@ -11,11 +11,12 @@ from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.ops.dispatch import combine
 from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.keep_largest import keep_largest
+from keras_moe.ops.routing_plan import block_size
 from keras_moe.ops.routing_plan import routing_plan
 
-# How many pairs (row, expert) beyond the gates' bound still run sparse: a
-# gate that becomes sparse while it trains has a few rows above its k.
-PAIR_SLACK = 1.25
+# One pair (row, expert) in this many, beyond the gates' bound, still runs
+# sparse: a gate that becomes sparse while it trains has a few rows above its k.
+PAIRS_A_SPARE_ONE = 4
 
 # Sparse execution costs its sort, its copies and its padding: where more
 # than this share of all pairs may be computed, dense execution is faster.
@@ -111,8 +112,8 @@ class Execution:
     ) -> list[Any]:
         """Sparse when the batch's pairs fit the budget, dense otherwise."""
         num_rows = ops.shape(rows)[0]
-        slack_percent = round(100 * PAIR_SLACK * self.pairs_per_row)
-        budget = num_rows * slack_percent // 100 + 1
+        pairs = num_rows * self.pairs_per_row
+        budget = pairs + pairs // PAIRS_A_SPARE_ONE + 1
         states = random_states(self.experts)
         values = [state.value for state in states]
         outputs, values = ops.cond(
@@ -154,7 +155,7 @@ class Execution:
         budget: Any,
         training: bool | None,
     ) -> list[Any]:
-        block_rows = _block_rows(budget, self.experts.num_experts)
+        block_rows = block_size(budget, self.experts.num_experts)
         plan = routing_plan(selected, budget, block_rows)
         outputs = self.experts(
             dispatch(rows, plan), block_experts=plan.experts, training=training
@@ -163,14 +164,6 @@ class Execution:
             outputs, (-1, block_rows, _size(outputs.shape[2:]))
         )
         return combine(outputs, weights, plan)
-
-
-def _block_rows(pairs: Any, num_experts: int) -> Any:
-    """Rows a block: a few blocks an expert, without much padding."""
-    average = pairs // (2 * num_experts)
-    if isinstance(average, int):
-        return max(8, min(64, average))
-    return ops.clip(average, 8, 64)
 
 
 def _size(shape: Sequence[int]) -> int:

@@ -9,6 +9,7 @@ from keras_moe.ops.entropy import entropy as entropy
 from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
 from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
 from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan
+from keras_moe.ops.routing_plan import block_size as block_size
 from keras_moe.ops.routing_plan import routing_plan as routing_plan
 from keras_moe.ops.sinkhorn import sinkhorn as sinkhorn
 from keras_moe.ops.smooth_step import smooth_step as smooth_step

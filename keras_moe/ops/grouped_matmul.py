@@ -21,4 +21,26 @@ def grouped_matmul(blocks: Any, kernels: Any, experts: Any) -> Any:
         >>> keras.ops.convert_to_numpy(product).ravel().tolist()
         [3.0, 2.0]
     """
-    return ops.matmul(blocks, ops.take(kernels, experts, axis=0))
+    num_experts = kernels.shape[0]
+
+    def product(blocks: Any, kernels: Any) -> tuple[Any, Any]:
+        def gradient(*args: Any, upstream: Any = None) -> tuple[Any, Any]:
+            slope = args[0] if upstream is None else upstream
+            of_copies = ops.matmul(ops.transpose(blocks, (0, 2, 1)), slope)
+            copies = ops.take(kernels, experts, axis=0)
+            return (
+                ops.matmul(slope, ops.transpose(copies, (0, 2, 1))),
+                ops.segment_sum(of_copies, experts, num_segments=num_experts),
+            )
+
+        copies = ops.take(kernels, experts, axis=0)
+        return ops.matmul(blocks, copies), gradient
+
+    # The automatic gradient would keep the copies of the matrices that the
+    # blocks are multiplied by, and on TensorFlow hand the optimizer a sparse
+    # gradient, which it expands several times over.
+    return ops.custom_gradient(product)(
+        ops.convert_to_tensor(blocks),
+        # Not a variable any more, which TensorFlow's custom gradients refuse.
+        ops.reshape(kernels, kernels.shape),
+    )

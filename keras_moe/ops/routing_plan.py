@@ -37,15 +37,15 @@ def routing_plan(selected: Any, max_pairs: Any, block_rows: Any) -> RoutingPlan:
         block_rows: Integer `B >= 1`.
 
     Returns:
-        A `RoutingPlan` with `C = max_pairs // B + E` blocks.
+        A `RoutingPlan` with as many blocks as `max_pairs` pairs can fill.
 
     Example:
         >>> selected = np.array([[True, False], [True, True], [True, False]])
         >>> plan = routing_plan(selected, max_pairs=4, block_rows=2)
         >>> keras.ops.convert_to_numpy(plan.rows).tolist()
-        [[0, 1], [2, 3], [1, 3], [3, 3]]
+        [[0, 1], [2, 3], [1, 3]]
         >>> keras.ops.convert_to_numpy(plan.experts).tolist()
-        [0, 0, 1, 1]
+        [0, 0, 1]
     """
     num_experts = selected.shape[1]
     # counts[i, e]: how many of the first i rows selected expert e.
@@ -55,7 +55,9 @@ def routing_plan(selected: Any, max_pairs: Any, block_rows: Any) -> RoutingPlan:
     loads = ops.max(counts, axis=0)
     blocks = (loads + block_rows - 1) // block_rows
     ends = ops.cumsum(blocks)
-    block = ops.arange(max_pairs // block_rows + num_experts, dtype="int32")
+    block = ops.arange(
+        _max_blocks(max_pairs, block_rows, num_experts), dtype="int32"
+    )
     experts = ops.sum(
         ops.cast(block[:, None] >= ends[None, :-1], "int32"), axis=1
     )
@@ -65,6 +67,40 @@ def routing_plan(selected: Any, max_pairs: Any, block_rows: Any) -> RoutingPlan:
         block_rows, dtype="int32"
     )
     return RoutingPlan(_rows_at(place, experts, counts), experts)
+
+
+def block_size(max_pairs: Any, num_experts: int) -> Any:
+    """Rows a block: a few blocks an expert, without much padding.
+
+    Args:
+        max_pairs: Integer, or integer tensor where the number of rows is not
+            known yet, the most pairs that a plan is made for.
+        num_experts: Integer, the number of experts.
+
+    Returns:
+        Integer, or integer tensor, from 8 to 64.
+
+    Example:
+        >>> [block_size(pairs, num_experts=16) for pairs in (2, 1024, 9999)]
+        [8, 32, 64]
+    """
+    return _clip(max_pairs // (2 * num_experts), 8, 64)
+
+
+def _max_blocks(max_pairs: Any, block_rows: Any, num_experts: int) -> Any:
+    """Most blocks that any choice of the pairs fills, and at least one.
+
+    Each expert that has pairs fills less than one block more than they need.
+    """
+    experts = _clip(max_pairs, 0, num_experts)
+    return _clip((max_pairs + experts * (block_rows - 1)) // block_rows, 1)
+
+
+def _clip(size: Any, least: int, most: int = 2**31 - 1) -> Any:
+    """Clips a size; a Python integer stays one, as static shapes need it."""
+    if isinstance(size, int):
+        return min(max(size, least), most)
+    return ops.clip(size, least, most)
 
 
 def _rows_at(place: Any, experts: Any, counts: Any) -> Any:

@@ -98,7 +98,9 @@ class HashGate(Gate):
                 f"`inputs` of a HashGate must be integer ids. Received: "
                 f"inputs of dtype {dtype}"
             )
-        buckets = ops.mod(inputs, np.int32(self.num_buckets))
+        # At least 32 bits, or the number of buckets may not fit in.
+        ids = ops.cast(inputs, keras.backend.result_type(dtype, "int32"))
+        buckets = ops.mod(ids, self.num_buckets)
         experts = ops.take(self.table, buckets, axis=0)
         return ops.one_hot(experts, self.num_experts, dtype="float32")
 

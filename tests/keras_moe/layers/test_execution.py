@@ -12,7 +12,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
-from keras_moe.layers.execution import PAIR_SLACK
+from keras_moe.layers.execution import PAIRS_A_SPARE_ONE
 from tests.gradients import gradient
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.given_gate import GivenGate
@@ -118,7 +118,7 @@ def test_auto_is_exact_at_the_budgets_edge_and_beyond(
 ) -> None:
     n, k = 16, 2
     weights = balanced(ROWS, n, k)
-    budget = int(ROWS * k * PAIR_SLACK) + 1
+    budget = ROWS * k + ROWS * k // PAIRS_A_SPARE_ONE + 1
     empty = np.argwhere(weights == 0)[: budget - ROWS * k + extra]
     weights[tuple(empty.T)] = 0.3
     assert (weights != 0).sum() == budget + extra
@@ -167,6 +167,13 @@ class CountingExperts(MLPExperts):
             rows *= self.num_experts
         self.computed += rows
         return super().call(inputs, block_experts, training)
+
+
+def test_a_single_row_costs_no_more_than_its_experts_blocks() -> None:
+    experts = CountingExperts(16, 2)
+    mixture = MoE(GivenGate(16, k=2, bounded=True), experts)
+    mixture(np.ones((1, 3), "float32"), gate_inputs=balanced(1, 16, 2))
+    assert experts.computed == 2 * 8  # Two blocks of 8 rows; dense: 16 rows.
 
 
 @pytest.mark.parametrize("num_tasks", [1, 3])

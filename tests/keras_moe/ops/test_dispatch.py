@@ -1,8 +1,12 @@
+from typing import Any
+
+import keras
 import numpy as np
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
 from keras_moe.ops.keep_largest import keep_largest
+from tests.gradients import gradient
 
 
 def test_rows_go_to_their_slots_and_empty_slots_hold_zeros() -> None:
@@ -38,6 +42,31 @@ def test_grouped_matmul_multiplies_by_each_blocks_expert(
     product = to_numpy(ops.grouped_matmul(blocks, kernels, experts))
     expected = [b @ kernels[e] for b, e in zip(blocks, experts, strict=True)]
     np.testing.assert_allclose(product, expected, rtol=1e-5)
+
+
+def test_the_gradient_of_grouped_matmul_is_that_of_a_plain_loop(
+    rng: np.random.Generator,
+) -> None:
+    blocks = rng.normal(size=(3, 2, 4)).astype("float32")
+    kernels = rng.normal(size=(5, 4, 6)).astype("float32")
+    experts = [0, 3, 3]
+
+    def grouped(blocks: Any, kernels: Any) -> Any:
+        product = ops.grouped_matmul(blocks, kernels, np.array(experts))
+        return keras.ops.sum(keras.ops.square(product))
+
+    def looped(blocks: Any, kernels: Any) -> Any:
+        return sum(
+            keras.ops.sum(keras.ops.square(blocks[i] @ kernels[expert]))
+            for i, expert in enumerate(experts)
+        )
+
+    for one, other in zip(
+        gradient(grouped, blocks, kernels),
+        gradient(looped, blocks, kernels),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_the_largest_weights_are_kept_with_the_same_sum() -> None:

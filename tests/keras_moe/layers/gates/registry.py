@@ -54,6 +54,13 @@ PER_EXAMPLE = [name for name in GATES if "static" not in name]
 ON_FEATURES = [name for name in TRAINED if name in PER_EXAMPLE]
 
 
+def build_gate(name: str, **kwargs: Any) -> Gate:
+    """Makes and builds a gate for the inputs of `make_inputs`."""
+    gate = GATES[name](**kwargs)
+    gate.build((None, NUM_FEATURES)[: 1 + gate.feature_rank])
+    return gate
+
+
 def make_inputs(
     gate: Gate, rng: np.random.Generator, leading: tuple[int, ...] = (6,)
 ) -> np.ndarray[Any, Any]:
