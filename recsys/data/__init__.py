@@ -1,0 +1,10 @@
+"""Data: raw downloads, the common split format, and what checks it."""
+
+from recsys.data.dataset import Dataset as Dataset
+from recsys.data.error import DataError as DataError
+from recsys.data.load import load as load
+from recsys.data.prepare import prepare as prepare
+from recsys.data.schema import Schema as Schema
+from recsys.data.synthetic import synthetic as synthetic
+from recsys.data.table import read_table as read_table
+from recsys.data.table import write_table as write_table

@@ -1,0 +1,143 @@
+"""Columns as their declared type says, checked value by value."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys.data.error import DataError
+from recsys.data.error import shown
+
+Check = Callable[["pd.Series[Any]", object], "pd.Series[Any]"]
+
+MISSING_NUMBERS = ("", "NA", "N/A", "NULL", "null", "None", "NaN", "nan")
+LARGEST_EXACT = 2**53  # Whole numbers beyond it are rounded in a float.
+
+
+def parse(
+    frame: pd.DataFrame, columns: Mapping[str, str], file: object
+) -> pd.DataFrame:
+    """Selects columns and brings each to the one form of its type.
+
+    `"id"`: integers (`int64`, or `Int64` where some are missing) or strings;
+    floats that are whole numbers become integers; a column that mixes
+    integers and strings becomes strings; an empty string is missing.
+    `"number"`, `"regression"`, `"binary"`: `float64`, NaN where missing.
+
+    Args:
+        frame: The table; columns that are not asked for are left out.
+        columns: Names of the wanted columns with their types, in order.
+        file: Where the table comes from, for the error message.
+
+    Returns:
+        A new table with the wanted columns and rows numbered from 0.
+
+    Raises:
+        DataError: A column is missing, or holds a value outside its type.
+
+    Example:
+    >>> frame = pd.DataFrame({"user": [7, None], "age": ["31", "NA"]})
+    >>> parse(frame, {"age": "number", "user": "id"}, "people.csv")
+        age  user
+    0  31.0     7
+    1   NaN  <NA>
+    """
+    for name in columns:
+        if name not in frame.columns:
+            raise DataError.at(
+                file,
+                f"a column {name!r}",
+                f"the columns {shown(list(frame.columns))}",
+            )
+    checks = FEATURE_TYPES | TASK_TYPES
+    parsed = {}
+    for name, kind in columns.items():
+        column = frame[name].reset_index(drop=True)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            column = column.astype(object)
+        parsed[name] = checks[kind](column, file)
+    return pd.DataFrame(parsed)
+
+
+def as_strings(ids: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Returns ids as strings; missing ones stay missing.
+
+    Example:
+    >>> as_strings(pd.Series([7, 8])).tolist()
+    ['7', '8']
+    """
+    return ids.astype(object).map(str, na_action="ignore")
+
+
+def _ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind in ("integer", "empty"):
+        return _integers(column)
+    if kind in ("floating", "mixed-integer-float"):
+        floats = column.astype("float64")
+        whole = (floats % 1 == 0) & (floats.abs() <= LARGEST_EXACT)
+        _refuse(column, ~whole & floats.notna(), "an integer or a string", file)
+        return _integers(floats)
+    if kind == "string":
+        return column.where(column != "")
+    allowed = column.map(_is_id).astype(bool) | column.isna()
+    _refuse(column, ~allowed, "an integer or a string", file)
+    return as_strings(column)
+
+
+def _is_id(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | np.integer | str)
+
+
+def _integers(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    integers = column.astype("Int64")
+    return integers if column.hasnans else integers.astype("int64")
+
+
+def _numbers(
+    column: "pd.Series[Any]", file: object, expected: str = "a finite number"
+) -> "pd.Series[Any]":
+    absent = column.isna()
+    if pd.api.types.is_numeric_dtype(column):
+        values = column.to_numpy("float64", na_value=np.nan)
+    else:
+        absent |= column.isin(MISSING_NUMBERS)
+        texts = column.astype(object)
+        values = pd.to_numeric(texts, errors="coerce").to_numpy("float64")
+    numbers = pd.Series(values, name=column.name)
+    # Models compute in float32: what overflows there is infinite.
+    finite = numbers.abs() <= np.finfo(np.float32).max
+    _refuse(column, ~finite & ~absent, expected, file)
+    return numbers
+
+
+def _binary(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    expected = "0, 1 or nothing"
+    labels = _numbers(column, file, expected)
+    _refuse(column, ~labels.isin((0, 1)) & labels.notna(), expected, file)
+    return labels
+
+
+def _refuse(
+    column: "pd.Series[Any]",
+    bad: "pd.Series[Any]",
+    expected: str,
+    file: object,
+) -> None:
+    where = np.flatnonzero(bad)
+    if len(where):
+        raise DataError.at(
+            file,
+            expected,
+            shown(column.iloc[where[0]]),
+            column=column.name,
+            row=int(where[0]) + 1,
+        )
+
+
+FEATURE_TYPES: dict[str, Check] = {"id": _ids, "number": _numbers}
+TASK_TYPES: dict[str, Check] = {"binary": _binary, "regression": _numbers}

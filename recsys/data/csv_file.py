@@ -1,0 +1,84 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from recsys.data.columns import LARGEST_EXACT
+from recsys.data.error import DataError
+from recsys.data.error import shown
+
+
+def read_csv(path: Path) -> Any:
+    """Reads a CSV file, each column with the first type that loses nothing.
+
+    The types are integer, float, truth value and text. An empty field is
+    missing.
+
+    Args:
+        path: Comma-separated UTF-8 file with one header line, packed if it
+            ends in `.gz`.
+
+    Returns:
+        A `pyarrow.Table`.
+
+    Raises:
+        DataError: The file is not such a file, or has rows of unequal length.
+    """
+    bad_rows: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        bad_rows.append(row)
+        return "error"
+
+    # With more than one thread, bad rows come without their number.
+    reading = csv.ReadOptions(use_threads=False)
+    parsing = csv.ParseOptions(
+        newlines_in_values=True, invalid_row_handler=refuse
+    )
+    try:
+        with csv.open_csv(path, reading, parsing) as file:
+            names = file.schema.names
+        converting = csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        table = csv.read_csv(path, reading, parsing, converting)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if bad_rows:
+            raise _unequal_row(path, bad_rows[0]) from error
+        expected = "a comma-separated UTF-8 file with a header line"
+        raise DataError.at(path, expected, str(error)) from error
+    return pa.table([_typed(text) for text in table.columns], names=names)
+
+
+def cast_or_none(column: Any, kind: Any) -> Any:
+    """Returns an Arrow column as another type, `None` where it does not fit."""
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _unequal_row(path: Path, row: Any) -> DataError:
+    return DataError.at(
+        path,
+        f"{row.expected_columns} fields",
+        f"{row.actual_columns} in {shown(row.text)}",
+        row=row.number - 1,  # Its count includes the header.
+    )
+
+
+def _typed(text: Any) -> Any:
+    integers = cast_or_none(text, pa.int64())
+    if integers is not None:
+        return integers if integers.cast(pa.string()).equals(text) else text
+    floats = cast_or_none(text, pa.float64())
+    if floats is not None:
+        sizes = np.abs(floats.to_numpy())
+        rounded = (sizes > LARGEST_EXACT) & (sizes < np.inf)
+        return text if rounded.any() else floats
+    booleans = cast_or_none(text, pa.bool_())
+    return text if booleans is None else booleans

@@ -1,0 +1,85 @@
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.progress import Progress
+
+from recsys.data.dataset import Dataset
+from recsys.data.download import read_download
+from recsys.data.error import DataError
+from recsys.data.ratings import parse_ratings
+from recsys.data.splitting import split_rows
+from recsys.data.two_tasks import two_tasks
+from recsys.data.two_tasks import two_tasks_schema
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class MovieLens:
+    """Prepares a MovieLens release as two tasks, watch and rating.
+
+    10 % of the rows are the test split and 12.5 % of the rest the validation
+    split, both with the same share of watched movies as the whole.
+
+    A file with the release's number of ratings must also give the release's
+    other counts; any other number of ratings is taken as a subset.
+
+    Args:
+        name: Name of the data set.
+        archive: Name of the downloaded zip archive.
+        member: Path of the ratings in the archive.
+        separator: What stands between the fields of a rating.
+        counts: Ratings, users and movies of the release, and the rows of the
+            three splits made from it.
+
+    References:
+        Harper, Konstan. The MovieLens Datasets: History and Context. ACM
+        Transactions on Interactive Intelligent Systems 5 (4), 2015.
+        Ibrahim, Chen, Hazimeh, Ponomareva, Zhao, Mazumder. COMET: Learning
+        Cardinality Constrained Mixture of Experts with Trees and Local Search.
+        KDD 2023, supplement S1.1.
+    """
+
+    name: str
+    archive: str
+    member: str
+    separator: str
+    counts: dict[str, int]
+
+    def __call__(self, raw_dir: Path, seed: int, progress: Progress) -> Dataset:
+        """Reads the download and builds the data set.
+
+        Args:
+            raw_dir: Folder of the download: the archive, or what is in it.
+            seed: Seed of the negative rows. The splits do not depend on it.
+            progress: Shows how far reading and sampling are.
+
+        Returns:
+            The data set.
+
+        Raises:
+            DataError: The download is missing or broken.
+        """
+        file, text = read_download(raw_dir, self.archive, self.member)
+        ratings = parse_ratings(text, file, self.separator, progress)
+        rows = two_tasks(ratings, seed, progress)
+        # The published splits are those of seed 0.
+        splits = split_rows(rows, "watch", 0.1, 0.125, 0, file)
+        counts = {
+            "ratings": len(ratings),
+            "users": ratings["user"].nunique(),
+            "movies": ratings["item"].nunique(),
+            **{name: len(split) for name, split in splits.items()},
+        }
+        if counts["ratings"] != self.counts["ratings"]:
+            _log.warning(
+                "%s holds %d ratings, %s has %d: prepared as a subset.",
+                file,
+                counts["ratings"],
+                self.name,
+                self.counts["ratings"],
+            )
+        elif counts != self.counts:
+            raise DataError.at(file, f"{self.counts}", f"{counts}")
+        return Dataset(two_tasks_schema(self.name), splits)

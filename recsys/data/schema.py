@@ -1,0 +1,103 @@
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from dataclasses import dataclass
+
+from recsys.data.columns import FEATURE_TYPES
+from recsys.data.columns import TASK_TYPES
+from recsys.data.error import DataError
+from recsys.data.error import shown
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the columns of a data set mean: the content of `dataset.json`.
+
+    Args:
+        name: Name of the data set.
+        features: Input columns, each with its type: `"id"` (integers or
+            strings, only equality counts) or `"number"`.
+        tasks: Label columns, each with its type: `"binary"` (0 or 1) or
+            `"regression"` (finite numbers).
+
+    Raises:
+        DataError: A name, a type or a structure is not one of the above, or
+            a column is both a feature and a task.
+
+    Example:
+    >>> schema = Schema("films", {"user": "id"}, {"watch": "binary"})
+    >>> Schema.from_json(schema.to_json()) == schema
+    True
+    """
+
+    name: str
+    features: dict[str, str]
+    tasks: dict[str, str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise DataError.at("'name'", "a text", shown(self.name))
+        _check_types("features", self.features, FEATURE_TYPES)
+        _check_types("tasks", self.tasks, TASK_TYPES)
+        if both := self.features.keys() & self.tasks.keys():
+            raise DataError.at(
+                "'tasks'", "columns that are not features", str(sorted(both))
+            )
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the features, then of the tasks."""
+        return [*self.features, *self.tasks]
+
+    @classmethod
+    def from_json(cls, text: str, file: object = "dataset.json") -> "Schema":
+        """Reads the text of a `dataset.json`; further keys are ignored.
+
+        Args:
+            text: The JSON text.
+            file: Where the text comes from, for the error message.
+
+        Returns:
+            The schema.
+
+        Raises:
+            DataError: The text is not JSON, or not a valid schema.
+        """
+        try:
+            content = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataError.at(
+                file, "JSON", error.msg, line=error.lineno
+            ) from None
+        keys = ("name", "features", "tasks")
+        if not isinstance(content, dict):
+            raise DataError.at(file, "a JSON object", shown(content))
+        if missing := [key for key in keys if key not in content]:
+            raise DataError.at(
+                file, f"the keys {list(keys)}", f"no {missing[0]!r}"
+            )
+        try:
+            return cls(**{key: content[key] for key in keys})
+        except DataError as error:
+            raise DataError(f"{file}: {error}") from None
+
+    def to_json(self) -> str:
+        """Returns the text of a `dataset.json`."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+
+def _check_types(
+    what: str, columns: object, known: Mapping[str, object]
+) -> None:
+    if not isinstance(columns, dict) or not columns:
+        raise DataError.at(
+            f"'{what}'", "column names with a type each", shown(columns)
+        )
+    for column, kind in columns.items():
+        if not isinstance(kind, str) or kind not in known:
+            raise DataError.at(
+                f"'{what}'",
+                f"one of the types {sorted(known)}",
+                shown(kind),
+                column=column,
+            )

@@ -1,0 +1,59 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from recsys.data import Schema
+from recsys.data import write_table
+
+FolderWriter = Callable[..., Path]
+
+
+@pytest.fixture
+def schema() -> Schema:
+    return Schema(
+        "films",
+        {"user": "id", "age": "number"},
+        {"watch": "binary", "rating": "regression"},
+    )
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "user": [3, 1, 2],
+            "age": [31.5, None, 18.0],
+            "watch": [1.0, 0.0, None],
+            "rating": [4.5, None, None],
+        }
+    )
+
+
+@pytest.fixture
+def write_folder(
+    tmp_path: Path, schema: Schema, frame: pd.DataFrame
+) -> FolderWriter:
+    """Writes a data folder; a split may be given, any other is `frame`."""
+
+    def write(suffix: str = ".csv", **splits: pd.DataFrame) -> Path:
+        folder = tmp_path / f"films{suffix}"
+        folder.mkdir()
+        for name in ("train", "validation", "test"):
+            path = folder / f"{name}{suffix}"
+            write_table(splits.get(name, frame), path)
+        (folder / "dataset.json").write_text(schema.to_json())
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real downloads."""
+    folder = os.environ.get("RECSYS_DATA")
+    if not folder:
+        pytest.skip("RECSYS_DATA names no folder with the real downloads")
+    return Path(folder)

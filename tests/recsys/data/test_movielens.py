@@ -1,0 +1,62 @@
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from recsys.data import Dataset
+from recsys.data import load
+from recsys.data import prepare
+
+SPLITS = ("train", "validation", "test")
+
+
+def all_rows(dataset: Dataset) -> pd.DataFrame:
+    return pd.concat([dataset.split(split) for split in SPLITS])
+
+
+@pytest.fixture(scope="module")
+def one_million(
+    real_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Dataset:
+    out = tmp_path_factory.mktemp("movielens") / "1m"
+    start = time.perf_counter()
+    rows = prepare("movielens-1m", real_data / "ml-1m", out)
+    assert time.perf_counter() - start < 60
+    assert rows == {"train": 1_574_602, "validation": 224_944, "test": 199_950}
+    return load(out)
+
+
+def test_movielens_1m(one_million: Dataset) -> None:
+    rows = all_rows(one_million)
+    assert rows["watch"].sum() == 1_000_209
+    assert not rows.duplicated(["user", "item"]).any()
+    assert (rows["rating"].notna() == (rows["watch"] == 1)).all()
+    for split in SPLITS:
+        share = one_million.split(split)["watch"].mean()
+        assert share == pytest.approx(1_000_209 / 1_999_496, abs=1e-5)
+
+
+def test_movielens_1m_is_split_as_published(
+    real_data: Path, one_million: Dataset
+) -> None:
+    """Only which movies the negative rows got depends on an unknown seed."""
+    file = real_data / "ml-1m-published-split" / "validation.csv.gz"
+    if not file.exists():
+        pytest.skip(f"{file} is not there")
+    published = pd.read_csv(file)
+    ours = one_million.split("validation")
+    columns = ["user", "watch", "rating"]
+    assert_frame_equal(ours[columns], published[columns], check_dtype=False)
+    positive = published["watch"] == 1
+    assert (ours["item"] == published["item"])[positive].all()
+
+
+def test_movielens_100k(real_data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    rows = prepare("movielens-100k", real_data / "ml-100k", out)
+    assert rows == {"train": 157_500, "validation": 22_500, "test": 20_000}
+    everything = all_rows(load(out))
+    assert everything["watch"].sum() == 100_000
+    assert not everything.duplicated(["user", "item"]).any()
