@@ -1,9 +1,18 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+
+# Most programs run once here: optimising them takes longer than they do. XLA
+# reads this when it compiles for the first time.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true",
+)
 
 pytest.register_assert_rewrite(
     "tests.gradients", "tests.keras_moe.layers.layer_test"

@@ -1,6 +1,6 @@
 """Makes the golden model: run it only when a change of format is meant.
 
-    KERAS_BACKEND=tensorflow python -m tests.golden.make
+KERAS_BACKEND=tensorflow python -m tests.golden.make
 """
 
 from pathlib import Path

@@ -88,8 +88,9 @@ class MLPExperts(Experts):
         self.bias_regularizer = keras.regularizers.get(bias_regularizer)
         self.seed = seed
         if dropout > 0:
+            next_index = 2 * len(self.units)  # After those of the weights.
             self.seed_generator = keras.random.SeedGenerator(
-                None if seed is None else derived_seed(seed, -1 % 2**32)
+                None if seed is None else derived_seed(seed, next_index)
             )
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
