@@ -1,0 +1,57 @@
+"""A multi-task recommender, from interaction logs to a served model.
+
+Nothing here imports Keras before it is used, so that the backend can still be
+chosen: set the environment variable `KERAS_BACKEND` first.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+from typing import Any
+
+if TYPE_CHECKING:
+    from recsys.config import TrainConfig as TrainConfig
+    from recsys.data import DataError as DataError
+    from recsys.data import Dataset as Dataset
+    from recsys.data import Schema as Schema
+    from recsys.data import load as load
+    from recsys.data import prepare as prepare
+    from recsys.data import synthetic as synthetic
+    from recsys.errors import ExportError as ExportError
+    from recsys.errors import NonFiniteLossError as NonFiniteLossError
+    from recsys.errors import RunError as RunError
+    from recsys.models.ranker import Ranker as Ranker
+    from recsys.run import load_ranker as load_ranker
+    from recsys.stages.evaluate import evaluate as evaluate
+    from recsys.stages.export import export as export
+    from recsys.stages.predict import predict as predict
+    from recsys.stages.train import train as train
+
+_HOMES = {
+    "recsys.config": ("TrainConfig",),
+    "recsys.data": (
+        "DataError",
+        "Dataset",
+        "Schema",
+        "load",
+        "prepare",
+        "synthetic",
+    ),
+    "recsys.errors": ("ExportError", "NonFiniteLossError", "RunError"),
+    "recsys.models.ranker": ("Ranker",),
+    "recsys.run": ("load_ranker",),
+    "recsys.stages.evaluate": ("evaluate",),
+    "recsys.stages.export": ("export",),
+    "recsys.stages.predict": ("predict",),
+    "recsys.stages.train": ("train",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME)

@@ -1,0 +1,172 @@
+"""The command line: it parses, calls the package and prints what came back."""
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from recsys.backend import start_backend
+from recsys.config import TrainConfig
+from recsys.errors import RunError
+from recsys.json_files import read_json
+from recsys.json_files import write_json
+from recsys.metrics_table import metrics_table
+from recsys.options import given_fields
+from recsys.options import with_config_options
+from recsys.run import Run
+
+# Typer carries its own copy of click in recent releases.
+ClickException: Any = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    help="Train, evaluate and export sparse multi-task recommenders.",
+    epilog="With RECSYS_TRACEBACK=1 in the environment, errors show where "
+    "they come from.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+RunFolder = Annotated[Path, typer.Option("--run", help="Run folder.")]
+Data = Annotated[str, typer.Option(help='Data folder, or "synthetic".')]
+Backend = Annotated[
+    str | None,
+    typer.Option(help="Keras backend: tensorflow, jax or torch."),
+]
+
+
+def main() -> None:
+    """Runs the command line and exits with its status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs the command line.
+
+    Args:
+        arguments: The words after `recsys`.
+
+    Returns:
+        0, or after an error, reported in one line: 2 where an argument is
+        wrong, 1 where something else is; 130 after Ctrl-C.
+    """
+    try:
+        return app(arguments, standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except (ClickException, ValueError, TypeError, RunError, OSError) as error:
+        if os.environ.get("RECSYS_TRACEBACK"):
+            raise
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    from recsys.data import DataError
+
+    explain = getattr(error, "format_message", error.__str__)  # Click's own.
+    print("error:", " ".join(explain().split()), file=sys.stderr)
+    return 1 if isinstance(error, (DataError, RunError, OSError)) else 2
+
+
+@app.command()
+def prepare(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    raw_dir: Annotated[Path, typer.Option(help="Folder of the download.")],
+    out: Annotated[Path, typer.Option(help="Data folder to write.")],
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+) -> None:
+    """Turn a raw download into a data folder."""
+    from recsys.data import prepare
+
+    rows = prepare(name, raw_dir, out, seed)
+    for split, count in rows.items():
+        print(f"{split}: {count:,} rows")
+    print(f"Written to {out}")
+
+
+@app.command()
+@with_config_options
+def train(
+    config: Annotated[
+        Path | None,
+        typer.Option(help="config.json of a run to repeat; options override."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out.")
+    ] = False,
+    **options: Any,
+) -> None:
+    """Train a ranker and fill a run folder."""
+    given = given_fields(options)
+    if resume and config is None and "out" in given:
+        config = Run(given["out"]).config
+    if config is not None:
+        given = read_json(config) | given
+    settings = TrainConfig.from_mapping(given)
+    start_backend(settings.backend)
+    from recsys.stages.train import train
+
+    try:
+        metrics = train(settings, resume)
+    except KeyboardInterrupt:
+        if Run(settings.out).model.is_file():
+            print(f"\nInterrupted. The best model so far is in {settings.out}.")
+            print(f"To go on: recsys train --out {settings.out} --resume")
+        raise
+    Console().print(metrics_table(metrics))
+    print(f"Model, metrics, history and plots are in {settings.out}")
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    data: Data,
+    split: Annotated[
+        str, typer.Option(help="train, validation or test.")
+    ] = "test",
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file for the metrics.")
+    ] = None,
+    backend: Backend = None,
+) -> None:
+    """Evaluate the model of a run."""
+    start_backend(backend)
+    from recsys.stages.evaluate import evaluate
+
+    metrics = evaluate(run, data, split)
+    if out is not None:
+        write_json(out, metrics)
+    Console().print(metrics_table({split: metrics}))
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    input: Annotated[Path, typer.Option(help="Table with the features.")],
+    out: Annotated[Path, typer.Option(help="Table to write.")],
+    backend: Backend = None,
+) -> None:
+    """Predict every task for the rows of a Parquet or CSV file."""
+    start_backend(backend)
+    from recsys.stages.predict import predict
+
+    rows = predict(run, input, out)
+    print(f"{rows:,} predictions written to {out}")
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(help="SavedModel folder to write.")],
+) -> None:
+    """Export the model of a run as a verified TensorFlow SavedModel."""
+    with suppress(ValueError):  # `export` starts a process of its own then.
+        start_backend("tensorflow")
+    from recsys.stages.export import export
+
+    export(run, out)
+    print(f"SavedModel written to {out}, and verified without Keras")

@@ -1,0 +1,194 @@
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import fields
+from typing import Any
+from typing import get_args
+from typing import get_origin
+from typing import get_type_hints
+
+_EXPECTED = {
+    str: "a string",
+    str | None: "a string",
+    int: "an integer",
+    float: "a number",
+    list[int]: "a list of integers",
+    dict[str, float]: "numbers by name",
+    dict[str, Any]: "values by name",
+}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that one training run depends on.
+
+    The defaults are the ranker that the COMET paper trains on MovieLens-1M.
+
+    Args:
+        data: Data folder, or "synthetic" for the generated data set.
+        out: Run folder; new or empty, unless a run is resumed.
+        gate: Name of the gate, such as comet or top-k.
+        num_experts: Number of experts that the tasks share.
+        k: Experts per example and task, for the gates that bound them.
+        gate_options: Further hyperparameters of the gate, by name.
+        execution: How experts are run: auto, dense or sparse.
+        embedding_dim: Width of the embedding of each id feature.
+        expert_units: Width of each layer of an expert.
+        expert_dropout: Share of an expert's outputs dropped while training.
+        head_units: Width of each hidden layer of a task's head.
+        hash_feature: Id feature that a hash gate routes by; the first one
+            unless given.
+        unknown_rate: Share of the ids that training replaces by the
+            out-of-vocabulary id, so that its embedding is learned.
+        task_weights: Weight of each task's loss; equal, with sum 1, unless
+            given.
+        learning_rate: Learning rate of Adam.
+        batch_size: Examples in a training step.
+        epochs: Most passes over the training split.
+        patience: Epochs without a better validation loss before training
+            stops.
+        seed: Seed of the initial weights, the shuffling and the dropout.
+        backend: Keras backend: tensorflow, jax or torch; the active one
+            unless given.
+
+    Raises:
+        TypeError: A field has a value of another type.
+        ValueError: A field is outside its bounds.
+
+    Example:
+    >>> TrainConfig(data="synthetic", out="runs/first", k=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: `k` must be at least 1. Received: k=0
+    """
+
+    data: str
+    out: str
+    gate: str = "comet"
+    num_experts: int = field(default=16, metadata={"minimum": 2})
+    k: int = field(default=2, metadata={"minimum": 1})
+    gate_options: dict[str, Any] = field(default_factory=dict)
+    execution: str = field(
+        default="auto", metadata={"choices": ("auto", "dense", "sparse")}
+    )
+    embedding_dim: int = field(default=128, metadata={"minimum": 1})
+    expert_units: list[int] = field(
+        default_factory=lambda: [256], metadata={"minimum": 1}
+    )
+    expert_dropout: float = field(
+        default=0.5, metadata={"minimum": 0, "below": 1}
+    )
+    head_units: list[int] = field(
+        default_factory=lambda: [256], metadata={"minimum": 1}
+    )
+    hash_feature: str | None = None
+    unknown_rate: float = field(
+        default=0.01, metadata={"minimum": 0, "below": 1}
+    )
+    task_weights: dict[str, float] = field(
+        default_factory=dict, metadata={"minimum": 0}
+    )
+    learning_rate: float = field(default=3e-4, metadata={"above": 0})
+    batch_size: int = field(default=512, metadata={"minimum": 1})
+    epochs: int = field(default=10, metadata={"minimum": 1})
+    patience: int = field(default=3, metadata={"minimum": 1})
+    seed: int = field(default=0, metadata={"minimum": 0, "below": 2**32})
+    backend: str | None = field(
+        default=None, metadata={"choices": ("tensorflow", "jax", "torch")}
+    )
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(TrainConfig)
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, os.PathLike):
+                value = os.fspath(value)
+            _check_type(item.name, value, hints[item.name])
+            for part in _parts(value):
+                _check_bounds(item.name, part, **item.metadata)
+            object.__setattr__(self, item.name, value)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> "TrainConfig":
+        """Builds a configuration from its fields, such as a JSON object's.
+
+        Args:
+            values: The fields by name. The "versions" that `config.json` of a
+                run holds as well are left out.
+
+        Raises:
+            TypeError: A field has a value of another type.
+            ValueError: There is no such field, one is missing, or a value is
+                outside its bounds.
+        """
+        given = {name: values[name] for name in values if name != "versions"}
+        known = [item.name for item in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise ValueError(
+                    "The fields of a training configuration must be among "
+                    f"{', '.join(known)}. Received: {name!r}"
+                )
+        for name in ("data", "out"):
+            if name not in given:
+                raise ValueError(
+                    f"`{name}` must be given. Received: {sorted(given)}"
+                )
+        return cls(**given)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Returns the fields by name, ready for JSON."""
+        return asdict(self)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if get_origin(hint) is list:
+        return isinstance(value, list | tuple) and all(
+            _fits(item, int) for item in value
+        )
+    if get_origin(hint) is dict:
+        return isinstance(value, Mapping) and all(
+            _fits(item, get_args(hint)[1]) for item in value.values()
+        )
+    if hint is Any:
+        return True
+    if hint is float:
+        hint = int | float
+    return isinstance(value, hint) and not isinstance(value, bool)
+
+
+def _check_type(name: str, value: Any, hint: Any) -> None:
+    if not _fits(value, hint):
+        raise TypeError(
+            f"`{name}` must be {_EXPECTED[hint]}. Received: {name}={value!r}"
+        )
+
+
+def _parts(value: Any) -> list[Any]:
+    """The numbers of a list or a mapping; else the one value there is."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _check_bounds(
+    name: str,
+    value: Any,
+    minimum: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> None:
+    if choices and value not in (None, *choices):
+        expected = "one of " + ", ".join(choices)
+    elif minimum is not None and not value >= minimum:
+        expected = f"at least {minimum}"
+    elif above is not None and not value > above:
+        expected = f"above {above}"
+    elif below is not None and not value < below:
+        expected = f"below {below}"
+    else:
+        return
+    raise ValueError(f"`{name}` must be {expected}. Received: {name}={value}")

@@ -1,0 +1,125 @@
+"""The gates by the name that a command line gives them."""
+
+import inspect
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from typing import get_args
+from typing import get_type_hints
+
+from keras_moe import layers
+
+GATES: dict[str, type[layers.Gate]] = {
+    "softmax": layers.SoftmaxGate,
+    "top-k": layers.TopKGate,
+    "hash": layers.HashGate,
+    "dselect-k": layers.DSelectKGate,
+    "comet": layers.COMETGate,
+}
+
+# These follow from the run's other settings.
+_DERIVED = ("num_experts", "k", "num_buckets", "seed")
+
+
+def gate_class(name: str) -> type[layers.Gate]:
+    """Returns the class of the gate of that name.
+
+    Raises:
+        ValueError: There is no such gate.
+    """
+    if name not in GATES:
+        raise ValueError(
+            f"`gate` must be one of {', '.join(GATES)}. Received: gate={name!r}"
+        )
+    return GATES[name]
+
+
+def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives the texts among a gate's options the types of its arguments.
+
+    Args:
+        name: Name of the gate.
+        options: Arguments of the gate's constructor beyond `num_experts` and
+            `k`. A text is read as what the argument is annotated with; any
+            other value is taken as it is.
+
+    Raises:
+        ValueError: There is no such gate or option, or a text is not of the
+            option's type.
+
+    Example:
+    >>> typed_options("comet", {"gamma": "10", "entropy_weight": 0.1})
+    {'gamma': 10.0, 'entropy_weight': 0.1}
+    """
+    gate = gate_class(name)
+    hints = get_type_hints(gate.__init__)
+    known = [option for option in _arguments(gate) if option not in _DERIVED]
+    for option in options:
+        if option not in known:
+            raise ValueError(
+                f"`gate_options` of the gate {name!r} must be among "
+                f"{', '.join(known) or 'none'}. Received: {option!r}"
+            )
+    return {
+        option: _typed(option, value, hints[option])
+        for option, value in options.items()
+    }
+
+
+def create_gate(
+    name: str,
+    num_experts: int,
+    k: int,
+    num_buckets: int,
+    seed: int,
+    options: Mapping[str, Any],
+) -> layers.Gate:
+    """Creates a gate; what its constructor does not take is left out.
+
+    Args:
+        name: Name of the gate.
+        num_experts: Number of experts.
+        k: Experts per example, for the gates that bound them.
+        num_buckets: Number of ids, for the gates that route ids.
+        seed: Seed, for the gates that would draw the same without one.
+        options: As `typed_options` returns them.
+    """
+    gate = gate_class(name)
+    derived: dict[str, Any] = {
+        "num_experts": num_experts,
+        "k": k,
+        "num_buckets": num_buckets,
+        "seed": seed,
+    }
+    taken = {key: derived[key] for key in derived if key in _arguments(gate)}
+    return gate(**taken, **options)
+
+
+def _arguments(gate: type[layers.Gate]) -> list[str]:
+    parameters = inspect.signature(gate.__init__).parameters.values()
+    return [
+        parameter.name
+        for parameter in list(parameters)[1:]
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+
+
+def _typed(option: str, value: Any, hint: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    kinds = get_args(hint) or (hint,)
+    if type(None) in kinds and value.lower() == "none":
+        return None
+    if bool in kinds and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    for kind in (int, float):
+        if kind in kinds:
+            with suppress(ValueError):
+                return kind(value)
+    if str in kinds or Any in kinds:
+        return value
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    raise ValueError(
+        f"`gate_options`: {option} must be of type {expected}. "
+        f"Received: {option}={value!r}"
+    )

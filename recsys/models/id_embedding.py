@@ -1,0 +1,63 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class IdEmbedding(keras.layers.Embedding):
+    """An embedding whose row 0 stands for every unknown id, and is learned.
+
+    Ids of the training split are never unknown, so a random share of them is
+    treated as unknown while training: row 0 learns to predict for an id about
+    which nothing is known.
+
+    Args:
+        input_dim: Integer, number of rows: known ids + 1.
+        output_dim: Integer, width of the embedding.
+        unknown_rate: Float in `[0, 1)`, the share of the ids that is replaced
+            by 0 while training. Defaults to 0.01.
+        **kwargs: Those of `keras.layers.Embedding`.
+
+    Call arguments:
+        inputs: Int32 tensor `(...)` of ids in `[0, input_dim)`.
+        training: Boolean, whether to replace ids.
+
+    Returns:
+        Tensor `(..., output_dim)`.
+
+    Raises:
+        ValueError: If `unknown_rate` is outside `[0, 1)`.
+
+    Example:
+    >>> import numpy as np
+    >>> tuple(IdEmbedding(10, 4)(np.array([0, 9])).shape)
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        unknown_rate: float = 0.01,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(input_dim, output_dim, **kwargs)
+        if not 0 <= unknown_rate < 1:
+            raise ValueError(
+                "`unknown_rate` must be in [0, 1). "
+                f"Received: unknown_rate={unknown_rate}"
+            )
+        self.unknown_rate = unknown_rate
+        self.seed_generator = keras.random.SeedGenerator()
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        if training and self.unknown_rate > 0:
+            draw = keras.random.uniform(
+                ops.shape(inputs), seed=self.seed_generator
+            )
+            inputs = ops.where(draw < self.unknown_rate, 0, inputs)
+        return super().call(inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "unknown_rate": self.unknown_rate}

@@ -1,0 +1,211 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+from keras import ops
+
+from recsys.models.id_embedding import IdEmbedding
+from recsys.models.vocabulary import Vocabulary
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class Ranker(keras.Model):
+    """The multi-task recommender: embeddings, a mixture, a head for each task.
+
+    Each id is embedded, numbers are standardised, and all of it concatenated;
+    the mixture turns that into one vector a task, and each task's head turns
+    its vector into a prediction. A missing number counts as the mean, a
+    missing id as an unknown one.
+
+    The model is built when it is constructed.
+
+    Args:
+        vocabularies: Id features with the ids that the model knows.
+        numbers: Number features with their mean and variance.
+        tasks: Tasks with their type, `"binary"` or `"regression"`.
+        mixture: `keras_moe.layers.MMoE` with one gate a task.
+        embedding_dim: Integer, width of an id's embedding. Defaults to 128.
+        head_units: Integers, the hidden widths of a head. Defaults to `(256,)`.
+        hash_feature: Id feature that the gates see, for gates that route ids;
+            with `None` (default) they see what the experts see.
+        unknown_rate: Float in `[0, 1)`, share of the ids that are treated as
+            unknown while training. Defaults to 0.01.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Dict of feature to tensor `(batch,)`: int32 ids and float32
+            numbers, as `encode` returns them.
+        training: Boolean.
+
+    Returns:
+        Dict of task to float32 tensor `(batch, 1)`: the probability of a 1
+        for a binary task.
+
+    Example:
+    >>> from keras_moe.layers import MLPExperts, MMoE, SoftmaxGate
+    >>> people = pd.DataFrame({"user": [7, 9], "age": [31.0, float("nan")]})
+    >>> ranker = Ranker(
+    ...     {"user": Vocabulary.of(people["user"])},
+    ...     {"age": (31.0, 0.0)},
+    ...     {"watch": "binary"},
+    ...     MMoE({"watch": SoftmaxGate(4)}, MLPExperts(4, 8)),
+    ... )
+    >>> tuple(ranker(ranker.encode(people))["watch"].shape)
+    (2, 1)
+
+    References:
+        Ibrahim, Chen, Hazimeh, Ponomareva, Zhao, Mazumder. COMET: Learning
+        Cardinality Constrained Mixture of Experts with Trees and Local Search.
+        KDD 2023, supplement S1 (MovieLens architecture).
+    """
+
+    def __init__(
+        self,
+        vocabularies: Mapping[str, Vocabulary],
+        numbers: Mapping[str, Sequence[float]],
+        tasks: Mapping[str, str],
+        mixture: keras.layers.Layer,
+        embedding_dim: int = 128,
+        head_units: Sequence[int] = (256,),
+        hash_feature: str | None = None,
+        unknown_rate: float = 0.01,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocabularies = dict(vocabularies)
+        self.numbers = {name: list(pair) for name, pair in numbers.items()}
+        self.tasks = dict(tasks)
+        self.mixture = mixture
+        self.embedding_dim = embedding_dim
+        self.head_units = list(head_units)
+        self.hash_feature = hash_feature
+        self.unknown_rate = unknown_rate
+        self.embeddings = {
+            name: IdEmbedding(known.size + 1, embedding_dim, unknown_rate)
+            for name, known in self.vocabularies.items()
+        }
+        if self.numbers:
+            means, variances = zip(*self.numbers.values(), strict=True)
+            self.normalization = keras.layers.Normalization(
+                mean=list(means), variance=list(variances)
+            )
+        self.heads = {
+            task: _head(kind, self.head_units)
+            for task, kind in self.tasks.items()
+        }
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        """Builds every layer; the shapes follow from the arguments."""
+        width = len(self.numbers)
+        for embedding in self.embeddings.values():
+            embedding.build((None,))
+            width += self.embedding_dim
+        if self.numbers:
+            self.normalization.build((None, len(self.numbers)))
+        features = (None, width)
+        gate_inputs = features if self.hash_feature is None else (None,)
+        self.mixture.build(features, gate_inputs)
+        shapes = self.mixture.compute_output_shape(features, gate_inputs)
+        for task, head in self.heads.items():
+            head.build(shapes[task])
+        self.built = True
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        features = self._features(inputs, training)
+        gate_inputs = (
+            features if self.hash_feature is None else inputs[self.hash_feature]
+        )
+        towers = self.mixture(features, gate_inputs, training=training)
+        return {
+            task: head(towers[task], training=training)
+            for task, head in self.heads.items()
+        }
+
+    def _features(self, inputs: Any, training: bool | None) -> Any:
+        parts = [
+            embedding(inputs[name], training=training)
+            for name, embedding in self.embeddings.items()
+        ]
+        if self.numbers:
+            numbers = self.normalization(
+                ops.stack([inputs[name] for name in self.numbers], axis=-1)
+            )
+            parts.append(ops.where(ops.isnan(numbers), 0.0, numbers))
+        return ops.concatenate(parts, axis=-1)
+
+    def encode(self, frame: pd.DataFrame) -> dict[str, Any]:
+        """Returns the model's inputs for a table of features.
+
+        Args:
+            frame: A column a feature, ids and numbers as
+                `recsys.data.Dataset` holds them; other columns are ignored.
+
+        Returns:
+            Dict of feature to int32 or float32 array `(rows,)`.
+        """
+        ids = {
+            name: vocabulary.encode(frame[name])
+            for name, vocabulary in self.vocabularies.items()
+        }
+        numbers = {
+            name: frame[name].to_numpy(np.float32) for name in self.numbers
+        }
+        return ids | numbers
+
+    @property
+    def features(self) -> dict[str, str]:
+        """The features with their type, `"id"` or `"number"`."""
+        return dict.fromkeys(self.vocabularies, "id") | dict.fromkeys(
+            self.numbers, "number"
+        )
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        batch = next(iter(input_shape.values()))[0]
+        return dict.fromkeys(self.tasks, (batch, 1))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabularies": {
+                name: keras.saving.serialize_keras_object(vocabulary)
+                for name, vocabulary in self.vocabularies.items()
+            },
+            "numbers": self.numbers,
+            "tasks": self.tasks,
+            "mixture": keras.saving.serialize_keras_object(self.mixture),
+            "embedding_dim": self.embedding_dim,
+            "head_units": self.head_units,
+            "hash_feature": self.hash_feature,
+            "unknown_rate": self.unknown_rate,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "Ranker":
+        restore = keras.saving.deserialize_keras_object
+        return cls(
+            **{
+                **config,
+                "vocabularies": {
+                    name: restore(vocabulary)
+                    for name, vocabulary in config["vocabularies"].items()
+                },
+                "mixture": restore(config["mixture"]),
+            }
+        )
+
+
+def _head(kind: str, units: Sequence[int]) -> keras.layers.Layer:
+    activation = "sigmoid" if kind == "binary" else None
+    return keras.Sequential(
+        [
+            *(keras.layers.Dense(width, activation="relu") for width in units),
+            # Float32 under any dtype policy: a probability near 1 needs it.
+            keras.layers.Dense(1, activation=activation, dtype="float32"),
+        ]
+    )

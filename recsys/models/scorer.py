@@ -1,0 +1,72 @@
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+from keras import ops
+
+from keras_moe.layers import record_routing
+from keras_moe.ops.selected import is_selected
+from recsys.models.ranker import Ranker
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a ranker says about each row of a table.
+
+    Attributes:
+        predictions: For each task, float64 array `(rows,)`.
+        experts: For each task, how many experts had weight, int array
+            `(rows,)`.
+    """
+
+    predictions: dict[str, Any]
+    experts: dict[str, Any]
+
+
+class Scorer(keras.Model):
+    """Predictions and numbers of experts from one compiled pass.
+
+    Args:
+        ranker: The model to run; it is not changed, and may be trained on
+            between two calls.
+        batch_size: Rows in a step.
+    """
+
+    def __init__(self, ranker: Ranker, batch_size: int = 4096) -> None:
+        super().__init__()
+        self.ranker = ranker
+        self.batch_size = batch_size
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        with record_routing() as records:
+            predictions = self.ranker(inputs, training=False)
+        experts = {
+            task: ops.sum(ops.cast(is_selected(weights), "int32"), axis=-1)
+            for record in records
+            for task, weights in record.weights.items()
+        }
+        return predictions, experts
+
+    def score(self, frame: pd.DataFrame) -> Scores:
+        """Runs the ranker on a table with its features.
+
+        Args:
+            frame: As `Ranker.encode` takes it.
+        """
+        if frame.empty:
+            nothing = dict.fromkeys(self.ranker.tasks, np.zeros(0))
+            return Scores(nothing, nothing)
+        predictions, experts = self.predict(
+            self.ranker.encode(frame), batch_size=self.batch_size, verbose=0
+        )
+        tasks = self.ranker.tasks  # JAX returns dicts in another order.
+        return Scores(
+            {
+                task: np.asarray(predictions[task][:, 0], np.float64)
+                for task in tasks
+            },
+            {task: experts[task] for task in tasks if task in experts},
+        )

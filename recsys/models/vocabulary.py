@@ -1,0 +1,79 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+
+from recsys.data.columns import as_strings
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class Vocabulary(keras.layers.Layer):
+    """The ids of one feature, numbered from 1; 0 is whatever is unknown.
+
+    It encodes columns outside of the compiled model. It is a layer so that it
+    is saved with the model that was trained on its numbers.
+
+    Attributes:
+        values: The known ids in the order of their numbers, integers or
+            strings.
+
+    Args:
+        size: Integer, how many ids are known.
+        **kwargs: `name`.
+
+    Example:
+    >>> vocabulary = Vocabulary.of(pd.Series(["b", "a", None, "b"]))
+    >>> vocabulary.encode(pd.Series(["a", "c", None, "b"])).tolist()
+    [1, 0, 0, 2]
+    """
+
+    def __init__(self, size: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.size = size
+        self.values: pd.Index[Any] = pd.Index([])
+        self.built = True
+
+    @classmethod
+    def of(cls, column: "pd.Series[Any]") -> "Vocabulary":
+        """Returns the vocabulary of a column's ids, missing ones left out."""
+        values = np.sort(column.dropna().unique())
+        vocabulary = cls(len(values))
+        vocabulary.values = pd.Index(values.tolist())
+        return vocabulary
+
+    @property
+    def holds_strings(self) -> bool:
+        """Whether the ids are strings rather than integers."""
+        return not pd.api.types.is_integer_dtype(self.values)
+
+    def encode(self, column: "pd.Series[Any]") -> Any:
+        """Returns the number of each id, an int32 array `(rows,)`.
+
+        An integer matches the string that it is written as, and the other way
+        round, since a file of ids alone does not say which is meant.
+
+        Args:
+            column: Ids, integers or strings; missing ones are unknown.
+        """
+        if pd.api.types.is_integer_dtype(column) and self.holds_strings:
+            column = as_strings(column)
+        elif not self.holds_strings:
+            column = pd.to_numeric(column, errors="coerce")
+        numbers = self.values.get_indexer(pd.Index(column)) + 1
+        return numbers.astype("int32")
+
+    def save_assets(self, dir_path: str) -> None:
+        """Saves the ids, called by Keras."""
+        text = json.dumps(self.values.tolist(), ensure_ascii=False)
+        Path(dir_path, "values.json").write_text(text, encoding="utf-8")
+
+    def load_assets(self, dir_path: str) -> None:
+        """Loads the ids, called by Keras."""
+        text = Path(dir_path, "values.json").read_text(encoding="utf-8")
+        self.values = pd.Index(json.loads(text))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "size": self.size}

@@ -1,0 +1,104 @@
+"""Command-line options made from the fields of `TrainConfig`."""
+
+import inspect
+import re
+from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import MISSING
+from dataclasses import Field
+from dataclasses import fields
+from typing import Annotated
+from typing import Any
+from typing import get_origin
+from typing import get_type_hints
+
+import typer
+
+from recsys.config import TrainConfig
+
+
+def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command an option for each field of `TrainConfig`.
+
+    Their help is the field's description in the class docstring. The command
+    gets what was given on the command line, and `None` for what was not.
+
+    Args:
+        command: A function that takes the fields as `**fields`, last.
+    """
+    own = list(inspect.signature(command).parameters.values())[:-1]
+    hints, texts = get_type_hints(TrainConfig), _descriptions()
+    options = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=_option(field, hints[field.name], texts[field.name]),
+        )
+        for field in fields(TrainConfig)
+    ]
+    signature = inspect.Signature([*own, *options])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    return command
+
+
+def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that were given, with pairs parsed as mappings.
+
+    Args:
+        options: What a command of `with_config_options` gets.
+
+    Raises:
+        ValueError: A pair is not NAME=VALUE, or a weight not a number.
+    """
+    given = {
+        name: value for name, value in options.items() if value is not None
+    }
+    for name, read in (("gate_options", str), ("task_weights", float)):
+        if name in given:
+            given[name] = dict(_pair(name, pair, read) for pair in given[name])
+    return given
+
+
+def _option(field: Field[Any], hint: Any, text: str) -> Any:
+    """The annotation that makes a parameter an option."""
+    flag = "--" + field.name.replace("_", "-")
+    if get_origin(hint) is dict:
+        return Annotated[
+            list[str] | None,
+            typer.Option(
+                flag.removesuffix("s"), metavar="NAME=VALUE", help=text
+            ),
+        ]
+    default = field.default
+    if field.default_factory is not MISSING:
+        default = " ".join(map(str, field.default_factory()))
+    shown = default not in (MISSING, None)
+    return Annotated[
+        hint | None,
+        typer.Option(
+            flag, help=text, show_default=str(default) if shown else False
+        ),
+    ]
+
+
+def _descriptions() -> dict[str, str]:
+    """What the docstring of `TrainConfig` says about each field."""
+    text = inspect.getdoc(TrainConfig) or ""
+    arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): ((?:.|\n {8})+)", arguments, re.M)
+    texts = {name: " ".join(text.split()) for name, text in entries}
+    return {
+        field.name: texts.get(field.name, "") for field in fields(TrainConfig)
+    }
+
+
+def _pair(name: str, text: str, read: Callable[[str], Any]) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    try:
+        if key and separator:
+            return key, read(value)
+    except ValueError:
+        pass
+    expected = "NAME=NUMBER" if read is float else "NAME=VALUE"
+    raise ValueError(f"`{name}` must be {expected}. Received: {text!r}")

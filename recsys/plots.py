@@ -1,0 +1,113 @@
+"""Figures of a run; the routing's are drawn by `keras_moe.callbacks`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from recsys.atomic import replacing
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a figure as PNG."""
+    with replacing(path) as unfinished:
+        figure.savefig(unfinished, dpi=150)
+
+
+def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+    """Draws the losses over the epochs, in all and of each task.
+
+    Args:
+        history: A row an epoch: "epoch", "loss" and "val_loss", and
+            "<task>_loss" and "val_<task>_loss" where there are several tasks.
+        tasks: Names of the tasks.
+    """
+    panels = {"Weighted total": "loss"}
+    if len(tasks) > 1:
+        panels |= {task: f"{task}_loss" for task in tasks}
+    figure = Figure(
+        figsize=(max(6, 4 * len(panels)), 3.5), layout="constrained"
+    )
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    best = history["epoch"].iloc[history["val_loss"].argmin()]
+    for axis, (title, column) in zip(axes, panels.items(), strict=True):
+        for name, label in (
+            (column, "training, total with regularisers"),
+            (f"val_{column}", "validation"),
+        ):
+            if name in history:
+                axis.plot(
+                    history["epoch"], history[name], "o-", ms=4, label=label
+                )
+        axis.set_ylim(top=_highest(history, column))
+        axis.axvline(best, color="0.6", lw=1, ls="--", label="best epoch")
+        axis.set(title=title, xlabel="Epoch")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("Loss")
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+    )
+    return figure
+
+
+def _highest(history: pd.DataFrame, column: str) -> float | None:
+    """The upper end of a loss axis; `None` where nothing needs to be cut off.
+
+    The training loss of the first epoch, a mean that begins with an untrained
+    model, would flatten all the others.
+    """
+    names = [name for name in (column, f"val_{column}") if name in history]
+    if len(history) < 3 or not names:
+        return None
+    losses = history[names].to_numpy()
+    later = losses[1:].max()
+    later = max(later, losses[0, -1])
+    return float(later + 0.1 * (later - losses.min()))
+
+
+def calibration(
+    task: str, labels: Any, probabilities: Any, num_bins: int = 20
+) -> Figure:
+    """Draws how often a binary label is 1 against how often it is said to be.
+
+    Below, how many rows were given each probability.
+
+    Args:
+        task: Name of the task.
+        labels: Array `(rows,)` of 0, 1, or NaN where missing.
+        probabilities: Array `(rows,)`.
+        num_bins: Number of bins of equal width.
+    """
+    labelled = ~np.isnan(labels)
+    labels, probabilities = labels[labelled], probabilities[labelled]
+    edges = np.linspace(0, 1, num_bins + 1)
+    bins = np.clip(np.digitize(probabilities, edges) - 1, 0, num_bins - 1)
+    counts = np.bincount(bins, minlength=num_bins)
+    filled = counts > 0
+    observed = np.bincount(bins, labels, num_bins)[filled] / counts[filled]
+    predicted = (
+        np.bincount(bins, probabilities, num_bins)[filled] / counts[filled]
+    )
+    figure = Figure(figsize=(4.5, 5.2), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    top.plot((0, 1), (0, 1), color="0.6", ls="--", lw=1, label="perfect")
+    top.plot(predicted, observed, "o-", ms=4, label="model")
+    top.set(
+        title=f"Calibration of {task}",
+        ylabel="Share of rows with label 1",
+        xlim=(0, 1),
+        ylim=(0, 1),
+    )
+    top.legend(frameon=False)
+    bottom.bar(edges[:-1], counts, width=1 / num_bins, align="edge")
+    bottom.set(xlabel="Predicted probability", ylabel="Rows")
+    for axis in (top, bottom):
+        axis.grid(alpha=0.3)
+    return figure

@@ -1,0 +1,127 @@
+import platform
+import shutil
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recsys.atomic import replacing
+from recsys.config import TrainConfig
+from recsys.errors import RunError
+from recsys.json_files import read_json
+from recsys.json_files import write_json
+
+if TYPE_CHECKING:
+    from recsys.models.ranker import Ranker
+
+
+class Run:
+    """A run folder and the names of what is in it.
+
+    Attributes:
+        folder: The folder, which need not exist yet.
+        config: Everything that is needed to repeat the run.
+        model: The trained ranker.
+        metrics: The metrics of the model, by split.
+        history: A row an epoch.
+        plots: Folder of the figures.
+        tensorboard: Folder of the TensorBoard logs.
+        checkpoint: Folder of what an unfinished run is resumed from.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.config = self.folder / "config.json"
+        self.model = self.folder / "model.keras"
+        self.metrics = self.folder / "metrics.json"
+        self.history = self.folder / "history.csv"
+        self.plots = self.folder / "plots"
+        self.tensorboard = self.folder / "tensorboard"
+        self.checkpoint = self.folder / "checkpoint"
+
+    def read_config(self) -> TrainConfig:
+        """Returns the configuration that the run was started with.
+
+        Raises:
+            RunError: There is no run in the folder.
+        """
+        if not self.config.is_file():
+            raise RunError(
+                f"{self.folder}: expected the folder of a run. "
+                "Received: a folder without config.json"
+            )
+        config = TrainConfig.from_mapping(read_json(self.config))
+        return replace(config, out=str(self.folder))
+
+    def write_config(self, config: TrainConfig) -> None:
+        """Writes the configuration with the versions that it runs on."""
+        write_json(self.config, {**config.to_mapping(), "versions": versions()})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether training came to its end and was evaluated."""
+        return self.metrics.is_file() and "test" in read_json(self.metrics)
+
+    def check_model(self) -> None:
+        """Raises RunError unless the run has a model."""
+        if not self.model.is_file():
+            raise RunError(
+                f"{self.folder}: expected the folder of a trained run. "
+                "Received: a folder without model.keras"
+            )
+
+    def load_model(self) -> "Ranker":
+        """Loads the trained ranker.
+
+        Raises:
+            RunError: The run has no model yet.
+        """
+        self.check_model()
+        import keras
+
+        # Registers the class that the file names.
+        from recsys.models.ranker import Ranker
+
+        ranker = keras.saving.load_model(self.model, compile=False)
+        assert isinstance(ranker, Ranker)
+        return ranker
+
+    def remove_checkpoint(self) -> None:
+        """Removes what only an unfinished run needs."""
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def save_model(self, ranker: "Ranker") -> None:
+        """Saves a ranker, without the optimizer's state."""
+        with replacing(self.model) as unfinished:
+            ranker.save(unfinished, include_optimizer=False)
+
+
+def load_ranker(run: str | Path) -> "Ranker":
+    """Loads the trained ranker of a run.
+
+    Args:
+        run: Run folder.
+
+    Returns:
+        A Keras model; `ranker(ranker.encode(table))` predicts every task.
+
+    Raises:
+        RunError: There is no trained run in the folder.
+    """
+    return Run(run).load_model()
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions that the numbers of a run depend on."""
+    import keras
+
+    import keras_moe
+
+    backend = keras.backend.backend()
+    return {
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "keras": keras.__version__,
+        "keras_moe": keras_moe.__version__,
+        backend: __import__(backend).__version__,
+    }

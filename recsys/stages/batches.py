@@ -1,0 +1,69 @@
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+
+class TrainingBatches(keras.utils.PyDataset):
+    """Batches of a fixed size from arrays in memory, in a new order an epoch.
+
+    The order depends on the seed and the epoch alone, so a resumed training
+    sees what an uninterrupted one would have seen. The rows that do not fill
+    a batch are left out of the epoch: batches of one shape compile once.
+
+    Args:
+        inputs: For each feature, an array `(rows,)`.
+        labels: For each task, a float array `(rows,)`, NaN where missing.
+        batch_size: Most rows in a batch.
+        seed: Seed of the order.
+
+    Example:
+    >>> batches = TrainingBatches(
+    ...     {"user": np.array([7, 8, 9])},
+    ...     {"watch": np.array([1.0, 0.0, np.nan])},
+    ...     batch_size=2,
+    ...     seed=0,
+    ... )
+    >>> inputs, labels, sample_weights = batches[0]
+    >>> inputs["user"].shape, labels["watch"].shape, len(batches)
+    ((2,), (2, 1), 1)
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any],
+        labels: Mapping[str, Any],
+        batch_size: int,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.inputs = dict(inputs)
+        self.labels = {
+            task: np.nan_to_num(values)[:, None].astype(np.float32)
+            for task, values in labels.items()
+        }
+        self.sample_weights = {
+            task: (~np.isnan(values)).astype(np.float32)
+            for task, values in labels.items()
+        }
+        self.num_rows = len(next(iter(self.inputs.values())))
+        self.batch_size = min(batch_size, self.num_rows)
+        self.seed = seed
+        self.shuffle(epoch=0)
+
+    def shuffle(self, epoch: int) -> None:
+        """Brings the rows into the order of an epoch, counted from 0."""
+        generator = np.random.default_rng([self.seed, epoch])
+        self.order = generator.permutation(self.num_rows)
+
+    def __len__(self) -> int:
+        return self.num_rows // self.batch_size
+
+    def __getitem__(self, index: int) -> tuple[dict[str, Any], ...]:
+        start = index * self.batch_size
+        rows = self.order[start : start + self.batch_size]
+        return tuple(
+            {name: values[rows] for name, values in group.items()}
+            for group in (self.inputs, self.labels, self.sample_weights)
+        )

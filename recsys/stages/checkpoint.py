@@ -1,0 +1,109 @@
+import math
+from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+
+from recsys.atomic import replacing
+from recsys.json_files import read_json
+from recsys.json_files import write_json
+from recsys.run import Run
+
+
+@dataclass
+class Progress:
+    """How far a training has come.
+
+    Attributes:
+        history: For each epoch, what it logged.
+        best: The lowest validation loss.
+        wait: Epochs since then.
+    """
+
+    history: list[dict[str, float]] = field(default_factory=list)
+    best: float = math.inf
+    wait: int = 0
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Keeps the best model, stops in time, and makes training resumable.
+
+    Keras's own `BackupAndRestore` leaves out the random states of a model and
+    what `EarlyStopping` has counted, so a run that it resumes is another run.
+
+    Args:
+        run: The run folder.
+        patience: Epochs without a lower `val_loss` before training stops.
+    """
+
+    def __init__(self, run: Run, patience: int) -> None:
+        super().__init__()
+        self.run = run
+        self.patience = patience
+        self.progress = Progress()
+
+    @property
+    def epochs(self) -> int:
+        """Epochs done."""
+        return len(self.progress.history)
+
+    def is_done(self, epochs: int) -> bool:
+        """Whether no epoch is left to train."""
+        return self.epochs >= epochs or self.progress.wait >= self.patience
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        row = {name: float(value) for name, value in (logs or {}).items()}
+        self.progress.history.append({"epoch": epoch + 1, **row})
+        self.progress.wait += 1
+        if row["val_loss"] < self.progress.best:
+            self.progress.best = row["val_loss"]
+            self.progress.wait = 0
+            self.run.save_model(self.model)
+        if self.progress.wait >= self.patience:
+            self.model.stop_training = True
+        with replacing(self.run.history) as unfinished:
+            pd.DataFrame(self.progress.history).to_csv(unfinished, index=False)
+        self._save()
+
+    def _save(self) -> None:
+        """Writes the variables, then the file that makes them count."""
+        folder = self.run.checkpoint
+        file = folder / f"epoch-{self.epochs}.npz"
+        with replacing(file) as unfinished:
+            values = [variable.numpy() for variable in self._variables()]
+            np.savez(unfinished, *values)
+        write_json(
+            folder / "progress.json",
+            {"variables": file.name, **asdict(self.progress)},
+        )
+        for older in folder.glob("epoch-*.npz"):
+            if older != file:
+                older.unlink()
+
+    def restore(self, model: keras.Model) -> None:
+        """Brings a compiled model to the last epoch that was finished.
+
+        Without a checkpoint, the model stays as it is.
+        """
+        self.set_model(model)
+        file = self.run.checkpoint / "progress.json"
+        if not file.is_file():
+            return
+        content = read_json(file)
+        with np.load(self.run.checkpoint / content.pop("variables")) as arrays:
+            for variable, name in zip(
+                self._variables(), arrays.files, strict=True
+            ):
+                variable.assign(arrays[name])
+        self.progress = Progress(**content)
+
+    def _variables(self) -> list[Any]:
+        optimizer = self.model.optimizer
+        optimizer.build(self.model.trainable_variables)
+        return [*self.model.variables, *optimizer.variables]

@@ -1,0 +1,167 @@
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+
+from recsys.atomic import replacing
+from recsys.errors import ExportError
+from recsys.errors import RunError
+from recsys.models.ranker import Ranker
+from recsys.models.scorer import Scorer
+from recsys.models.vocabulary import Vocabulary
+from recsys.run import Run
+
+TOLERANCE = 1e-5
+SAMPLED_ROWS = 96
+
+
+def export(run: str | Path, out: str | Path) -> None:
+    """Exports the model of a run as a TensorFlow SavedModel.
+
+    `recsys.stages.saved_model.write_saved_model` says what it takes and
+    returns. What was written is loaded in a fresh process that cannot import
+    Keras, and has to predict there what the model predicts. Under another
+    backend than TensorFlow, a process that runs on TensorFlow does all this.
+
+    Args:
+        run: Run folder, trained under any backend.
+        out: Folder of the SavedModel; new or empty.
+
+    Raises:
+        ExportError: The SavedModel does not predict what the model does;
+            nothing is left at `out`.
+        RunError: There is no trained run in the folder, or `out` is not
+            empty.
+    """
+    out = Path(out)
+    if out.exists() and (out.is_file() or any(out.iterdir())):
+        raise RunError(
+            "`out` must be a new or empty folder. "
+            f"Received: out={str(out)!r}, which holds something"
+        )
+    folder = Run(run)
+    folder.check_model()
+    if keras.backend.backend() != "tensorflow":
+        _export_elsewhere(run, out)
+        return
+    from recsys.stages.saved_model import write_saved_model
+
+    ranker = folder.load_model()
+    with replacing(out) as unfinished:
+        write_saved_model(ranker, unfinished)
+        verify(unfinished, ranker)
+
+
+def _export_elsewhere(run: str | Path, out: Path) -> None:
+    """Exports in a process whose backend is TensorFlow."""
+    process = subprocess.run(
+        _python("recsys", "export", "--run", run, "--out", out),
+        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+        capture_output=True,
+        text=True,
+    )
+    if process.returncode:
+        raise ExportError(_last_line(process.stderr))
+
+
+def verify(saved_model: Path, ranker: Ranker) -> None:
+    """Checks that a SavedModel predicts what the model predicts.
+
+    Args:
+        saved_model: Folder of the SavedModel.
+        ranker: The model.
+
+    Raises:
+        ExportError: It does not, or cannot be loaded without Keras.
+    """
+    sample = _sample(ranker)
+    expected = Scorer(ranker).score(sample).predictions
+    for name, received in _outputs(saved_model, sample).items():
+        task, size = name.rsplit("/", 1)
+        wanted = expected[task][: None if int(size) else 0]
+        if received.shape != wanted.shape:
+            problem = f"{received.shape} predictions for {wanted.shape} rows"
+        elif not np.allclose(received, wanted, TOLERANCE, TOLERANCE):
+            largest = np.abs(received - wanted).max()
+            problem = f"predictions that differ by up to {largest:.2g}"
+        else:
+            continue
+        raise ExportError(
+            f"The SavedModel must predict {task!r} as the model does, within "
+            f"{TOLERANCE}. Received, at batch size {size}: {problem}"
+        )
+
+
+def _outputs(saved_model: Path, sample: pd.DataFrame) -> dict[str, Any]:
+    """What the SavedModel returns in a process without Keras."""
+    with tempfile.TemporaryDirectory() as folder:
+        inputs, outputs = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(
+            inputs, **{str(n): _raw(column) for n, column in sample.items()}
+        )
+        process = subprocess.run(
+            _python(
+                "recsys.stages.saved_model_outputs",
+                saved_model,
+                inputs,
+                outputs,
+            ),
+            capture_output=True,
+            text=True,
+        )
+        if process.returncode:
+            raise ExportError(
+                "The SavedModel must run without Keras. "
+                f"Received: {_last_line(process.stderr)}"
+            )
+        with np.load(outputs) as arrays:
+            return dict(arrays)
+
+
+def _sample(ranker: Ranker) -> pd.DataFrame:
+    """Rows with known and unknown ids, with and without numbers."""
+    generator = np.random.default_rng(0)
+    columns = {
+        name: _sample_ids(vocabulary, generator)
+        for name, vocabulary in ranker.vocabularies.items()
+    }
+    for name, (mean, variance) in ranker.numbers.items():
+        numbers = generator.normal(mean, variance**0.5, SAMPLED_ROWS)
+        numbers[::5] = np.nan
+        columns[name] = numbers
+    return pd.DataFrame(columns)
+
+
+def _sample_ids(vocabulary: Vocabulary, generator: np.random.Generator) -> Any:
+    known = vocabulary.values.tolist()
+    if vocabulary.holds_strings:
+        unknown = max(known, key=len, default="") + "?"
+    else:
+        taken = set(known)
+        unknown = next(i for i in itertools.count() if i not in taken)
+    ids = [*known, unknown]
+    drawn = generator.integers(0, len(ids), SAMPLED_ROWS)
+    drawn[::7] = len(known)  # The unknown one, however many others there are.
+    return [ids[index] for index in drawn]
+
+
+def _raw(column: "pd.Series[Any]") -> Any:
+    kinds = {"f": np.float32, "i": np.int64}
+    return column.to_numpy().astype(kinds.get(column.dtype.kind, np.str_))
+
+
+def _python(module: str, *arguments: str | Path) -> list[str]:
+    """The command that runs a module with this Python."""
+    return [sys.executable, "-m", module, *map(str, arguments)]
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].removeprefix("error: ") if lines else "no message"

@@ -1,0 +1,103 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from keras_moe.callbacks import RoutingModel
+from keras_moe.callbacks import experts_per_example_curve
+from keras_moe.callbacks import load_heat_map
+from keras_moe.callbacks import measure_routing
+from recsys import plots
+from recsys.config import TrainConfig
+from recsys.data import Dataset
+from recsys.json_files import write_json
+from recsys.models.ranker import Ranker
+from recsys.models.scorer import Scorer
+from recsys.models.scorer import Scores
+from recsys.run import Run
+from recsys.stages.evaluate import measure
+
+_ROUTED_ROWS = 4096
+
+
+def routing_sample(ranker: Ranker, dataset: Dataset) -> dict[str, Any]:
+    """Encoded rows of the validation split to watch and draw the routing on.
+
+    Args:
+        ranker: The model.
+        dataset: The data set that it is trained on.
+
+    Returns:
+        What the model takes as inputs.
+    """
+    validation = dataset.split("validation")
+    size = min(_ROUTED_ROWS, len(validation))
+    return ranker.encode(validation.sample(size, random_state=0))
+
+
+def write_outcome(
+    run: Run, config: TrainConfig, dataset: Dataset, splits: Sequence[str]
+) -> dict[str, Any]:
+    """Evaluates the model of a run folder; writes its metrics and plots.
+
+    Args:
+        run: The run, with a model.
+        config: The run's configuration.
+        dataset: The data set that the model was trained on.
+        splits: The splits to evaluate; calibration is drawn for the last.
+
+    Returns:
+        The metrics by split.
+    """
+    ranker = run.load_model()
+    scorer = Scorer(ranker)
+    metrics = {}
+    for split in splits:
+        frame = dataset.split(split)
+        scores = scorer.score(frame)
+        metrics[split] = measure(
+            scores, frame, ranker.tasks, config.task_weights
+        )
+    _draw_calibration(run, ranker, frame, scores, split)
+    _draw_routing(run, ranker, dataset)
+    if run.history.is_file():
+        _draw_history(run, ranker)
+    write_json(run.metrics, metrics)
+    return metrics
+
+
+def _draw_calibration(
+    run: Run, ranker: Ranker, frame: pd.DataFrame, scores: Scores, split: str
+) -> None:
+    for task, kind in ranker.tasks.items():
+        if kind == "binary":
+            figure = plots.calibration(
+                f"{task}, {split} split",
+                frame[task].to_numpy(),
+                scores.predictions[task],
+            )
+            plots.save(figure, run.plots / f"calibration_{task}.png")
+
+
+def _draw_routing(run: Run, ranker: Ranker, dataset: Dataset) -> None:
+    sample = routing_sample(ranker, dataset)
+    statistics = measure_routing(RoutingModel(ranker), [sample])
+    figure = load_heat_map(
+        {task: values["load_per_expert"] for task, values in statistics.items()}
+    )
+    plots.save(figure, run.plots / "load_heat_map.png")
+
+
+def _draw_history(run: Run, ranker: Ranker) -> None:
+    history = pd.read_csv(run.history)
+    tasks = list(ranker.tasks)
+    figure = plots.loss_curves(history, tasks)
+    plots.save(figure, run.plots / "loss_curves.png")
+    columns = {task: f"{task}_experts_per_example" for task in tasks}
+    if len(tasks) == 1:
+        columns = {tasks[0]: "experts_per_example"}
+    figure = experts_per_example_curve(
+        {task: history[column] for task, column in columns.items()},
+        history["epoch"].tolist(),
+    )
+    plots.save(figure, run.plots / "experts_per_example.png")

@@ -1,0 +1,63 @@
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from recsys.atomic import replacing
+from recsys.data import DataError
+from recsys.data import read_table
+from recsys.data import write_table
+from recsys.data.columns import parse
+from recsys.data.table import SUFFIXES
+from recsys.models.scorer import Scorer
+from recsys.run import Run
+
+
+def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
+    """Predicts every task for the rows of a table.
+
+    Ids that the model does not know, or that are missing, are unknown ids;
+    missing numbers count as the mean.
+
+    Args:
+        run: Run folder.
+        input: Table with the feature columns, `.parquet`, `.csv` or
+            `.csv.gz`. Other columns are kept.
+        out: Table to write, of any of these types: the columns of `input`
+            and one column a task, named after it. Where `input` has a column
+            of that name, it is kept as `<task>_label`.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        DataError: The table, a feature or a value is missing or wrong.
+        RunError: There is no trained run in the folder.
+    """
+    out = Path(out)
+    if not out.name.endswith(SUFFIXES):
+        raise DataError.at(
+            "`out`", f"a file name ending in one of {SUFFIXES}", repr(out.name)
+        )
+    ranker = Run(run).load_model()
+    table = read_table(input)
+    scores = Scorer(ranker).score(parse(table, ranker.features, input))
+    predicted = table.rename(columns=_kept_labels(table, ranker.tasks, input))
+    with replacing(out) as unfinished:
+        write_table(predicted.assign(**scores.predictions), unfinished)
+    return len(table)
+
+
+def _kept_labels(
+    table: pd.DataFrame, tasks: Iterable[str], file: object
+) -> dict[str, str]:
+    """The new names of the columns that predictions are to be named after."""
+    names = {task: f"{task}_label" for task in tasks if task in table.columns}
+    for name in names.values():
+        if name in table.columns:
+            raise DataError.at(
+                file,
+                f"no column {name!r}, the name that the labels are kept under",
+                "one of that name",
+            )
+    return names

@@ -1,0 +1,88 @@
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import keras
+
+from recsys.config import TrainConfig
+from recsys.data import DataError
+from recsys.data import Schema
+from recsys.models.gates import typed_options
+
+# Metrics, figures and TensorFlow's scopes are named after tasks.
+_TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def settle(config: TrainConfig, schema: Schema) -> TrainConfig:
+    """Decides what a configuration leaves open, so that it can be repeated.
+
+    Args:
+        config: A configuration.
+        schema: The schema of the data set to be trained on.
+
+    Returns:
+        The configuration with an absolute data folder, typed gate options, a
+        weight for each task, the hash feature and the backend.
+
+    Raises:
+        DataError: A task has a name that cannot be used.
+        ValueError: A field does not fit the data set.
+    """
+    for task in schema.tasks:
+        if not _TASK_NAME.fullmatch(task):
+            raise DataError.at(
+                f"data set {schema.name!r}",
+                "tasks named by letters, digits, `_`, `.` and `-`",
+                repr(task),
+            )
+    data = config.data
+    return replace(
+        config,
+        data=data if data == "synthetic" else str(Path(data).resolve()),
+        gate_options=typed_options(config.gate, config.gate_options),
+        hash_feature=_hash_feature(config.hash_feature, schema),
+        task_weights=_task_weights(config.task_weights, schema),
+        backend=keras.backend.backend(),
+    )
+
+
+def _hash_feature(name: str | None, schema: Schema) -> str | None:
+    ids = [name for name, kind in schema.features.items() if kind == "id"]
+    if name is None:
+        return ids[0] if ids else None
+    if name not in ids:
+        raise ValueError(
+            f"`hash_feature` must be one of the id features {ids}. "
+            f"Received: hash_feature={name!r}"
+        )
+    return name
+
+
+def _task_weights(
+    given: Mapping[str, float], schema: Schema
+) -> dict[str, float]:
+    """Shares what the given weights leave to 1 among the other tasks."""
+    tasks = list(schema.tasks)
+    for task in given:
+        if task not in tasks:
+            raise ValueError(
+                f"`task_weights` must be for the tasks {tasks}. "
+                f"Received: {task!r}"
+            )
+    others = [task for task in tasks if task not in given]
+    rest = 1 - sum(given.values())
+    if others and rest <= 0:
+        raise ValueError(
+            "`task_weights` must be given for all tasks, or leave something "
+            f"to 1 for {others}. Received: task_weights={dict(given)}"
+        )
+    if not others and not any(given.values()):
+        raise ValueError(
+            "`task_weights` must not all be 0. "
+            f"Received: task_weights={dict(given)}"
+        )
+    return {
+        task: given.get(task, round(rest / max(1, len(others)), 12))
+        for task in tasks
+    }

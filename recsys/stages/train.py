@@ -1,0 +1,154 @@
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_moe.callbacks import RoutingMonitor
+from recsys.backend import check_backend
+from recsys.config import TrainConfig
+from recsys.data import Dataset
+from recsys.data import load
+from recsys.errors import RunError
+from recsys.models.build import build_ranker
+from recsys.models.gates import typed_options
+from recsys.models.ranker import Ranker
+from recsys.models.scorer import Scorer
+from recsys.run import Run
+from recsys.stages.batches import TrainingBatches
+from recsys.stages.checkpoint import Checkpoint
+from recsys.stages.finite_loss import FiniteLoss
+from recsys.stages.interruption import Interruption
+from recsys.stages.outcome import routing_sample
+from recsys.stages.outcome import write_outcome
+from recsys.stages.progress_line import ProgressLine
+from recsys.stages.settle import settle
+from recsys.stages.validation import Validation
+
+_LOSSES = {
+    "binary": keras.losses.BinaryCrossentropy,
+    "regression": keras.losses.MeanSquaredError,
+}
+
+
+def train(
+    config: TrainConfig | Mapping[str, Any], resume: bool = False
+) -> dict[str, Any]:
+    """Trains a ranker and fills a run folder.
+
+    The folder gets `config.json`, `model.keras` (the weights of the epoch
+    with the lowest validation loss), `metrics.json`, `history.csv`, `plots/`
+    and `tensorboard/`. Each epoch ends with a checkpoint; a training that was
+    interrupted, by Ctrl-C or otherwise, goes on from there with `resume`, and
+    ends as it would have without the interruption.
+
+    Args:
+        config: A `TrainConfig`, or a mapping of its fields.
+        resume: Boolean, whether to go on with the run in `config.out`, which
+            must have been started with the same configuration. Defaults to
+            `False`.
+
+    Returns:
+        The content of `metrics.json`: for "validation" and "test", what
+        `recsys.stages.evaluate.measure` returns.
+
+    Raises:
+        DataError: The data are missing or wrong.
+        NonFiniteLossError: The loss became NaN or infinite.
+        RunError: The run folder is not empty, or the run in it cannot be
+            resumed, or is finished.
+        ValueError, TypeError: A field of the configuration is wrong.
+        KeyboardInterrupt: After Ctrl-C; the run folder is usable.
+    """
+    if not isinstance(config, TrainConfig):
+        config = TrainConfig.from_mapping(config)
+    check_backend(config.backend)
+    typed_options(config.gate, config.gate_options)
+    run = Run(config.out)
+    _check_folder(run, resume)
+    dataset = load(config.data)
+    config = settle(config, dataset.schema)
+    if resume:
+        _check_same(config, run.read_config())
+    keras.utils.set_random_seed(config.seed)
+    ranker = build_ranker(config, dataset)
+    run.write_config(config)
+    try:
+        _fit(ranker, run, config, dataset)
+    except KeyboardInterrupt:
+        if not run.model.is_file():
+            run.save_model(ranker)
+        write_outcome(run, config, dataset, ["validation"])
+        raise
+    metrics = write_outcome(run, config, dataset, ["validation", "test"])
+    run.remove_checkpoint()
+    return metrics
+
+
+def _fit(
+    ranker: Ranker, run: Run, config: TrainConfig, dataset: Dataset
+) -> None:
+    """Trains until the last epoch, or until validation stops improving."""
+    ranker.compile(
+        keras.optimizers.Adam(config.learning_rate),
+        loss={
+            task: _LOSSES[kind](reduction="mean_with_sample_weight")
+            for task, kind in ranker.tasks.items()
+        },
+        loss_weights=config.task_weights,
+    )
+    checkpoint = Checkpoint(run, config.patience)
+    checkpoint.restore(ranker)
+    if checkpoint.is_done(config.epochs):
+        return
+    split, validation = dataset.split("train"), dataset.split("validation")
+    batches = TrainingBatches(
+        ranker.encode(split),
+        {task: split[task].to_numpy() for task in ranker.tasks},
+        config.batch_size,
+        config.seed,
+    )
+    with Interruption() as interruption, FiniteLoss() as finite_loss:
+        ranker.fit(
+            batches,
+            epochs=config.epochs,
+            initial_epoch=checkpoint.epochs,
+            shuffle=False,
+            verbose=1 if sys.stdout.isatty() else 2,
+            # Each sees in the logs what those before it have added.
+            callbacks=[
+                interruption,
+                keras.callbacks.LambdaCallback(
+                    on_epoch_begin=lambda epoch, logs: batches.shuffle(epoch)
+                ),
+                finite_loss,
+                RoutingMonitor(routing_sample(ranker, dataset)),
+                Validation(Scorer(ranker), validation, config.task_weights),
+                checkpoint,
+                keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
+                ProgressLine(list(ranker.tasks)),
+            ],
+        )
+
+
+def _check_folder(run: Run, resume: bool) -> None:
+    if resume:
+        if run.is_finished:
+            raise RunError(f"{run.folder}: the run is finished already")
+    elif run.folder.exists() and any(run.folder.iterdir()):
+        raise RunError(
+            "`out` must be a new or empty folder, or the folder of an "
+            "interrupted run together with `resume`. "
+            f"Received: out={str(run.folder)!r}, a folder with files in it"
+        )
+
+
+def _check_same(config: TrainConfig, started: TrainConfig) -> None:
+    """Checks that a run is resumed with what it was started with."""
+    was = started.to_mapping()
+    for name, value in config.to_mapping().items():
+        if name != "out" and value != was[name]:
+            raise ValueError(
+                f"`{name}` must be what the run was started with, "
+                f"{was[name]!r}, to resume it. Received: {name}={value!r}"
+            )

@@ -1,0 +1,54 @@
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import pandas as pd
+
+from recsys.errors import NonFiniteLossError
+from recsys.models.scorer import Scorer
+from recsys.stages.evaluate import measure
+
+
+class Validation(keras.callbacks.Callback):
+    """Adds the exact metrics of the validation split to an epoch's logs.
+
+    Keras's own validation averages over batches, which is not the loss of the
+    split where labels are missing, and includes regularisers.
+
+    Args:
+        scorer: Runs the model that is being trained.
+        frame: The validation split.
+        task_weights: Weight of each task's loss.
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        frame: pd.DataFrame,
+        task_weights: Mapping[str, float],
+    ) -> None:
+        super().__init__()
+        self.scorer = scorer
+        self.frame = frame
+        self.task_weights = task_weights
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        scores = self.scorer.score(self.frame)
+        metrics = measure(
+            scores, self.frame, self.scorer.ranker.tasks, self.task_weights
+        )
+        if not math.isfinite(metrics["loss"]):
+            raise NonFiniteLossError(
+                "The validation loss must stay finite; a lower learning rate "
+                f"may help. Received: a loss of {metrics['loss']} after epoch "
+                f"{epoch + 1}"
+            )
+        assert logs is not None
+        logs["val_loss"] = metrics["loss"]
+        for task, values in metrics["tasks"].items():
+            for name in ("loss", "auc"):
+                if values.get(name) is not None:
+                    logs[f"val_{task}_{name}"] = values[name]

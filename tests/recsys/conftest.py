@@ -1,0 +1,98 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.data import Dataset
+from recsys.data import Schema
+
+Settings = dict[str, Any]
+
+SCHEMA = Schema(
+    "tiny",
+    {"user": "id", "film": "id", "age": "number"},
+    {"watch": "binary", "rating": "regression"},
+)
+
+
+def _rows(num_rows: int, seed: int) -> pd.DataFrame:
+    """Films of odd number are watched, and rated when they are."""
+    rng = np.random.default_rng(seed)
+    user, film = rng.integers(0, 12, (2, num_rows))
+    watch = (film % 2).astype(float)
+    age = rng.normal(40, 10, num_rows)
+    age[::9] = np.nan
+    return pd.DataFrame(
+        {
+            "user": user,
+            "film": [f"é{number}" for number in film],
+            "age": age,
+            "watch": watch,
+            "rating": np.where(watch == 1, 1.0 + film % 5, np.nan),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Dataset:
+    """160, 50 and 40 rows; integer and string ids; numbers and labels miss."""
+    return Dataset(
+        SCHEMA,
+        {
+            "train": _rows(160, 0),
+            "validation": _rows(50, 1),
+            "test": _rows(40, 2),
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def data(tiny: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny data set as a folder."""
+    folder = tmp_path_factory.mktemp("data") / "tiny"
+    tiny.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def settings(data: Path) -> Callable[..., Settings]:
+    """Makes the fields of a configuration that trains in a second."""
+
+    def make(out: Path, **changes: Any) -> Settings:
+        fields = {
+            "data": str(data),
+            "out": str(out),
+            "gate": "top-k",
+            "num_experts": 4,
+            "embedding_dim": 4,
+            "expert_units": [8],
+            "head_units": [4],
+            "batch_size": 32,
+            "learning_rate": 0.01,
+            "epochs": 2,
+        }
+        return fields | changes
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run(
+    settings: Callable[..., Settings],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The folder of a finished run; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    recsys.train(settings(folder, task_weights={"watch": 0.9}))
+    return folder
+
+
+@pytest.fixture
+def other_backend() -> str:
+    """A backend that is not the active one."""
+    return "jax" if keras.backend.backend() != "jax" else "torch"

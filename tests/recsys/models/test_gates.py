@@ -1,0 +1,66 @@
+import re
+from typing import Any
+
+import pytest
+
+from keras_moe import layers
+from recsys.models.gates import GATES
+from recsys.models.gates import create_gate
+from recsys.models.gates import typed_options
+
+
+def make(name: str, **options: Any) -> layers.Gate:
+    return create_gate(name, 8, 2, 100, 7, options)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_every_gate_is_made_with_what_it_takes(name: str) -> None:
+    gate = make(name)
+    assert isinstance(gate, GATES[name])
+    assert gate.num_experts == 8
+    assert gate.k in (None, 1, 2)
+
+
+def test_hash_gate_gets_buckets_and_seed() -> None:
+    gate = make("hash", balanced=True)
+    assert (gate.num_buckets, gate.seed, gate.balanced) == (100, 7, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("comet", {"gamma": "10"}, {"gamma": 10.0}),
+        ("dselect-k", {"static": "true"}, {"static": True}),
+        ("dselect-k", {"unreachable": "fold"}, {"unreachable": "fold"}),
+        ("top-k", {"noisy": "False"}, {"noisy": False}),
+        ("comet", {"split_initializer": "none"}, {"split_initializer": None}),
+        ("comet", {"entropy_weight": 0.5}, {"entropy_weight": 0.5}),
+    ],
+)
+def test_options_take_the_types_of_the_arguments(
+    name: str, text: dict[str, Any], value: dict[str, Any]
+) -> None:
+    options = typed_options(name, text)
+    assert type(next(iter(options.values()))) is type(
+        next(iter(value.values()))
+    )
+    make(name, **options)
+
+
+def test_unknown_gate() -> None:
+    with pytest.raises(ValueError, match=r"`gate` must be one of .*'x'"):
+        typed_options("x", {})
+
+
+@pytest.mark.parametrize("option", ["gama", "k", "num_experts", "seed"])
+def test_unknown_option_lists_those_of_the_gate(option: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"gate 'comet' must be among gamma, .*'{option}'"
+    ):
+        typed_options("comet", {option: "1"})
+
+
+def test_text_that_is_no_number() -> None:
+    message = "gamma must be of type float. Received: gamma='steep'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        typed_options("comet", {"gamma": "steep"})

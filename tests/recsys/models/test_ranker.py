@@ -1,0 +1,124 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+
+from recsys import Dataset
+from recsys import TrainConfig
+from recsys.models.build import build_ranker
+from recsys.models.gates import GATES
+from recsys.models.ranker import Ranker
+from recsys.models.scorer import Scorer
+from recsys.stages.settle import settle
+
+
+def build(tiny: Dataset, **changes: Any) -> Ranker:
+    fields = {
+        "gate": "comet",
+        "num_experts": 4,
+        "embedding_dim": 4,
+        "expert_units": [8],
+        "head_units": [4],
+    }
+    config = TrainConfig("synthetic", "run", **(fields | changes))
+    return build_ranker(settle(config, tiny.schema), tiny)
+
+
+def predict(ranker: Ranker, frame: pd.DataFrame) -> dict[str, Any]:
+    outputs = ranker(ranker.encode(frame))
+    return {task: to_numpy(values) for task, values in outputs.items()}
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_predicts_with_every_gate(gate: str, tiny: Dataset) -> None:
+    outputs = predict(build(tiny, gate=gate), tiny.split("test"))
+    assert {task: values.shape for task, values in outputs.items()} == {
+        "watch": (40, 1),
+        "rating": (40, 1),
+    }
+    assert ((outputs["watch"] > 0) & (outputs["watch"] < 1)).all()
+    assert all(values.dtype == np.float32 for values in outputs.values())
+
+
+def test_has_the_published_sizes(tiny: Dataset) -> None:
+    ranker = build_ranker(
+        settle(TrainConfig("synthetic", "run"), tiny.schema), tiny
+    )
+    shapes = [tuple(weight.shape) for weight in ranker.weights]
+    assert shapes.count((13, 128)) == 2
+    assert (16, 257, 256) in shapes
+    assert shapes.count((256, 256)) == 2
+    assert shapes.count((256, 1)) == 2
+
+
+def test_hash_gates_route_by_the_hash_feature(tiny: Dataset) -> None:
+    ranker = build(tiny, gate="hash", hash_feature="film")
+    frame = tiny.split("test")
+    experts = ranker.mixture.gates["watch"](ranker.encode(frame)["film"])
+    chosen = to_numpy(experts).argmax(-1)
+    assert pd.Series(chosen).groupby(frame["film"]).nunique().eq(1).all()
+    tables = [to_numpy(g.table) for g in ranker.mixture.gates.values()]
+    assert tables[0].shape == (13,)
+    assert (tables[0] != tables[1]).any()
+
+
+def test_unknown_and_missing_ids_are_one(tiny: Dataset) -> None:
+    frame = tiny.split("test")[:3].assign(age=30.0, film="é1")
+    frame["user"] = pd.Series([999, None, -5], dtype="Int64")
+    predicted = predict(build(tiny), frame)["rating"]
+    assert (predicted == predicted[0]).all()
+
+
+def test_numbers_are_standardised_and_missing_ones_are_the_mean(
+    tiny: Dataset,
+) -> None:
+    ranker = build(tiny)
+    age = tiny.split("train")["age"]
+    assert ranker.numbers["age"] == pytest.approx([age.mean(), age.var(ddof=0)])
+    frame = tiny.split("test")[:3].assign(user=1, film="é1")
+    frame["age"] = [age.mean(), np.nan, age.mean() + age.std(ddof=0)]
+    inputs = ranker.encode(frame)
+    features = to_numpy(ranker._features(inputs, training=False))
+    np.testing.assert_allclose(features[:, -1], [0, 0, 1], atol=1e-5)
+
+
+def test_saved_model_keeps_its_vocabularies(
+    tiny: Dataset, tmp_path: Path
+) -> None:
+    ranker = build(tiny)
+    ranker.save(tmp_path / "model.keras")
+    restored = keras.saving.load_model(tmp_path / "model.keras")
+    frame = tiny.split("test")
+    expected = predict(ranker, frame)
+    for task, values in predict(restored, frame).items():
+        np.testing.assert_array_equal(values, expected[task])
+
+
+def test_works_with_a_single_task_and_numbers_alone(tiny: Dataset) -> None:
+    frame = tiny.split("train")
+    schema = type(tiny.schema)("one", {"age": "number"}, {"watch": "binary"})
+    one = Dataset(schema, dict.fromkeys(("train", "validation", "test"), frame))
+    assert predict(build(one), frame[:5])["watch"].shape == (5, 1)
+    with pytest.raises(ValueError, match="`gate` must not be 'hash'"):
+        build(one, gate="hash")
+
+
+def test_scores_are_the_predictions_and_the_experts(tiny: Dataset) -> None:
+    ranker = build(tiny, gate="top-k", k=3)
+    frame = tiny.split("test")
+    scores = Scorer(ranker, batch_size=16).score(frame)
+    for task, values in predict(ranker, frame).items():
+        np.testing.assert_allclose(
+            scores.predictions[task], values[:, 0], rtol=1e-5, atol=1e-6
+        )
+        assert scores.predictions[task].dtype == np.float64
+        assert scores.experts[task].tolist() == [3] * 40
+
+
+def test_scores_of_no_rows(tiny: Dataset) -> None:
+    scores = Scorer(build(tiny)).score(tiny.split("test")[:0])
+    assert scores.predictions["watch"].shape == (0,)

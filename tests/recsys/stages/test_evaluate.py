@@ -1,0 +1,103 @@
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys import DataError
+from recsys import Dataset
+from recsys import RunError
+from recsys import Schema
+from recsys.models.scorer import Scores
+from recsys.stages.evaluate import measure
+
+NAN = float("nan")
+TASKS = {"watch": "binary", "rating": "regression"}
+WEIGHTS = {"watch": 0.9, "rating": 0.1}
+FRAME = pd.DataFrame(
+    {"watch": [1.0, 0.0, 0.0, NAN], "rating": [4.0, NAN, NAN, 1.0]}
+)
+SCORES = Scores(
+    {
+        "watch": np.array([0.8, 0.5, 0.9, 0.1]),
+        "rating": np.array([3.0, 9.0, 9.0, 3.0]),
+    },
+    {"watch": np.array([1, 2, 2, 2]), "rating": np.array([1, 1, 1, 1])},
+)
+
+
+def test_metrics_by_hand() -> None:
+    bce = -(math.log(0.8) + math.log(0.5) + math.log(0.1)) / 3
+    mse = (1**2 + 2**2) / 2
+    assert measure(SCORES, FRAME, TASKS, WEIGHTS) == {
+        "loss": pytest.approx(0.9 * bce + 0.1 * mse),
+        "rows": 4,
+        "tasks": {
+            # The positive row is above one of the two negative ones.
+            "watch": {"loss": pytest.approx(bce), "auc": 0.5},
+            "rating": {"loss": mse, "mse": mse},
+        },
+        "experts_per_example": 1.375,
+        "experts_per_example_by_task": {"watch": 1.75, "rating": 1.0},
+    }
+
+
+def test_auc_of_one_class_is_null() -> None:
+    frame = FRAME.assign(watch=[1.0, 1.0, NAN, 1.0])
+    metrics = measure(SCORES, frame, TASKS, WEIGHTS)
+    assert metrics["tasks"]["watch"]["auc"] is None
+    assert metrics["tasks"]["watch"]["loss"] > 0
+
+
+def test_task_without_labels_is_null_and_counts_nothing() -> None:
+    metrics = measure(SCORES, FRAME.assign(rating=NAN), TASKS, WEIGHTS)
+    assert metrics["tasks"]["rating"] == {"loss": None, "mse": None}
+    watch = metrics["tasks"]["watch"]["loss"]
+    assert metrics["loss"] == pytest.approx(0.9 * watch)
+
+
+def test_certain_mistake_costs_what_keras_says() -> None:
+    scores = Scores({"watch": np.array([1.0])}, {"watch": np.array([1])})
+    frame = pd.DataFrame({"watch": [0.0]})
+    metrics = measure(scores, frame, {"watch": "binary"}, {"watch": 1.0})
+    assert metrics["loss"] == pytest.approx(-math.log(1e-7), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_run_is_evaluated_as_it_was_in_training(run: Path, data: Path) -> None:
+    written = json.loads((run / "metrics.json").read_text())
+    for split in ("validation", "test"):
+        metrics = recsys.evaluate(run, data, split)
+        assert _flat(metrics) == pytest.approx(_flat(written[split]))
+
+
+@pytest.mark.slow
+def test_other_data_are_refused(
+    run: Path, tiny: Dataset, tmp_path: Path
+) -> None:
+    schema = Schema(
+        "other", {"user": "id", "film": "id", "age": "id"}, tiny.schema.tasks
+    )
+    splits = {name: frame.assign(age=1) for name, frame in tiny.splits.items()}
+    Dataset(schema, splits).write(tmp_path / "other")
+    with pytest.raises(DataError, match=r"'age' of type number.*Received: id"):
+        recsys.evaluate(run, tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_unknown_split(run: Path, data: Path) -> None:
+    with pytest.raises(DataError, match="'weekend'"):
+        recsys.evaluate(run, data, "weekend")
+
+
+def test_folder_without_a_run(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(RunError, match=r"without config\.json"):
+        recsys.evaluate(tmp_path, data)
+
+
+def _flat(metrics: dict[str, Any]) -> dict[str, float]:
+    return pd.json_normalize(metrics).iloc[0].to_dict()

@@ -1,0 +1,155 @@
+from pathlib import Path
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys import Dataset
+from recsys import ExportError
+from recsys import Ranker
+from recsys import RunError
+from recsys import Schema
+from recsys import TrainConfig
+from recsys.models.build import build_ranker
+from recsys.run import Run
+from recsys.stages.export import verify
+from recsys.stages.settle import settle
+
+pytestmark = pytest.mark.slow
+
+on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="SavedModels are written under TensorFlow",
+)
+
+
+@pytest.fixture(scope="module")
+def saved_model(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Exported from whichever backend is active."""
+    folder = tmp_path_factory.mktemp("exports") / "saved_model"
+    recsys.export(run, folder)
+    return folder
+
+
+def test_takes_raw_features_and_returns_the_tasks(
+    saved_model: Path, run: Path
+) -> None:
+    tf = pytest.importorskip("tensorflow")
+    loaded = tf.saved_model.load(str(saved_model))
+    serve = loaded.signatures["serving_default"]
+    outputs = serve(
+        user=tf.constant([1, 999, 11], tf.int64),
+        film=tf.constant(["é1", "é2", "unheard of"]),
+        age=tf.constant([31.0, float("nan"), 40.0]),
+    )
+    frame = pd.DataFrame(
+        {
+            "user": [1, 999, 11],
+            "film": ["é1", "é2", "unheard of"],
+            "age": [31.0, None, 40.0],
+        }
+    )
+    ranker = Run(run).load_model()
+    expected = ranker(ranker.encode(frame))
+    assert set(outputs) == {"watch", "rating"}
+    for task, values in outputs.items():
+        assert values.shape == (3,)
+        np.testing.assert_allclose(
+            values.numpy(),
+            keras.ops.convert_to_numpy(expected[task])[:, 0],
+            rtol=1e-5,
+            atol=1e-5,
+        )
+
+
+@on_tensorflow
+def test_saved_model_of_another_model_is_detected(
+    saved_model: Path, run: Path
+) -> None:
+    ranker = Run(run).load_model()
+    ranker.set_weights([weight * 1.1 for weight in ranker.get_weights()])
+    with pytest.raises(ExportError, match="predictions that differ by up to"):
+        verify(saved_model, ranker)
+
+
+@on_tensorflow
+def test_saved_model_that_needs_keras_is_detected(
+    run: Path, tmp_path: Path
+) -> None:
+    import tensorflow as tf
+
+    def needs_keras(features: np.ndarray) -> np.ndarray:
+        return keras.ops.convert_to_numpy(features)
+
+    module = tf.Module()
+    serve = tf.function(
+        lambda user, film, age: {
+            "watch": tf.numpy_function(needs_keras, [age], tf.float32),
+            "rating": age,
+        }
+    ).get_concrete_function(
+        tf.TensorSpec((None,), tf.int64, "user"),
+        tf.TensorSpec((None,), tf.string, "film"),
+        tf.TensorSpec((None,), tf.float32, "age"),
+    )
+    tf.saved_model.save(module, str(tmp_path / "model"), serve)
+    with pytest.raises(ExportError, match="must run without Keras"):
+        verify(tmp_path / "model", Run(run).load_model())
+
+
+@on_tensorflow
+@pytest.mark.parametrize("name", ["user id", "self", "größe", "1st"])
+def test_feature_name_that_cannot_be_an_argument(
+    name: str, tiny: Dataset, tmp_path: Path
+) -> None:
+    from recsys.stages.saved_model import write_saved_model
+
+    frame = tiny.split("train").rename(columns={"user": name})
+    ranker = one_feature_ranker(frame, name)
+    with pytest.raises(ExportError, match=f"Received: '{name}'"):
+        write_saved_model(ranker, tmp_path / "model")
+
+
+@on_tensorflow
+def test_feature_without_any_id_is_exported(
+    tiny: Dataset, tmp_path: Path
+) -> None:
+    from recsys.stages.saved_model import write_saved_model
+
+    ranker = one_feature_ranker(tiny.split("train").assign(user=None), "user")
+    write_saved_model(ranker, tmp_path / "model")
+    verify(tmp_path / "model", ranker)
+
+
+def one_feature_ranker(frame: pd.DataFrame, name: str) -> Ranker:
+    schema = Schema("one", {name: "id"}, {"watch": "binary"})
+    dataset = Dataset(schema, {"train": frame})
+    config = TrainConfig(
+        "synthetic", "run", num_experts=2, embedding_dim=2, expert_units=[2]
+    )
+    return build_ranker(settle(config, schema), dataset)
+
+
+@on_tensorflow
+def test_failed_check_leaves_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ExportError("differs")
+
+    monkeypatch.setattr("recsys.stages.export.verify", refuse)
+    with pytest.raises(ExportError, match="differs"):
+        recsys.export(run, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_in_use_is_refused(run: Path) -> None:
+    with pytest.raises(RunError, match="`out` must be a new or empty folder"):
+        recsys.export(run, run)
+
+
+def test_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"without model\.keras"):
+        recsys.export(tmp_path / "run", tmp_path / "out")

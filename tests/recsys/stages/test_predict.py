@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+
+import recsys
+from recsys import DataError
+from recsys import Dataset
+from recsys.data import read_table
+from recsys.run import Run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])
+def test_adds_a_column_for_each_task(
+    suffix: str, run: Path, tiny: Dataset, tmp_path: Path
+) -> None:
+    frame = tiny.split("test")[["film", "user", "age"]].assign(note="kept")
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    out = tmp_path / f"out{suffix}"
+    assert recsys.predict(run, tmp_path / "in.csv", out) == 40
+    table = read_table(out)
+    assert list(table) == ["film", "user", "age", "note", "watch", "rating"]
+    ranker = Run(run).load_model()
+    expected = ranker(ranker.encode(tiny.split("test")))
+    for task in ("watch", "rating"):
+        np.testing.assert_allclose(
+            table[task], to_numpy(expected[task])[:, 0], rtol=1e-5
+        )
+
+
+def test_labels_are_kept_beside_the_predictions(
+    run: Path, data: Path, tiny: Dataset, tmp_path: Path
+) -> None:
+    recsys.predict(run, data / "test.parquet", tmp_path / "out.parquet")
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    frame = tiny.split("test")
+    assert table["watch_label"].equals(frame["watch"])
+    assert table["watch"].between(0, 1, inclusive="neither").all()
+
+
+def test_unknown_ids_and_missing_values_are_no_error(
+    run: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text("user,film,age\n999,new,31\n,,\n1,é1,\n")
+    assert recsys.predict(run, table, tmp_path / "out.csv") == 3
+    assert read_table(tmp_path / "out.csv")["rating"].notna().all()
+
+
+def test_no_rows(run: Path, tiny: Dataset, tmp_path: Path) -> None:
+    tiny.split("test")[:0].to_parquet(tmp_path / "in.parquet")
+    recsys.predict(run, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert pd.read_parquet(tmp_path / "out.parquet")["watch"].shape == (0,)
+
+
+def test_missing_feature_is_named(run: Path, tmp_path: Path) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text("user,age\n1,31\n")
+    with pytest.raises(DataError, match="a column 'film'"):
+        recsys.predict(run, table, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_wrong_value_is_named(run: Path, tmp_path: Path) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text("user,film,age\n1,é1,31\n1,é1,old\n")
+    with pytest.raises(DataError, match="column 'age', data row 2"):
+        recsys.predict(run, table, tmp_path / "out.csv")
+
+
+def test_unknown_suffix_of_the_output(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"`out`.*'out\.xlsx'"):
+        recsys.predict(run, tmp_path / "in.csv", tmp_path / "out.xlsx")
+
+
+def test_label_column_is_not_overwritten(run: Path, tmp_path: Path) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text("user,film,age,watch,watch_label\n1,é1,31,1,0\n")
+    with pytest.raises(DataError, match="no column 'watch_label'"):
+        recsys.predict(run, table, tmp_path / "out.csv")

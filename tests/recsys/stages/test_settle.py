@@ -1,0 +1,79 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from recsys import DataError
+from recsys import Schema
+from recsys import TrainConfig
+from recsys.stages.settle import settle
+
+SCHEMA = Schema(
+    "three",
+    {"age": "number", "user": "id", "film": "id"},
+    {"watch": "binary", "rating": "regression", "share": "binary"},
+)
+
+
+def settled(**fields: Any) -> TrainConfig:
+    return settle(TrainConfig("synthetic", "run", **fields), SCHEMA)
+
+
+def test_weights_are_equal_unless_given() -> None:
+    weights = settled().task_weights
+    assert list(weights) == ["watch", "rating", "share"]
+    assert list(weights.values()) == pytest.approx([1 / 3] * 3)
+
+
+def test_tasks_without_a_weight_share_the_rest() -> None:
+    weights = settled(task_weights={"watch": 0.8}).task_weights
+    assert weights == {"watch": 0.8, "rating": 0.1, "share": 0.1}
+
+
+def test_given_weights_stay() -> None:
+    weights = {"share": 3.0, "watch": 0.0, "rating": 1.0}
+    assert settled(task_weights=weights).task_weights == weights
+
+
+def test_first_id_feature_is_hashed() -> None:
+    assert settled().hash_feature == "user"
+    assert settled(hash_feature="film").hash_feature == "film"
+
+
+def test_options_get_their_types() -> None:
+    assert settled(gate_options={"gamma": "10"}).gate_options == {"gamma": 10.0}
+
+
+def test_data_folder_and_backend_are_named() -> None:
+    config = settle(TrainConfig("data", "run"), SCHEMA)
+    assert config.data == str(Path("data").resolve())
+    assert config.backend == keras.backend.backend()
+    assert settled().data == "synthetic"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"task_weights": {"click": 1.0}}, "for the tasks .*'click'"),
+        ({"task_weights": {"watch": 1.0}}, "given for all tasks"),
+        (
+            {"task_weights": {"watch": 0, "rating": 0, "share": 0}},
+            "must not all be 0",
+        ),
+        ({"hash_feature": "age"}, "one of the id features"),
+    ],
+)
+def test_what_does_not_fit_the_data(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        settled(**fields)
+    assert not isinstance(raised.value, DataError)
+
+
+@pytest.mark.parametrize("task", ["a task", "click/view", "größe", "-"])
+def test_task_name_that_cannot_be_used(task: str) -> None:
+    schema = Schema("odd", {"user": "id"}, {task: "binary"})
+    with pytest.raises(DataError, match="letters, digits"):
+        settle(TrainConfig("synthetic", "run"), schema)

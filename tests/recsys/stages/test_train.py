@@ -1,0 +1,219 @@
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pandas as pd
+import pytest
+
+import recsys
+from recsys import RunError
+from recsys import TrainConfig
+from recsys.run import Run
+from recsys.stages.finite_loss import FiniteLoss
+
+Settings = Callable[..., dict[str, Any]]
+
+pytestmark = pytest.mark.slow
+
+
+def interrupt_at(
+    monkeypatch: pytest.MonkeyPatch, epoch: int, batch: int
+) -> None:
+    """Sends Ctrl-C during one batch, as a user would."""
+
+    def press(self: FiniteLoss, at: int, logs: Any = None) -> None:
+        if (self.epoch, at) == (epoch, batch):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(FiniteLoss, "on_train_batch_begin", press)
+
+
+def test_run_folder_is_complete(run: Path) -> None:
+    files = {path.name for path in run.iterdir()}
+    assert files == {
+        "config.json",
+        "model.keras",
+        "metrics.json",
+        "history.csv",
+        "plots",
+        "tensorboard",
+    }
+    assert {path.name for path in (run / "plots").iterdir()} == {
+        "loss_curves.png",
+        "load_heat_map.png",
+        "experts_per_example.png",
+        "calibration_watch.png",
+    }
+    assert list((run / "tensorboard").rglob("events.*"))
+
+
+def test_history_and_metrics_agree(run: Path) -> None:
+    history = pd.read_csv(run / "history.csv")
+    assert history["epoch"].tolist() == [1, 2]
+    assert (history["experts_per_example"] == 2).all()
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert list(metrics) == ["validation", "test"]
+    assert metrics["validation"]["loss"] == pytest.approx(
+        history["val_loss"].min(), rel=1e-6
+    )
+    assert metrics["test"]["rows"] == 40
+    assert metrics["test"]["experts_per_example_by_task"] == {
+        "watch": 2,
+        "rating": 2,
+    }
+
+
+def test_configuration_repeats_the_run(
+    run: Path, settings: Settings, tmp_path: Path
+) -> None:
+    content = json.loads((run / "config.json").read_text())
+    assert content["task_weights"] == {"watch": 0.9, "rating": 0.1}
+    assert content["backend"] == keras.backend.backend()
+    assert content["versions"]["keras"] == keras.__version__
+    recsys.train({**content, "out": str(tmp_path / "again")})
+    history = pd.read_csv(tmp_path / "again" / "history.csv")
+    expected = pd.read_csv(run / "history.csv")
+    pd.testing.assert_frame_equal(history, expected, rtol=1e-5)
+
+
+def test_loss_is_the_mean_over_the_labelled_rows(
+    settings: Settings, data: Path, tmp_path: Path
+) -> None:
+    """One batch, nothing random: the loss of the untrained model is logged."""
+    fields = settings(
+        tmp_path / "run",
+        batch_size=160,
+        epochs=1,
+        unknown_rate=0.0,
+        expert_dropout=0.0,
+        learning_rate=1e-12,
+        task_weights={"watch": 0.7},
+    )
+    recsys.train(fields)
+    history = pd.read_csv(tmp_path / "run" / "history.csv")
+    metrics = recsys.evaluate(tmp_path / "run", data, "train")
+    for task in ("watch", "rating"):
+        assert history[f"{task}_loss"][0] == pytest.approx(
+            metrics["tasks"][task]["loss"], rel=1e-4
+        )
+    assert history["loss"][0] == pytest.approx(metrics["loss"], rel=1e-4)
+
+
+def test_learns(settings: Settings, tmp_path: Path) -> None:
+    fields = settings(
+        tmp_path / "run", gate="comet", epochs=10, learning_rate=0.05
+    )
+    metrics = recsys.train(TrainConfig(**fields))
+    assert metrics["test"]["tasks"]["watch"]["auc"] > 0.9
+    assert metrics["test"]["tasks"]["rating"]["mse"] < 2
+
+
+@pytest.fixture(scope="module")
+def impatient(settings: Settings) -> dict[str, Any]:
+    """Settings of a run that stops because it gets worse."""
+    fields = settings(Path(), epochs=12, learning_rate=0.3, patience=2)
+    return {name: fields[name] for name in fields if name != "out"}
+
+
+@pytest.fixture(scope="module")
+def stopped(
+    impatient: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder of an impatient run; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "stopped"
+    recsys.train({**impatient, "out": folder})
+    return folder
+
+
+def test_best_weights_are_kept_when_patience_is_over(stopped: Path) -> None:
+    losses = pd.read_csv(stopped / "history.csv")["val_loss"]
+    assert 3 <= len(losses) == losses.idxmin() + 3 < 12
+    metrics = json.loads((stopped / "metrics.json").read_text())
+    assert metrics["validation"]["loss"] == pytest.approx(losses.min())
+
+
+def test_resumed_run_ends_as_an_uninterrupted_one(
+    stopped: Path,
+    impatient: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = {**impatient, "out": tmp_path / "parts"}
+    run = Run(tmp_path / "parts")
+    history = pd.read_csv(stopped / "history.csv")
+    epochs_before = len(history) - 2
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=epochs_before, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    assert len(pd.read_csv(run.history)) == epochs_before
+    assert list(json.loads(run.metrics.read_text())) == ["validation"]
+    assert (run.plots / "loss_curves.png").is_file()
+    keras.utils.set_random_seed(99)
+    metrics = recsys.train(fields, resume=True)
+    pd.testing.assert_frame_equal(pd.read_csv(run.history), history, rtol=1e-6)
+    expected = json.loads((stopped / "metrics.json").read_text())
+    assert metrics["test"]["loss"] == pytest.approx(
+        expected["test"]["loss"], rel=1e-6
+    )
+    assert not run.checkpoint.exists()
+
+
+def test_interrupted_first_epoch_leaves_a_model(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = settings(tmp_path / "run", epochs=1)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=0, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    assert Run(tmp_path / "run").load_model().tasks
+    with pytest.raises(ValueError, match="`k` must be what the run was"):
+        recsys.train({**fields, "k": 1}, resume=True)
+    recsys.train(fields, resume=True)
+    assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
+
+
+def test_finished_run_is_not_resumed(run: Path, settings: Settings) -> None:
+    fields = settings(run, task_weights={"watch": 0.9})
+    with pytest.raises(RunError, match="finished already"):
+        recsys.train(fields, resume=True)
+
+
+def test_folder_in_use_is_refused(settings: Settings, run: Path) -> None:
+    with pytest.raises(RunError, match="`out` must be a new or empty folder"):
+        recsys.train(settings(run))
+
+
+def test_resuming_nothing(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"without config\.json"):
+        recsys.train(settings(tmp_path / "run"), resume=True)
+
+
+def test_other_backend_says_how_to_set_it(
+    settings: Settings, tmp_path: Path, other_backend: str
+) -> None:
+    with pytest.raises(ValueError, match=f"KERAS_BACKEND={other_backend}"):
+        recsys.train(settings(tmp_path / "run", backend=other_backend))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gate": "best"},
+        {"gate_options": {"gamma": 1.0}},
+        {"k": 5},
+        {"task_weights": {"click": 1.0}},
+        {"gate": "softmax", "execution": "sparse"},
+    ],
+)
+def test_wrong_setting_leaves_no_folder(
+    changes: dict[str, Any], settings: Settings, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="Received"):
+        recsys.train(settings(tmp_path / "run", **changes))
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,264 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pandas as pd
+import pytest
+
+from recsys.cli import run as recsys
+from recsys.data import read_table
+
+Settings = Callable[..., dict[str, Any]]
+
+on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="starts processes of its own; once is enough",
+)
+
+
+def words(fields: dict[str, Any]) -> list[str]:
+    """The options that say what the fields say."""
+    return [
+        word
+        for name, value in fields.items()
+        for item in (value if isinstance(value, list) else [value])
+        for word in (f"--{name.replace('_', '-')}", str(item))
+    ]
+
+
+def error_of(
+    capfd: pytest.CaptureFixture[str], status: int, *arguments: str
+) -> str:
+    """The one line that a failing command prints."""
+    assert recsys([*arguments]) == status
+    captured = capfd.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.mark.slow
+def test_from_training_to_predictions(
+    settings: Settings,
+    data: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "run"
+    fields = settings(folder, gate="comet", task_weight=["watch=0.8"])
+    options = [*words(fields), "--gate-option", "gamma=2"]
+    assert recsys(["train", *options]) == 0
+    printed = capfd.readouterr().out
+    for word in ("watch", "rating", "weighted total", "AUC", "MSE", "Experts"):
+        assert word in printed
+    config = json.loads((folder / "config.json").read_text())
+    assert config["gate_options"] == {"gamma": 2.0}
+    assert config["task_weights"] == {"watch": 0.8, "rating": 0.2}
+    assert config["expert_units"] == [8]
+
+    metrics = tmp_path / "metrics.json"
+    common = ["--run", str(folder)]
+    assert (
+        recsys(
+            ["evaluate", *common, "--data", str(data), "--out", str(metrics)]
+        )
+        == 0
+    )
+    written = json.loads((folder / "metrics.json").read_text())["test"]
+    assert json.loads(metrics.read_text())["loss"] == pytest.approx(
+        written["loss"]
+    )
+
+    table = tmp_path / "out.csv"
+    source = str(data / "test.parquet")
+    assert (
+        recsys(["predict", *common, "--input", source, "--out", str(table)])
+        == 0
+    )
+    assert "40 predictions" in capfd.readouterr().out
+    assert read_table(table)["watch"].between(0, 1).all()
+
+
+@pytest.mark.slow
+@on_tensorflow
+def test_killed_run_is_resumed_from_its_own_configuration(
+    settings: Settings, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "recsys", "train"]
+    fields = settings(folder, epochs=500, patience=500)
+    process = subprocess.Popen([*command, *words(fields)])
+    while not (folder / "history.csv").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = len(pd.read_csv(folder / "history.csv"))
+    resumed = subprocess.Popen(
+        [*command, "--out", str(folder), "--resume"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while len(pd.read_csv(folder / "history.csv")) <= before:
+        assert resumed.poll() is None
+        time.sleep(0.05)
+    resumed.send_signal(signal.SIGINT)
+    out, _ = resumed.communicate()
+    assert resumed.returncode == 130
+    assert "recsys train --out" in out
+    assert "--resume" in out
+    epochs = pd.read_csv(folder / "history.csv")["epoch"].tolist()
+    assert epochs == list(range(1, len(epochs) + 1))
+
+
+@pytest.mark.slow
+@on_tensorflow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_model_is_used_under_another_backend(
+    backend: str, run: Path, data: Path, tmp_path: Path
+) -> None:
+    tables = [tmp_path / "here.parquet", tmp_path / "there.parquet"]
+    here, there = (
+        words({"run": run, "input": data / "test.parquet", "out": table})
+        for table in tables
+    )
+    assert recsys(["predict", *here]) == 0
+    command = [sys.executable, "-m", "recsys", "predict", *there]
+    subprocess.run([*command, "--backend", backend], check=True)
+    expected, predicted = map(pd.read_parquet, tables)
+    pd.testing.assert_frame_equal(predicted, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_lost_training_is_one_line(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Repeats a run from its configuration, but for the learning rate."""
+    changes = {"out": tmp_path / "run", "learning_rate": 1e30}
+    config = str(run / "config.json")
+    assert recsys(["train", "--config", config, *words(changes)]) == 1
+    assert "in epoch 1, step" in capfd.readouterr().err
+
+
+def test_help_shows_the_fields_with_their_defaults(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert recsys(["train", "--help"]) == 0
+    shown = capfd.readouterr().out
+    assert "--num-experts" in shown
+    assert "Number of experts that the tasks share." in shown
+    assert "16" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--gate", "best"], "`gate` must be one of softmax"),
+        (["train", "--k", "0"], "`k` must be at least 1. Received: k=0"),
+        (["train", "--k", "two"], "'--k'"),
+        (["train", "--num-expert", "4"], "--num-expert"),
+        (["train", "--task-weight", "watch"], "must be NAME=NUMBER. Received"),
+        (["train", "--task-weight", "watch=much"], "'watch=much'"),
+        (["train", "--task-weight", "click=1"], "'click'"),
+        (["train", "--gate-option", "gamma"], "must be NAME=VALUE. Received"),
+        (["train", "--gate-option", "gama=1"], "among gamma, entropy_weight"),
+        (["train", "--config", "missing.json"], "missing.json"),
+        (["predict", "--run", "r"], "--input"),
+        (["forecast"], "forecast"),
+    ],
+)
+def test_wrong_argument_is_one_line(
+    arguments: list[str],
+    message: str,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if arguments[0] == "train":
+        arguments += ["--data", str(data), "--out", "run"]
+    status = 1 if "missing.json" in arguments else 2
+    assert message in error_of(capfd, status, *arguments)
+    assert not Path("run").exists()
+
+
+def test_missing_argument_is_one_line(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert "`data` must be given" in error_of(capfd, 2, "train", "--out", "r")
+
+
+def test_missing_data_are_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line = error_of(
+        capfd,
+        1,
+        *("train", "--data", str(tmp_path / "data"), "--out", "run"),
+    )
+    assert "expected a data folder" in line
+
+
+def test_broken_configuration_is_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text("{")
+    line = error_of(capfd, 2, "train", "--config", str(file))
+    assert f"{file}: expected JSON" in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate", "--data", "synthetic"],
+        ["predict", "--input", "in.csv", "--out", "out.csv"],
+        ["export", "--out", "out"],
+        ["train", "--resume"],
+    ],
+)
+def test_missing_run_is_one_line(
+    arguments: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    option = "--out" if "train" in arguments else "--run"
+    line = error_of(capfd, 1, *arguments, option, str(tmp_path / "none"))
+    assert str(tmp_path / "none") in line
+
+
+def test_other_backend_is_one_line(
+    run: Path, other_backend: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line = error_of(
+        capfd,
+        2,
+        *("evaluate", "--run", str(run), "--data", "synthetic"),
+        *("--backend", other_backend),
+    )
+    assert f"KERAS_BACKEND={other_backend}" in line
+
+
+def test_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECSYS_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="`data` must be given"):
+        recsys(["train", "--out", "run"])
+
+
+def test_prepare_reports_what_is_missing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line = error_of(
+        capfd,
+        1,
+        *("prepare", "movielens-1m", "--raw-dir", str(tmp_path)),
+        *("--out", str(tmp_path / "out")),
+    )
+    assert str(tmp_path) in line

@@ -1,0 +1,95 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recsys import TrainConfig
+
+
+def test_integers_are_taken_as_numbers() -> None:
+    config = TrainConfig(
+        "synthetic", "run", learning_rate=1, task_weights={"a": 1}
+    )
+    assert config.learning_rate == 1.0
+
+
+def test_paths_are_taken_as_strings() -> None:
+    assert TrainConfig("synthetic", Path("runs", "a")).out == str(
+        Path("runs", "a")
+    )
+
+
+def test_mapping_is_json_and_comes_back() -> None:
+    config = TrainConfig(
+        "synthetic", "run", gate_options={"gamma": 10.0}, expert_units=[8, 4]
+    )
+    mapping = json.loads(json.dumps(config.to_mapping()))
+    assert TrainConfig.from_mapping({**mapping, "versions": {}}) == config
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("num_experts", 1, "at least 2"),
+        ("k", 0, "at least 1"),
+        ("embedding_dim", 0, "at least 1"),
+        ("expert_units", [8, 0], "at least 1"),
+        ("head_units", [-1], "at least 1"),
+        ("expert_dropout", 1.0, "below 1"),
+        ("expert_dropout", -0.1, "at least 0"),
+        ("unknown_rate", 1.0, "below 1"),
+        ("task_weights", {"watch": -0.1}, "at least 0"),
+        ("task_weights", {"watch": float("nan")}, "at least 0"),
+        ("learning_rate", 0.0, "above 0"),
+        ("batch_size", 0, "at least 1"),
+        ("epochs", 0, "at least 1"),
+        ("patience", 0, "at least 1"),
+        ("seed", -1, "at least 0"),
+        ("seed", 2**32, "below 4294967296"),
+        ("execution", "fast", "one of auto, dense, sparse"),
+        ("backend", "numpy", "one of tensorflow, jax, torch"),
+    ],
+)
+def test_value_outside_its_bounds_is_named(
+    name: str, value: Any, expected: str
+) -> None:
+    with pytest.raises(
+        ValueError, match=f"`{name}` must be {expected}. Received: {name}="
+    ):
+        TrainConfig("synthetic", "run", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("data", 1, "a string"),
+        ("gate", None, "a string"),
+        ("hash_feature", 1, "a string"),
+        ("k", 2.0, "an integer"),
+        ("k", True, "an integer"),
+        ("learning_rate", "fast", "a number"),
+        ("expert_units", 256, "a list of integers"),
+        ("expert_units", ["256"], "a list of integers"),
+        ("task_weights", {"watch": "0.9"}, "numbers by name"),
+        ("gate_options", "gamma=1", "values by name"),
+    ],
+)
+def test_value_of_another_type_is_named(
+    name: str, value: Any, expected: str
+) -> None:
+    fields = {"data": "synthetic", "out": "run", name: value}
+    with pytest.raises(TypeError, match=f"`{name}` must be {expected}. Rec"):
+        TrainConfig(**fields)
+
+
+def test_unknown_field_is_named() -> None:
+    with pytest.raises(ValueError, match="Received: 'momentum'"):
+        TrainConfig.from_mapping(
+            {"data": "synthetic", "out": "run", "momentum": 0.9}
+        )
+
+
+def test_missing_field_is_named() -> None:
+    with pytest.raises(ValueError, match="`out` must be given"):
+        TrainConfig.from_mapping({"data": "synthetic"})

@@ -1,0 +1,24 @@
+import subprocess
+import sys
+
+import pytest
+
+import recsys
+
+
+def test_import_leaves_the_choice_of_the_backend_open() -> None:
+    code = (
+        "import sys, recsys; from recsys import TrainConfig, load, DataError;"
+        "assert 'keras' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_name_is_there() -> None:
+    for name in dir(recsys):
+        assert callable(getattr(recsys, name))
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="'recsys' has no attribute 'x'"):
+        _ = recsys.x
