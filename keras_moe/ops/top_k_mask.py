@@ -22,7 +22,8 @@ def top_k_mask(x: Any, k: int) -> Any:
         [True, True, False, False]
     """
     x = ops.convert_to_tensor(x)
-    threshold = ops.top_k(x, k)[0][..., -1:]
+    # The minimum, not the last entry: of a slice XLA makes a full sort.
+    threshold = ops.min(ops.top_k(x, k)[0], axis=-1, keepdims=True)
     above = x > threshold
     tied = x == threshold
     room = k - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)

@@ -8,6 +8,9 @@ from keras_moe.checks import check_integer
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
 
+# The number of buckets may not fit in.
+NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
+
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class HashGate(Gate):
@@ -98,9 +101,9 @@ class HashGate(Gate):
                 f"`inputs` of a HashGate must be integer ids. Received: "
                 f"inputs of dtype {dtype}"
             )
-        # At least 32 bits, or the number of buckets may not fit in.
-        ids = ops.cast(inputs, keras.backend.result_type(dtype, "int32"))
-        buckets = ops.mod(ids, self.num_buckets)
+        if dtype in NARROW_INTEGERS:
+            inputs = ops.cast(inputs, "int32")
+        buckets = ops.cast(ops.mod(inputs, self.num_buckets), "int32")
         experts = ops.take(self.table, buckets, axis=0)
         return ops.one_hot(experts, self.num_experts, dtype="float32")
 

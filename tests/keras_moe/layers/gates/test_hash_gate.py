@@ -29,7 +29,9 @@ def test_other_ids_wrap_around():
     assert (experts_of(gate, [-7, -6, -1]) == inside).all()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
+)
 def test_ids_of_any_integer_type(dtype):
     gate = HashGate(5, num_buckets=1000)
     ids = np.array([0, 3, 127])
