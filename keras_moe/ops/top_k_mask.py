@@ -10,7 +10,7 @@ def top_k_mask(x: Any, k: int) -> Any:
     not promise.
 
     Args:
-        x: Tensor `(..., n)`.
+        x: Float tensor `(..., n)`.
         k: Integer in `[1, n]`.
 
     Returns:
@@ -22,8 +22,11 @@ def top_k_mask(x: Any, k: int) -> Any:
         [True, True, False, False]
     """
     x = ops.convert_to_tensor(x)
-    # The minimum, not the last entry: of a slice XLA makes a full sort.
-    threshold = ops.min(ops.top_k(x, k)[0], axis=-1, keepdims=True)
+    # The minimum, not the last entry: of a slice XLA makes a full sort. The
+    # initial value is for batches without rows.
+    threshold = ops.min(
+        ops.top_k(x, k)[0], axis=-1, keepdims=True, initial=float("inf")
+    )
     above = x > threshold
     tied = x == threshold
     room = k - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)

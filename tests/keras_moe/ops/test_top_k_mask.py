@@ -20,8 +20,9 @@ def evaluate(x, k):
         ([1.0, 3.0, 2.0], 3, [0, 1, 2]),
         ([1.0, 2.0, 1.0, 1.0], 2, [0, 1]),  # A tie for the second place.
         ([0.0, -0.0, 0.0], 1, [0]),
-        ([5, 7, 7, 5], 3, [0, 1, 2]),
+        ([5.0, 7.0, 7.0, 5.0], 3, [0, 1, 2]),
         ([-np.inf, -np.inf, 0.0], 2, [0, 2]),
+        ([np.inf, 0.0, np.inf], 1, [0]),
     ],
 )
 def test_by_hand(row, k, kept):
@@ -36,6 +37,10 @@ def test_masks_the_last_axis_of_any_rank(rng):
     np.testing.assert_array_equal(
         mask.reshape(-1, 5), evaluate(x.reshape(-1, 5), 2)
     )
+
+
+def test_a_batch_may_be_empty():
+    assert evaluate(np.zeros((0, 3), "float32"), 2).shape == (0, 3)
 
 
 @settings(deadline=None, max_examples=30)
