@@ -23,14 +23,16 @@ def grouped_matmul(blocks: Any, kernels: Any, experts: Any) -> Any:
     """
     num_experts = kernels.shape[0]
 
-    def product(blocks: Any, kernels: Any) -> tuple[Any, Any]:
-        def gradient(*args: Any, upstream: Any = None) -> tuple[Any, Any]:
+    # Nothing but arguments: in a branch JAX loses what a closure holds.
+    def product(blocks: Any, kernels: Any, experts: Any) -> tuple[Any, Any]:
+        def gradient(*args: Any, upstream: Any = None) -> tuple[Any, ...]:
             slope = args[0] if upstream is None else upstream
             of_copies = ops.matmul(ops.transpose(blocks, (0, 2, 1)), slope)
             copies = ops.take(kernels, experts, axis=0)
             return (
                 ops.matmul(slope, ops.transpose(copies, (0, 2, 1))),
                 ops.segment_sum(of_copies, experts, num_segments=num_experts),
+                None,  # Experts are integers.
             )
 
         copies = ops.take(kernels, experts, axis=0)
@@ -43,4 +45,5 @@ def grouped_matmul(blocks: Any, kernels: Any, experts: Any) -> Any:
         ops.convert_to_tensor(blocks),
         # Not a variable any more, which TensorFlow's custom gradients refuse.
         ops.reshape(kernels, kernels.shape),
+        ops.convert_to_tensor(experts),
     )
