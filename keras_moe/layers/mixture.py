@@ -8,10 +8,9 @@ from keras_moe.layers.execution import Execution
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.routing_record import note_routing
 from keras_moe.layers.routing_record import without_record
-
-Shape = tuple[int | None, ...]
 
 
 class Mixture(keras.layers.Layer):

@@ -5,8 +5,8 @@ import keras
 
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.mixture import Mixture
-from keras_moe.layers.mixture import Shape
 from keras_moe.layers.mixture import check_gate
 
 

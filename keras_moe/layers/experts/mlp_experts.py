@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_integer
+from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import PerExpert
@@ -169,23 +170,12 @@ class MLPExperts(Experts):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
+            **serialized_parameters(self),
             "num_experts": self.num_experts,
             "units": self.units,
             "activation": keras.activations.serialize(self.activation),
             "dropout": self.dropout,
             "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "bias_initializer": keras.initializers.serialize(
-                self.bias_initializer
-            ),
-            "kernel_regularizer": keras.regularizers.serialize(
-                self.kernel_regularizer
-            ),
-            "bias_regularizer": keras.regularizers.serialize(
-                self.bias_regularizer
-            ),
             "seed": self.seed,
         }
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_integer
+from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
 
@@ -122,14 +123,9 @@ class Gate(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["dtype"]
-        serialized = {
-            name: keras.saving.serialize_keras_object(value)
-            for name, value in vars(self).items()
-            if name.endswith(("_initializer", "_regularizer"))
-        }
         return {
             **config,
-            **serialized,
+            **serialized_parameters(self),
             "num_experts": self.num_experts,
             "seed": self.seed,
         }

@@ -1,0 +1,20 @@
+from typing import Any
+
+import keras
+
+
+def serialized_parameters(layer: keras.layers.Layer) -> dict[str, Any]:
+    """The part of a layer's configuration that no layer should spell out.
+
+    Args:
+        layer: A layer with its initialisers and regularisers in attributes
+            whose names end in `_initializer` and `_regularizer`.
+
+    Returns:
+        Dict of these names to serialised values.
+    """
+    return {
+        name: keras.saving.serialize_keras_object(value)
+        for name, value in vars(layer).items()
+        if name.endswith(("_initializer", "_regularizer"))
+    }
