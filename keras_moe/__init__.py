@@ -4,4 +4,5 @@ from keras_moe import callbacks as callbacks
 from keras_moe import layers as layers
 from keras_moe import metrics as metrics
 from keras_moe import ops as ops
+from keras_moe import regularizers as regularizers
 from keras_moe.version import __version__ as __version__

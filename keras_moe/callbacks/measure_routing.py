@@ -43,11 +43,13 @@ def measure_routing(
     metrics: dict[str, list[keras.metrics.Metric]] = {}
     for batch in batches:
         outputs = routing_model.predict_on_batch(batch)
-        for task, weights in zip(routing_model.tasks, outputs, strict=True):
+        for task, (weights, counts) in zip(
+            routing_model.tasks, outputs, strict=True
+        ):
             if task not in metrics:
                 metrics[task] = _new_metrics(weights.shape[-1])
             for metric in metrics[task]:
-                metric.update_state(weights)
+                metric.update_state(weights, counts)
     if not metrics:
         raise ValueError(
             "The model must call a mixture, such as a keras_moe.layers.MMoE, "

@@ -2,6 +2,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_moe.layers.routing_record import RoutingRecord
 from keras_moe.layers.routing_record import record_routing
@@ -25,8 +26,9 @@ class RoutingModel(keras.Model):
         inputs: What `model` takes.
 
     Returns:
-        List of float32 weights `(..., n)`, one a task and call of a mixture;
-        empty when no mixture is called.
+        List with a pair for each task and call of a mixture, empty when no
+        mixture is called: float32 weights `(..., n)`, and float32 `(...)`,
+        what each row counts: 1, or 0 for padding.
 
     Example:
         >>> mixture = keras_moe.layers.MMoE(
@@ -34,8 +36,9 @@ class RoutingModel(keras.Model):
         ...     keras_moe.layers.MLPExperts(4, 8),
         ... )
         >>> routing = RoutingModel(mixture)
-        >>> [w.shape for w in routing.predict_on_batch(np.ones((3, 5)))]
-        [(3, 4)]
+        >>> [(weights, counts)] = routing.predict_on_batch(np.ones((3, 5)))
+        >>> weights.shape, counts.shape
+        ((3, 4), (3,))
         >>> routing.tasks
         ('watch',)
     """
@@ -50,13 +53,21 @@ class RoutingModel(keras.Model):
             if not model.jit_compile:
                 self.jit_compile = False
 
-    def call(self, inputs: Any) -> list[Any]:
+    def call(self, inputs: Any) -> list[tuple[Any, Any]]:
         with record_routing() as records:
             self.routed(inputs, training=False)
         self.tasks = _name_tasks(records)
         return [
-            weights for record in records for weights in record.weights.values()
+            (weights, _counts(weights, record.masks[task]))
+            for record in records
+            for task, weights in record.weights.items()
         ]
+
+
+def _counts(weights: Any, mask: Any) -> Any:
+    if mask is None:
+        return ops.ones_like(weights[..., 0])
+    return ops.cast(mask, weights.dtype)
 
 
 def _name_tasks(records: Iterable[RoutingRecord]) -> tuple[str, ...]:

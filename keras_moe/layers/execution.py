@@ -43,17 +43,12 @@ class Execution:
         check_choice("execution", mode, ("auto", "dense", "sparse"))
         self.mode = mode
         self.experts = experts
-        self.bounds = [
-            experts.num_experts if gate.k is None else gate.k for gate in gates
-        ]
-        # No row of any task needs more experts than this.
-        self.pairs_per_row = min(sum(self.bounds), experts.num_experts)
-        self.always_sparse = all(gate.always_sparse for gate in gates)
+        self.gates = gates
         if mode == "sparse":
             self._check_sparse(gates)
 
     def _check_sparse(self, gates: Sequence[Gate]) -> None:
-        dense = [gate.name for gate in gates if gate.k is None]
+        dense = [gate.name for gate in gates if gate.experts_per_row is None]
         if dense:
             raise ValueError(
                 "`execution` must not be 'sparse' with a dense gate, which "
@@ -67,14 +62,22 @@ class Execution:
                 "Received: execution='sparse'"
             )
 
-    def limit(self, weights: Sequence[Any]) -> list[Any]:
+    def limit(self, weights: Sequence[Any], training: bool | None) -> list[Any]:
         """In sparse mode, each gate's `k` largest weights of every row."""
-        if self.mode != "sparse" or self.always_sparse:
-            return list(weights)
         return [
-            keep_largest(weight, k)
-            for weight, k in zip(weights, self.bounds, strict=True)
+            keep_largest(weight, gate.k)
+            if self._is_limited(gate, training) and gate.k is not None
+            else weight
+            for weight, gate in zip(weights, self.gates, strict=True)
         ]
+
+    def _is_limited(self, gate: Gate, training: bool | None) -> bool:
+        """Whether the mixture sees to it that a gate keeps to its `k`."""
+        return (
+            self.mode == "sparse"
+            and gate.k is not None
+            and not gate.bounds_pairs(training)
+        )
 
     def run(self, rows: Any, weights: Any, training: bool | None) -> list[Any]:
         """Combines the experts' outputs for every task.
@@ -88,31 +91,55 @@ class Execution:
             A float32 tensor `(N, H)` for each task, `H` being the number of
             values in an expert's output.
         """
-        if self._is_dense:
+        bounded = all(
+            gate.bounds_pairs(training) or self._is_limited(gate, training)
+            for gate in self.gates
+        )
+        if self._is_dense(bounded):
             return self._run_dense(rows, weights, training)
         selected = ops.any(weights != 0, axis=1)
-        if self.mode == "sparse" or self.always_sparse:
-            budget = ops.shape(rows)[0] * self.pairs_per_row
-            return self._run_sparse(rows, weights, selected, budget, training)
-        return self._run_cheaper(rows, weights, selected, training)
+        pairs = self._max_pairs(ops.shape(rows)[0], training)
+        if bounded:
+            return self._run_sparse(rows, weights, selected, pairs, training)
+        return self._run_cheaper(rows, weights, selected, pairs, training)
+
+    def _is_dense(self, bounded: bool) -> bool:
+        """Whether all experts are run, known before the batch is."""
+        if self.mode == "dense" or self.experts.sparse_obstacle is not None:
+            return True
+        if not (bounded or self.experts.runs_in_branches):
+            return True
+        share = self._experts_per_row / self.experts.num_experts
+        return self.mode == "auto" and share > LARGEST_SPARSE_SHARE
 
     @property
-    def _is_dense(self) -> bool:
-        if self.mode != "auto":
-            return self.mode == "dense"
-        if self.experts.sparse_obstacle is not None:
-            return True
-        if not (self.always_sparse or self.experts.runs_in_branches):
-            return True
-        share = self.pairs_per_row / self.experts.num_experts
-        return share > LARGEST_SPARSE_SHARE
+    def _experts_per_row(self) -> float:
+        """No row needs more experts than this, on average over the rows."""
+        num_experts = self.experts.num_experts
+        return min(
+            sum(gate.experts_per_row or num_experts for gate in self.gates),
+            num_experts,
+        )
+
+    def _max_pairs(self, num_rows: Any, training: bool | None) -> Any:
+        if self._experts_per_row == self.experts.num_experts:
+            return num_rows * self.experts.num_experts
+        return sum(
+            num_rows * gate.k
+            if self._is_limited(gate, training) and gate.k is not None
+            else gate.max_pairs(num_rows)
+            for gate in self.gates
+        )
 
     def _run_cheaper(
-        self, rows: Any, weights: Any, selected: Any, training: bool | None
+        self,
+        rows: Any,
+        weights: Any,
+        selected: Any,
+        pairs: Any,
+        training: bool | None,
     ) -> list[Any]:
         """Sparse when the batch's pairs fit the budget, dense otherwise."""
-        num_rows = ops.shape(rows)[0]
-        pairs = num_rows * self.pairs_per_row
         budget = pairs + pairs // PAIRS_A_SPARE_ONE + 1
         states = random_states(self.experts)
         values = [state.value for state in states]

@@ -18,6 +18,9 @@ class Mixture(keras.layers.Layer):
 
     The mixture does not cast its inputs: the gates see them in full
     precision, the experts cast them to their own compute dtype.
+
+    What is routed is masked by the Keras mask of the gate inputs, or else by
+    that of the inputs. Masked rows get no expert: their output is zero.
     """
 
     def __init__(
@@ -28,6 +31,7 @@ class Mixture(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
+        self.supports_masking = True
         self.execution = execution
         self.experts = (
             experts if isinstance(experts, Experts) else LayerExperts(experts)
@@ -40,7 +44,7 @@ class Mixture(keras.layers.Layer):
         for gate, shape in zip(self._gate_list, gate_shapes, strict=True):
             if not gate.built:
                 gate.build(shape)
-        rank = self._routed_rank(gate_shapes)
+        rank = self._rank = self._routed_rank(gate_shapes)
         if len(inputs_shape) < rank:
             raise ValueError(
                 "The leading dimensions of `gate_inputs` must be those of "
@@ -74,17 +78,31 @@ class Mixture(keras.layers.Layer):
         gate_inputs: Sequence[Any],
         task_names: Sequence[str],
         training: bool | None,
+        inputs_mask: Any,
+        gate_masks: Sequence[Any],
     ) -> list[Any]:
         """Returns each task's combination of the experts' outputs."""
         rank = self._routed_rank([x.shape for x in gate_inputs])
         leading = ops.shape(gate_inputs[0])[:rank]
         num_experts = self.experts.num_experts
-        weights = [
-            _weights_of_all(gate, gate(x, training=training), leading)
-            for gate, x in zip(self._gate_list, gate_inputs, strict=True)
+        masks = [
+            _routed_mask(rank, gate_mask, inputs_mask)
+            for gate_mask in gate_masks
         ]
-        weights = self._execution.limit(weights)
-        note_routing(self, dict(zip(task_names, weights, strict=True)))
+        weights = [
+            _weights_of_all(
+                gate, gate(x, training=training, mask=mask), leading, mask
+            )
+            for gate, x, mask in zip(
+                self._gate_list, gate_inputs, masks, strict=True
+            )
+        ]
+        weights = self._execution.limit(weights, training)
+        note_routing(
+            self,
+            dict(zip(task_names, weights, strict=True)),
+            dict(zip(task_names, masks, strict=True)),
+        )
         features = tuple(inputs.shape[rank:])
         rows = ops.reshape(inputs, (-1, *features))
         if keras.backend.is_float_dtype(rows.dtype):
@@ -101,6 +119,10 @@ class Mixture(keras.layers.Layer):
             )
             for output in outputs
         ]
+
+    def _output_mask(self, mask: Any) -> Any:
+        """The mask of one output, where the inputs' mask fits the rows."""
+        return _routed_mask(self._rank, mask)
 
     def _task_output_shape(
         self, inputs_shape: Shape, gate_shapes: Sequence[Shape]
@@ -121,20 +143,24 @@ class Mixture(keras.layers.Layer):
         }
 
 
-def _weights_of_all(gate: Gate, weights: Any, leading: Sequence[Any]) -> Any:
-    """Repeats a static gate's weights for every row."""
+def _routed_mask(rank: int, *masks: Any) -> Any:
+    """The first mask there is with one entry for every routed row."""
+    for mask in masks:
+        if mask is not None and len(mask.shape) == rank:
+            return mask
+    return None
+
+
+def _weights_of_all(
+    gate: Gate, weights: Any, leading: Sequence[Any], mask: Any
+) -> Any:
+    """Repeats a static gate's weights for every row that is not masked."""
     if not gate.static:
         return weights
-    return ops.broadcast_to(weights, (*leading, gate.num_experts))
-
-
-def check_gate(name: str, gate: Any) -> None:
-    """Raises a TypeError unless `gate` is a `Gate`."""
-    if not isinstance(gate, Gate):
-        raise TypeError(
-            f"`{name}` must be a keras_moe Gate. "
-            f"Received: {name}={gate!r} of type {type(gate).__name__}"
-        )
+    weights = ops.broadcast_to(weights, (*leading, gate.num_experts))
+    if mask is None:
+        return weights
+    return ops.where(ops.cast(mask, "bool")[..., None], weights, 0.0)
 
 
 def _check_counts(gates: Sequence[Gate], experts: Experts) -> None:

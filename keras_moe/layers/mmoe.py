@@ -7,8 +7,8 @@ import keras
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
-from keras_moe.layers.mixture import check_gate
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -32,6 +32,9 @@ class MMoE(Mixture):
             gates, or a dict or list of them, one a task, like `gates`. The
             leading dimensions say what is routed. Defaults to `inputs`.
         training: Boolean.
+        mask: Boolean tensor, false for padding, with one entry for every
+            routed row. Defaults to the Keras mask of the gate inputs, or of
+            the inputs, where there is one. A masked row takes no expert.
 
     Returns:
         A dict of task name to tensor where `gates` is a dict, a list where
@@ -90,14 +93,25 @@ class MMoE(Mixture):
         inputs: Any,
         gate_inputs: Any = None,
         training: bool | None = None,
+        mask: Any = None,
+        inputs_mask: Any = None,
+        gate_inputs_mask: Any = None,
     ) -> Any:
-        if gate_inputs is None:
-            gate_inputs = inputs
-        if not isinstance(gate_inputs, (Mapping, list, tuple)):
-            gate_inputs = dict.fromkeys(self._tasks, gate_inputs)
-        names = [str(task) for task in self._tasks]
-        gate_inputs = self._in_order(gate_inputs)
-        return self._like_gates(self._mix(inputs, gate_inputs, names, training))
+        gate_inputs = inputs if gate_inputs is None else gate_inputs
+        outputs = self._mix(
+            inputs,
+            self._of_each_task(gate_inputs),
+            [str(task) for task in self._tasks],
+            training,
+            # Keras names a mask after its argument where there are several.
+            inputs_mask if mask is None else mask,
+            self._of_each_task(gate_inputs_mask),
+        )
+        return self._like_gates(outputs)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        mask = self._output_mask(previous_mask)
+        return self._like_gates([mask] * len(self.gates))
 
     def compute_output_shape(
         self, inputs_shape: Shape, gate_inputs_shape: Any = None
@@ -113,6 +127,12 @@ class MMoE(Mixture):
         if _is_shape(shapes):
             shapes = dict.fromkeys(self._tasks, shapes)
         return [tuple(shape) for shape in self._in_order(shapes)]
+
+    def _of_each_task(self, values: Any) -> list[Any]:
+        """One value a task, in the order of the gates; one value for all."""
+        if isinstance(values, (Mapping, list, tuple)):
+            return self._in_order(values)
+        return [values] * len(self.gates)
 
     def _in_order(self, values: Any) -> list[Any]:
         """One value a task, in the order of the gates."""

@@ -6,8 +6,8 @@ import keras
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
-from keras_moe.layers.mixture import check_gate
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -33,6 +33,9 @@ class MoE(Mixture):
         gate_inputs: Tensor `(..., p)`, or ids `(...)` for a `HashGate`; its
             leading dimensions say what is routed. Defaults to `inputs`.
         training: Boolean.
+        mask: Boolean tensor, false for padding, with one entry for every
+            routed row. Defaults to the Keras mask of the gate inputs, or of
+            the inputs, where there is one. A masked row takes no expert.
 
     Returns:
         Tensor `(..., *outputs)`, `outputs` being the shape of one expert's
@@ -79,9 +82,24 @@ class MoE(Mixture):
         inputs: Any,
         gate_inputs: Any = None,
         training: bool | None = None,
+        mask: Any = None,
+        inputs_mask: Any = None,
+        gate_inputs_mask: Any = None,
     ) -> Any:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
-        return self._mix(inputs, [gate_inputs], [self.name], training)[0]
+        # Keras names a mask after its argument where there are several.
+        inputs_mask = inputs_mask if mask is None else mask
+        return self._mix(
+            inputs,
+            [gate_inputs],
+            [self.name],
+            training,
+            inputs_mask,
+            [gate_inputs_mask],
+        )[0]
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return self._output_mask(previous_mask)
 
     def compute_output_shape(
         self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None

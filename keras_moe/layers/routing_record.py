@@ -17,10 +17,13 @@ class RoutingRecord:
             dimensions for every task (a static gate's weights are repeated).
             The tasks of an `MMoE` with a list of gates are "0", "1", ...;
             that of an `MoE` is the mixture's name.
+        masks: Per task, a boolean tensor `(...)`, false for padding, or
+            `None` where the inputs carry no mask.
     """
 
     mixture: Any
     weights: dict[str, Any]
+    masks: dict[str, Any]
 
 
 _records: ContextVar[list[RoutingRecord] | None] = ContextVar(
@@ -72,8 +75,10 @@ def without_record() -> Iterator[None]:
         _records.reset(token)
 
 
-def note_routing(mixture: Any, weights: dict[str, Any]) -> None:
+def note_routing(
+    mixture: Any, weights: dict[str, Any], masks: dict[str, Any]
+) -> None:
     """Adds a record when somebody asked for one."""
     records = _records.get()
     if records is not None:
-        records.append(RoutingRecord(mixture, weights))
+        records.append(RoutingRecord(mixture, weights, masks))

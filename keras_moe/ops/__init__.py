@@ -6,6 +6,7 @@ from keras_moe.ops.binary_tree import leaf_probabilities as leaf_probabilities
 from keras_moe.ops.dispatch import combine as combine
 from keras_moe.ops.dispatch import dispatch as dispatch
 from keras_moe.ops.entropy import entropy as entropy
+from keras_moe.ops.example_mean import example_mean as example_mean
 from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
 from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
 from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan

@@ -128,14 +128,20 @@ class COMETGate(SmoothStepGate):
             self.leaf_regularizer,
         )
 
-    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
         left = smooth_step(
             affine(inputs, self.split_kernel, self.split_bias), self.gamma
         )
         reach = leaf_probabilities(left)  # (..., k, n)
-        self.add_entropy_loss(reach, training)
+        self.add_entropy_loss(reach, training, mask)
         logits = affine(inputs, self.leaf_kernel, self.leaf_bias)
-        weights = masked_softmax(
-            logits + ops.log(reach + EPSILON), reach > 0, axis=(-2, -1)
+        logits = logits + ops.log(reach + EPSILON)
+        weights = ops.sum(
+            masked_softmax(logits, reach > 0, axis=(-2, -1)), axis=-2
         )
-        return ops.sum(weights, axis=-2)
+        self.add_router_losses(
+            weights, ops.logsumexp(logits, axis=-2), training, mask
+        )
+        return weights

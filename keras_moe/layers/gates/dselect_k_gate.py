@@ -150,14 +150,20 @@ class DSelectKGate(SmoothStepGate):
             "weight", input_shape[-1], weight_shape, *weight
         )
 
-    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
         selector_logits, weight_logits = self._compute_logits(inputs)
         codes = code_probabilities(smooth_step(selector_logits, self.gamma))
-        selectors = self._assign_codes(codes, training)  # (..., k, n)
-        self.add_entropy_loss(selectors, training)
+        selectors = self._assign_codes(codes, training, mask)  # (..., k, n)
+        self.add_entropy_loss(selectors, training, mask)
         # Keras warns of a softmax over one entry, which k = 1 asks for.
         weights = ops.exp(ops.log_softmax(weight_logits, axis=-1))
-        return ops.sum(weights[..., None] * selectors, axis=-2)
+        weights = ops.sum(weights[..., None] * selectors, axis=-2)
+        self.add_router_losses(
+            weights, ops.log(weights + EPSILON), training, mask
+        )
+        return weights
 
     def _compute_logits(self, inputs: Any) -> tuple[Any, Any]:
         if self.static:
@@ -167,7 +173,9 @@ class DSelectKGate(SmoothStepGate):
             affine(inputs, self.weight_kernel, self.weight_bias),
         )
 
-    def _assign_codes(self, codes: Any, training: bool | None) -> Any:
+    def _assign_codes(
+        self, codes: Any, training: bool | None, mask: Any
+    ) -> Any:
         """Turns probabilities of codes `(..., 2**m)` into those of experts."""
         n = self.num_experts
         without_expert = codes.shape[-1] - n
@@ -175,18 +183,18 @@ class DSelectKGate(SmoothStepGate):
             return codes
         if self.unreachable == "penalty":
             reachable = codes[..., :n]
-            self._add_unreachable_loss(reachable, training)
+            self._add_unreachable_loss(reachable, training, mask)
             return reachable
         # 2**m < 2n: at most one code more for each expert.
         folded = codes[..., :without_expert] + codes[..., n:]
         return ops.concatenate([folded, codes[..., without_expert:n]], axis=-1)
 
     def _add_unreachable_loss(
-        self, reachable: Any, training: bool | None
+        self, reachable: Any, training: bool | None, mask: Any
     ) -> None:
         excess = 1.0 / (EPSILON + ops.sum(reachable, axis=-1)) - 1.0
         self.add_training_loss(
-            self.unreachable_weight * ops.sum(excess, axis=-1), training
+            self.unreachable_weight * ops.sum(excess, axis=-1), training, mask
         )
 
     def get_config(self) -> dict[str, Any]:

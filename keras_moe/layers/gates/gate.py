@@ -4,9 +4,16 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_integer
+from keras_moe.checks import check_non_negative
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
+from keras_moe.ops.example_mean import example_mean
+from keras_moe.ops.top_k_mask import top_k_mask
+from keras_moe.regularizers import importance_loss
+from keras_moe.regularizers import load_balance_loss
+from keras_moe.regularizers import load_loss
+from keras_moe.regularizers import router_z_loss
 
 Shape = tuple[int | None, ...]
 
@@ -24,7 +31,11 @@ class Gate(keras.layers.Layer):
     attributes below where they differ, and adds its arguments to
     `get_config`, but for initialisers and regularisers: attributes whose
     names end in `_initializer` or `_regularizer` are there already. Losses
-    go through `add_training_loss`.
+    of its own go through `add_training_loss`; a call of `add_router_losses`
+    gives it those that any gate can have.
+
+    Where the inputs carry a Keras mask, masked positions get no weight and
+    count in no loss.
 
     Attributes:
         k: Bound on the experts per example, or `None` for a dense gate.
@@ -41,19 +52,27 @@ class Gate(keras.layers.Layer):
         static: Boolean, defaults to `False`.
         seed: Optional integer. Seeds the initialisers that have no seed of
             their own, and the noise of gates that draw any.
+        importance_weight: Number `>= 0`, defaults to 0. Weight of
+            `keras_moe.regularizers.importance_loss` in the loss.
+        load_weight: The same of `load_loss`.
+        load_balance_weight: The same of `load_balance_loss`.
+        z_loss_weight: The same of `router_z_loss`.
         **kwargs: `name`, `trainable`. A `dtype` is accepted and has no
             effect: a gate is float32.
 
     Call arguments:
         inputs: Tensor `(..., p)`, or ids `(...)` where `feature_rank` is 0.
         training: Boolean. Losses are added, and noise drawn, only when true.
+        mask: Boolean tensor `(...)`, false for padding. Defaults to the
+            inputs' Keras mask, if any.
 
     Returns:
         Float32 tensor `(..., n)`; `(n,)` for a static gate.
 
     Raises:
         TypeError: If `num_experts` or `k` is not an integer.
-        ValueError: If `num_experts < 2` or `k` is outside `[1, num_experts]`.
+        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`
+            or the weight of a loss is negative.
     """
 
     always_sparse = False
@@ -65,10 +84,15 @@ class Gate(keras.layers.Layer):
         k: int | None = None,
         static: bool = False,
         seed: int | None = None,
+        importance_weight: float = 0.0,
+        load_weight: float = 0.0,
+        load_balance_weight: float = 0.0,
+        z_loss_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
         kwargs["dtype"] = "float32"
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.num_experts = check_integer("num_experts", num_experts, 2)
         self.k = None if k is None else check_integer("k", k, 1, num_experts)
         if not isinstance(static, bool):
@@ -77,6 +101,30 @@ class Gate(keras.layers.Layer):
             )
         self.static = static
         self.seed = seed
+        self.importance_weight = check_non_negative(
+            "importance_weight", importance_weight
+        )
+        self.load_weight = check_non_negative("load_weight", load_weight)
+        self.load_balance_weight = check_non_negative(
+            "load_balance_weight", load_balance_weight
+        )
+        self.z_loss_weight = check_non_negative("z_loss_weight", z_loss_weight)
+
+    @property
+    def experts_per_row(self) -> float | None:
+        """The experts per example that sparse execution plans for.
+
+        A mean over the batch; `None` for a dense gate.
+        """
+        return self.k
+
+    def max_pairs(self, num_rows: Any) -> Any:
+        """The (row, expert) pairs that sparse execution plans for."""
+        return num_rows * self.k
+
+    def bounds_pairs(self, training: bool | None) -> bool:
+        """Whether no batch ever has more than `max_pairs` pairs."""
+        return self.always_sparse
 
     def add_independent_weight(
         self,
@@ -93,26 +141,83 @@ class Gate(keras.layers.Layer):
             regularizer=regularizer,
         )
 
-    def add_training_loss(self, losses: Any, training: bool | None) -> None:
+    def add_training_loss(
+        self, losses: Any, training: bool | None, mask: Any = None
+    ) -> None:
         """Adds the mean of the examples' `losses`, while training.
 
         Args:
             losses: Tensor `(...)`, one loss an example; a scalar for a
                 static gate. A batch without examples has the loss 0.
             training: Boolean, whether to add it.
+            mask: Boolean tensor `(...)`, the examples that count, or `None`.
         """
         if training:
-            count = ops.cast(ops.maximum(ops.size(losses), 1), losses.dtype)
-            self.add_loss(ops.sum(losses) / count)
+            mask = None if self.static else mask
+            self.add_loss(example_mean(losses, mask))
 
-    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
-        """Returns the weights `(..., n)`, or `(n,)` for a static gate."""
+    def add_router_losses(
+        self,
+        weights: Any,
+        logits: Any,
+        training: bool | None,
+        mask: Any = None,
+        noisy_logits: Any = None,
+        noise_std: Any = None,
+    ) -> None:
+        """Adds the losses that any gate can have, while training.
+
+        Args:
+            weights: Tensor `(..., n)`, what the importance loss adds up.
+            logits: Tensor `(..., n)`, without noise. `softmax(logits)` is
+                the probability of each expert.
+            training: Boolean, whether to add them.
+            mask: Boolean tensor `(...)`, the examples that count, or `None`.
+            noisy_logits: Tensor `(..., n)` whose `k` largest entries are
+                chosen. Defaults to `logits`.
+            noise_std: The noise's standard deviation, defaults to `1/n`.
+        """
+        if not training:
+            return
+        mask = None if self.static else mask
+        noisy_logits = logits if noisy_logits is None else noisy_logits
+        noise_std = 1 / self.num_experts if noise_std is None else noise_std
+        k = self.k or 1
+        if self.importance_weight:
+            loss = importance_loss(weights, mask)
+            self.add_loss(self.importance_weight * loss)
+        if self.load_weight:
+            loss = load_loss(logits, noisy_logits, k, noise_std, mask)
+            self.add_loss(self.load_weight * loss)
+        if self.load_balance_weight:
+            probabilities = ops.softmax(logits, axis=-1)
+            chosen = top_k_mask(noisy_logits, k)
+            loss = load_balance_loss(probabilities, chosen, mask)
+            self.add_loss(self.load_balance_weight * loss)
+        if self.z_loss_weight:
+            self.add_loss(self.z_loss_weight * router_z_loss(logits, mask))
+
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
+        """Returns the weights `(..., n)`, or `(n,)` for a static gate.
+
+        What it returns for masked positions does not matter.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `compute_weights`."
         )
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        return self.compute_weights(inputs, training)
+    def call(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> Any:
+        weights = self.compute_weights(inputs, training, mask)
+        if mask is None or self.static:
+            return weights
+        return ops.where(ops.cast(mask, "bool")[..., None], weights, 0.0)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return None if self.static else previous_mask
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         if self.static:
@@ -128,4 +233,17 @@ class Gate(keras.layers.Layer):
             **serialized_parameters(self),
             "num_experts": self.num_experts,
             "seed": self.seed,
+            "importance_weight": self.importance_weight,
+            "load_weight": self.load_weight,
+            "load_balance_weight": self.load_balance_weight,
+            "z_loss_weight": self.z_loss_weight,
         }
+
+
+def check_gate(name: str, gate: Any) -> None:
+    """Raises a TypeError unless `gate` is a `Gate`."""
+    if not isinstance(gate, Gate):
+        raise TypeError(
+            f"`{name}` must be a keras_moe Gate. "
+            f"Received: {name}={gate!r} of type {type(gate).__name__}"
+        )

@@ -94,7 +94,9 @@ class HashGate(Gate):
             table = generator.integers(self.num_experts, size=shape)
         return ops.convert_to_tensor(table, dtype=dtype)
 
-    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if not keras.backend.is_int_dtype(dtype):
             raise TypeError(

@@ -82,12 +82,15 @@ class SmoothStepGate(Gate):
         )
         return kernel, bias
 
-    def add_entropy_loss(self, selectors: Any, training: bool | None) -> None:
+    def add_entropy_loss(
+        self, selectors: Any, training: bool | None, mask: Any
+    ) -> None:
         """Adds the entropy of selectors `(..., k, n)`, while training."""
         if self.entropy_weight:
             self.add_training_loss(
                 self.entropy_weight * entropy(selectors, axis=(-2, -1)),
                 training,
+                mask,
             )
 
     def get_config(self) -> dict[str, Any]:

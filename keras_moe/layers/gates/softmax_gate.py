@@ -55,8 +55,13 @@ class SoftmaxGate(LogitGate):
     ) -> None:
         super().__init__(num_experts, static=static, **kwargs)
 
-    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
-        return ops.softmax(self.compute_logits(inputs), axis=-1)
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
+        logits = self.compute_logits(inputs)
+        weights = ops.softmax(logits, axis=-1)
+        self.add_router_losses(weights, logits, training, mask)
+        return weights
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "static": self.static}

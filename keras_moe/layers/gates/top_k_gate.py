@@ -113,17 +113,22 @@ class TopKGate(LogitGate):
                 self.noise_regularizer,
             )
 
-    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
         logits = self.compute_logits(inputs)
+        noise_std, noisy_logits = None, logits
         if self.noisy and training:
-            logits = logits + self._draw_noise(inputs)
-        return masked_softmax(logits, top_k_mask(logits, self.k))
-
-    def _draw_noise(self, inputs: Any) -> Any:
-        scale = ops.softplus(affine(inputs, self.noise_kernel))
-        return scale * keras.random.normal(
-            ops.shape(scale), dtype=scale.dtype, seed=self.seed_generator
+            noise_std = ops.softplus(affine(inputs, self.noise_kernel))
+            noisy_logits = logits + noise_std * keras.random.normal(
+                ops.shape(logits), dtype=logits.dtype, seed=self.seed_generator
+            )
+        chosen = top_k_mask(noisy_logits, self.k)
+        weights = masked_softmax(noisy_logits, chosen)
+        self.add_router_losses(
+            weights, logits, training, mask, noisy_logits, noise_std
         )
+        return weights
 
     def get_config(self) -> dict[str, Any]:
         return {

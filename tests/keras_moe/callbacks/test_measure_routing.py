@@ -19,7 +19,7 @@ class Echo(keras.layers.Layer):
     """Claims to have routed by the weights that it is given."""
 
     def call(self, inputs):
-        note_routing(self, inputs)
+        note_routing(self, inputs, dict.fromkeys(inputs))
         return inputs
 
 

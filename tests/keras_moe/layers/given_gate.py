@@ -17,7 +17,9 @@ class GivenGate(Gate):
     def build(self, input_shape: Any) -> None:
         pass
 
-    def compute_weights(self, inputs: Any, training: bool | None) -> Any:
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
         return inputs
 
     def get_config(self) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def test_the_gate_sees_inputs_in_full_precision() -> None:
     )
     weights = np.array([[1 / 3, 2 / 3]], "float32")
     seen = []
-    gate.compute_weights = lambda x, training: seen.append(x) or x
+    gate.compute_weights = lambda x, training, mask: seen.append(x) or x
     output = with_policy(np.ones((1, 4)), gate_inputs=weights)
     assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
     np.testing.assert_array_equal(to_numpy(seen[-1]), weights)

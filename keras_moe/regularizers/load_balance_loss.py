@@ -1,0 +1,39 @@
+from typing import Any
+
+from keras import ops
+
+from keras_moe.ops.example_mean import example_mean
+
+
+def load_balance_loss(probabilities: Any, chosen: Any, mask: Any = None) -> Any:
+    """The load balance loss of the Switch Transformer: `n Σ_i f_i P_i`.
+
+    `f_i` is the share of examples that choose expert `i`, `P_i` the mean of
+    its probability. With one expert an example it is 1 where both are equal
+    for all experts, and up to `n` where one expert gets everything.
+
+    Args:
+        probabilities: Float tensor `(..., n)`, over all experts.
+        chosen: Boolean tensor `(..., n)`. No gradient passes it.
+        mask: Boolean tensor `(...)`, false for padding. Defaults to `None`.
+
+    Returns:
+        Scalar.
+
+    Example:
+        >>> one_hot = np.eye(4, dtype="float32")
+        >>> float(load_balance_loss(one_hot, one_hot > 0))
+        1.0
+        >>> float(load_balance_loss(one_hot[[0, 0]], one_hot[[0, 0]] > 0))
+        4.0
+
+    References:
+        Fedus et al., Switch Transformers: Scaling to Trillion Parameter
+        Models with Simple and Efficient Sparsity, JMLR 2022, eq. 4 to 6.
+    """
+    probabilities = ops.convert_to_tensor(probabilities)
+    shares = example_mean(
+        ops.cast(chosen, probabilities.dtype), mask, trailing=1
+    )
+    means = example_mean(probabilities, mask, trailing=1)
+    return probabilities.shape[-1] * ops.sum(shares * means)

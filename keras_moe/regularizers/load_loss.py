@@ -1,0 +1,49 @@
+import math
+from typing import Any
+
+from keras import ops
+
+from keras_moe.ops.example_mean import example_mean
+from keras_moe.regularizers.variation import squared_variation
+
+
+def load_loss(
+    logits: Any, noisy_logits: Any, k: int, noise_std: Any, mask: Any = None
+) -> Any:
+    """The load loss: `CV(Σ_x P(x chooses i))²`, a smooth count of examples.
+
+    The probability is over a fresh draw of expert `i`'s noise, the `k`-th
+    largest noisy logit being the bar: `P = Φ((logit_i - bar) / σ)`. Unlike a
+    count, it has a gradient.
+
+    Args:
+        logits: Float tensor `(..., n)`, before the noise.
+        noisy_logits: Float tensor `(..., n)`, what the experts were chosen
+            by; `logits` again for a gate that draws no noise.
+        k: Integer, the number of experts chosen per example.
+        noise_std: Number or tensor that broadcasts to `(..., n)`, `σ > 0`.
+        mask: Boolean tensor `(...)`, false for padding. Defaults to `None`.
+
+    Returns:
+        Scalar.
+
+    Example:
+        >>> logits = np.array([[2.0, 0.0], [0.0, 2.0]])
+        >>> float(load_loss(logits, logits, k=1, noise_std=0.5))
+        0.0
+
+    References:
+        Riquelme et al., Scaling Vision with Sparse Mixture of Experts,
+        NeurIPS 2021, appendix A.
+    """
+    logits = ops.convert_to_tensor(logits)
+    # The minimum of the top k: their order is left to the backend.
+    bar = ops.min(
+        ops.top_k(noisy_logits, k)[0],
+        axis=-1,
+        keepdims=True,
+        initial=float("inf"),
+    )
+    margin = (logits - bar) / noise_std
+    chosen = 0.5 * (1 + ops.erf(margin / math.sqrt(2)))
+    return squared_variation(example_mean(chosen, mask, trailing=1))

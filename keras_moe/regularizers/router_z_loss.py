@@ -1,0 +1,28 @@
+from typing import Any
+
+from keras import ops
+
+from keras_moe.ops.example_mean import example_mean
+
+
+def router_z_loss(logits: Any, mask: Any = None) -> Any:
+    """The router z-loss: the mean of `logsumexp(logits)²`.
+
+    It keeps logits small, where half precision still tells them apart.
+
+    Args:
+        logits: Float tensor `(..., n)`.
+        mask: Boolean tensor `(...)`, false for padding. Defaults to `None`.
+
+    Returns:
+        Scalar.
+
+    Example:
+        >>> float(router_z_loss(np.log(np.array([[0.25, 0.75], [0.5, 0.5]]))))
+        0.0
+
+    References:
+        Zoph et al., ST-MoE: Designing Stable and Transferable Sparse Expert
+        Models, 2022, eq. 5.
+    """
+    return example_mean(ops.square(ops.logsumexp(logits, axis=-1)), mask)

@@ -1,0 +1,20 @@
+from typing import Any
+
+from keras import ops
+
+
+def squared_variation(values: Any) -> Any:
+    """The squared coefficient of variation, `Var / Mean²`; 0 of only zeros.
+
+    Args:
+        values: Float tensor `(n,)`, not negative.
+
+    Returns:
+        Scalar.
+
+    Example:
+        >>> float(squared_variation(np.array([3.0, 1.0])))
+        0.25
+    """
+    squared_mean = ops.square(ops.mean(values))
+    return ops.divide_no_nan(ops.var(values), squared_mean)

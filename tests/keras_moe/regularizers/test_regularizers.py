@@ -1,0 +1,107 @@
+import math
+
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe import regularizers
+from tests.gradients import gradient
+
+MASK = np.array([[True, True, False], [False, True, True]])
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def squared_variation(values):
+    return values.var() / values.mean() ** 2
+
+
+def chance(logits, noisy, k, std):
+    """P(logit + noise > the k-th largest noisy logit), entry by entry."""
+    chances = np.zeros_like(logits)
+    for row, x, x_noisy in zip(chances, logits, noisy, strict=True):
+        bar = sorted(x_noisy)[-k]
+        for i, logit in enumerate(x):
+            row[i] = 0.5 * math.erfc((bar - logit) / std / math.sqrt(2))
+    return chances
+
+
+def test_importance_by_hand():
+    # The sums are 3 and 1: variance 1, mean 2.
+    weights = np.array([[1, 0], [1, 0], [1, 0], [0, 1]], "float32")
+    assert float(regularizers.importance_loss(weights)) == pytest.approx(1 / 4)
+
+
+def test_load_balance_by_hand():
+    # Shares (1, 0), probabilities (0.75, 0.25): 2 * 0.75.
+    probabilities = np.array([[0.9, 0.1], [0.6, 0.4]], "float32")
+    chosen = np.array([[True, False], [True, False]])
+    loss = regularizers.load_balance_loss(probabilities, chosen)
+    assert float(loss) == pytest.approx(1.5)
+
+
+def test_router_z_by_hand():
+    logits = np.log(np.array([[1.0, 2.0], [0.5, 0.5]], "float32"))
+    expected = np.log(3) ** 2 / 2
+    loss = regularizers.router_z_loss(logits)
+    assert float(loss) == pytest.approx(expected)
+
+
+def test_trimmed_lasso_by_hand():
+    weights = np.array([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0]], "float32")
+    loss = regularizers.trimmed_lasso(weights, k=1)
+    assert float(loss) == pytest.approx(0.25)
+    assert float(regularizers.trimmed_lasso(weights, k=3)) == 0.0
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_load_matches_a_reference(k, rng):
+    logits = rng.normal(size=(20, 4)).astype("float32")
+    noisy = logits + rng.normal(0, 0.3, size=(20, 4)).astype("float32")
+    expected = squared_variation(chance(logits, noisy, k, 0.3).sum(axis=0))
+    loss = regularizers.load_loss(logits, noisy, k, 0.3)
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+
+
+def test_load_has_a_gradient_though_a_count_has_none(rng):
+    logits = rng.normal(size=(20, 4)).astype("float32")
+    (slope,) = gradient(lambda x: regularizers.load_loss(x, x, 2, 0.5), logits)
+    assert np.abs(slope).max() > 0
+
+
+CASES = {
+    "importance": lambda x, mask: regularizers.importance_loss(
+        softmax(x), mask
+    ),
+    "load": lambda x, mask: regularizers.load_loss(x, x, 2, 0.3, mask),
+    "load balance": lambda x, mask: regularizers.load_balance_loss(
+        softmax(x), x > 0, mask
+    ),
+    "router z": regularizers.router_z_loss,
+    "trimmed lasso": lambda x, mask: regularizers.trimmed_lasso(
+        softmax(x), 2, mask
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_masked_positions_do_not_count(name, rng):
+    logits = rng.normal(size=(2, 3, 4)).astype("float32")
+    kept = CASES[name](logits[MASK], None)
+    np.testing.assert_allclose(
+        to_numpy(CASES[name](logits, MASK)), to_numpy(kept), rtol=1e-5
+    )
+    logits[~MASK] = 100.0
+    np.testing.assert_allclose(
+        to_numpy(CASES[name](logits, MASK)), to_numpy(kept), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_to_count_is_no_loss(name):
+    logits = np.ones((2, 3, 4), "float32")
+    assert float(CASES[name](logits, np.zeros((2, 3), bool))) == 0.0
+    assert float(CASES[name](logits[:0], None)) == 0.0
