@@ -1,5 +1,9 @@
 """The layers: gates, experts, and the mixtures that join them."""
 
+from keras_moe.layers.conditional_mask import ConditionalMask as ConditionalMask
+from keras_moe.layers.conditionally_overlapping_mlp import (
+    ConditionallyOverlappingMLP as ConditionallyOverlappingMLP,
+)
 from keras_moe.layers.experts.experts import Experts as Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
 from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts

@@ -1,0 +1,155 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.checks import check_positive
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.initialization import independent
+from keras_moe.ops.affine import affine
+from keras_moe.ops.top_k_mask import top_k_mask
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class ConditionalMask(keras.layers.Layer):
+    """Lets pass the units of a layer that a fixed random projection picks.
+
+    For the outputs `x` of a layer with `N` units, and routing inputs `z`,
+
+        c = z V,    m_i = 1 if c_i is among the k largest of c, else 0,
+        masked = m ⊙ x,    routing = m ⊙ c,
+
+    with a random matrix `V` that is never trained, and
+    `k = max(1, floor(keep_rate · N))`. Similar routing inputs keep similar
+    units, so each example has an expert of its own which overlaps with those
+    of its like. The mask is the same in training and inference, nothing is
+    rescaled, and no gradient passes through mask or routing. The units that
+    are masked have been computed: this is a way to learn, not to save time.
+
+    It goes after any `Dense` and its activation. The routing inputs are
+    the inputs of the first such layer, and the `routing` of the mask before
+    for the next: masks then depend on the first inputs alone, not on what
+    has been learned. Centre these inputs: where all have one sign, as pixels
+    in [0, 1] do, the mean decides, and some units never win.
+
+    Attributes:
+        routing_kernel: `V`, `(p, N)`, float32, not trainable; saved with
+            the layer.
+        k: The number of units that pass, known once the layer is built.
+
+    Args:
+        keep_rate: Number in `(0, 1]`, the share of the units that pass.
+            Published experiments use 0.1, 0.5 and 0.9.
+        seed: Optional integer. Seeds `V`, which is drawn from
+            U(-1/√p, 1/√p).
+        **kwargs: `name`, `dtype`. The mask and the routing are computed in
+            float32 under any dtype policy, since a rounded routing decision
+            is another decision.
+
+    Call arguments:
+        inputs: Tensor `(..., N)`, what is masked.
+        routing_inputs: Tensor `(..., p)`, what decides. Its leading
+            dimensions are those of `inputs`, or 1 where a mask is shared.
+
+    Returns:
+        Tuple `(masked, routing)`: `(..., N)` of the layer's compute dtype
+        and `(..., N)` of float32.
+
+    Raises:
+        TypeError: If `keep_rate` is not a number.
+        ValueError: If `keep_rate` is outside `(0, 1]`, or the inputs differ
+            in their number of dimensions.
+
+    Example:
+        >>> mask = ConditionalMask(keep_rate=0.25)
+        >>> masked, routing = mask(np.ones((2, 8)), np.array([[1.0], [-1.0]]))
+        >>> [int(n) for n in keras.ops.sum(masked, axis=-1)]
+        [2, 2]
+
+        The MLP of a transformer's or mixer's block routes each token:
+
+        >>> tokens = keras.Input((196, 64))
+        >>> normalized = keras.layers.LayerNormalization()(tokens)
+        >>> hidden = keras.layers.Dense(256, "tanh")(normalized)
+        >>> hidden, _ = ConditionalMask(keep_rate=0.5)(hidden, normalized)
+        >>> outputs = tokens + keras.layers.Dense(64)(hidden)
+        >>> block = keras.Model(tokens, outputs)
+
+        A chain through several layers hands the routing on:
+
+        >>> hidden = routing = keras.Input((64,))
+        >>> for units in (32, 16):
+        ...     hidden = keras.layers.Dense(units, "tanh")(hidden)
+        ...     hidden, routing = ConditionalMask(0.5)(hidden, routing)
+
+    References:
+        Shaier et al., More Experts Than Galaxies: Conditionally-Overlapping
+        Experts with Biologically-Inspired Fixed Routing, ICLR 2025, section
+        3, eq. 3 to 8; section 4.2.2 for ViT and MLP-Mixer.
+    """
+
+    def __init__(
+        self, keep_rate: float, seed: int | None = None, **kwargs: Any
+    ) -> None:
+        # The routing inputs stay as precise as they come.
+        super().__init__(autocast=False, **kwargs)
+        self.keep_rate = check_positive("keep_rate", keep_rate)
+        if self.keep_rate > 1:
+            raise ValueError(
+                "`keep_rate` must be at most 1. "
+                f"Received: keep_rate={keep_rate!r}"
+            )
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape, routing_inputs_shape: Shape) -> None:
+        if len(inputs_shape) != len(routing_inputs_shape):
+            raise ValueError(
+                "`routing_inputs` must have as many dimensions as `inputs`. "
+                f"Received: inputs of shape {inputs_shape}, routing_inputs "
+                f"of shape {routing_inputs_shape}"
+            )
+        units: Any = inputs_shape[-1]
+        # In floating point 0.29 * 100 is 28.999999999999996.
+        self.k = max(1, int(self.keep_rate * units + 1e-9))
+        # U(-1/√p, 1/√p) for p inputs.
+        uniform = keras.initializers.VarianceScaling(
+            scale=1 / 3, mode="fan_in", distribution="uniform"
+        )
+        self.routing_kernel = self.add_weight(
+            name="routing_kernel",
+            shape=(routing_inputs_shape[-1], units),
+            dtype="float32",
+            autocast=False,
+            initializer=independent(uniform, 0, self.seed),
+            trainable=False,
+        )
+
+    def call(self, inputs: Any, routing_inputs: Any) -> tuple[Any, Any]:
+        logits = ops.stop_gradient(
+            affine(ops.cast(routing_inputs, "float32"), self.routing_kernel)
+        )
+        kept = top_k_mask(logits, self.k)
+        masked = ops.where(kept, ops.cast(inputs, self.compute_dtype), 0.0)
+        return masked, ops.where(kept, logits, 0.0)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> tuple[Any, Any]:
+        return previous_mask, previous_mask
+
+    def compute_output_shape(
+        self, inputs_shape: Shape, routing_inputs_shape: Shape
+    ) -> tuple[Shape, Shape]:
+        return inputs_shape, (*routing_inputs_shape[:-1], inputs_shape[-1])
+
+    def compute_output_spec(
+        self, inputs: Any, routing_inputs: Any
+    ) -> tuple[Any, Any]:
+        masked, routing = super().compute_output_spec(inputs, routing_inputs)
+        return masked, keras.KerasTensor(routing.shape, dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "keep_rate": self.keep_rate,
+            "seed": self.seed,
+        }

@@ -1,0 +1,194 @@
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from keras_moe.checks import check_integer
+from keras_moe.layers.conditional_mask import ConditionalMask
+from keras_moe.layers.configuration import serialized_parameters
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.initialization import Initializer
+from keras_moe.layers.initialization import derived_seed
+from keras_moe.layers.initialization import independent
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class ConditionallyOverlappingMLP(keras.layers.Layer):
+    """A perceptron in which every example trains a subset of units of its own.
+
+    Beside the layers `x_l = f(x_{l-1} W_l + b_l)` stands a routing network of
+    the same widths, with random matrices `V_l` that are never trained. From
+    `z_0 = x_0`, the input, each hidden layer computes
+
+        c_l = z_{l-1} V_l,    m_l = 1 on the k_l largest of c_l, 0 elsewhere,
+        z_l = m_l ⊙ c_l,      x_l = m_l ⊙ f(x_{l-1} W_l + b_l).
+
+    The last layer is not masked, and linear unless `output_activation` says
+    otherwise. `ConditionalMask` is the masking alone, and says more of it.
+
+    Attributes:
+        dense_layers: The list of `L` `Dense` layers.
+        masks: The list of `L - 1` `ConditionalMask`s, each with its fixed
+            matrix `V_l`, `(N_{l-1}, N_l)`, in `routing_kernel`.
+
+    Args:
+        units: List of integers `[N_1, ..., N_L]`: the widths of the hidden
+            layers, at least one, and last the width of the output.
+        keep_rate: Number in `(0, 1]`, or a list of one for each hidden
+            layer: the share `p_l` of the units that pass. Exactly
+            `k_l = max(1, floor(p_l N_l))` do. Published experiments use 0.1,
+            0.5 and 0.9.
+        activation: Activation `f` of the hidden layers, defaults to
+            `"tanh"`. The paper finds GELU, SiLU and Mish less suited.
+        seed: Optional integer, for the `V_l` and the initialisers.
+        output_activation: Activation of the output, defaults to `None`.
+        use_bias: Boolean, defaults to `True`.
+        kernel_initializer: Defaults to `"glorot_uniform"`.
+        bias_initializer: Defaults to `"zeros"`.
+        kernel_regularizer: Optional regulariser of each kernel.
+        bias_regularizer: Optional regulariser of each bias.
+        **kwargs: `name`, `trainable`, `dtype`. Masks are computed in float32
+            under any dtype policy.
+
+    Call arguments:
+        inputs: Tensor `(..., p)`, best centred: pixels in [0, 1] leave some
+            units without any example.
+
+    Returns:
+        Tensor `(..., N_L)`, of the layer's compute dtype.
+
+    Raises:
+        TypeError: If `units` holds anything but integers, or `keep_rate`
+            anything but numbers.
+        ValueError: If `units` has less than two entries or one below 1, or
+            `keep_rate` has one outside `(0, 1]` or not one for each hidden
+            layer.
+
+    Example:
+        >>> mlp = ConditionallyOverlappingMLP([64, 64, 10], keep_rate=0.5)
+        >>> tuple(mlp(np.ones((2, 8))).shape)
+        (2, 10)
+        >>> [mask.k for mask in mlp.masks]
+        [32, 32]
+
+    References:
+        Shaier et al., More Experts Than Galaxies: Conditionally-Overlapping
+        Experts with Biologically-Inspired Fixed Routing, ICLR 2025, section
+        3, eq. 3 to 8; appendix A.6 for activations.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[int],
+        keep_rate: float | Sequence[float],
+        activation: Any = "tanh",
+        seed: int | None = None,
+        output_activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: str | Initializer = "glorot_uniform",
+        bias_initializer: str | Initializer = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        # The masks see the inputs in full precision; each Dense casts them.
+        super().__init__(autocast=False, **kwargs)
+        self.units = _check_units(units)
+        self.activation = keras.activations.get(activation)
+        self.seed = seed
+        self.output_activation = keras.activations.get(output_activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.supports_masking = True
+        self.dense_layers = [
+            self._make_dense(layer) for layer in range(len(self.units))
+        ]
+        rates = _rate_per_layer(keep_rate, len(self.units) - 1)
+        self.masks = [
+            self._make_mask(layer, rate) for layer, rate in enumerate(rates)
+        ]
+        self.keep_rate = [mask.keep_rate for mask in self.masks]
+
+    def _make_dense(self, layer: int) -> keras.layers.Dense:
+        is_output = layer == len(self.units) - 1
+        return keras.layers.Dense(
+            self.units[layer],
+            self.output_activation if is_output else self.activation,
+            use_bias=self.use_bias,
+            kernel_initializer=independent(
+                self.kernel_initializer, 2 * layer, self.seed
+            ),
+            bias_initializer=independent(
+                self.bias_initializer, 2 * layer + 1, self.seed
+            ),
+            kernel_regularizer=self.kernel_regularizer,
+            bias_regularizer=self.bias_regularizer,
+            dtype=self.dtype_policy,
+            name=f"dense_{layer}",
+        )
+
+    def _make_mask(self, layer: int, keep_rate: float) -> ConditionalMask:
+        index = 2 * len(self.units) + layer  # After those of the weights.
+        return ConditionalMask(
+            keep_rate,
+            seed=None if self.seed is None else derived_seed(self.seed, index),
+            dtype=self.dtype_policy,
+            name=f"mask_{layer}",
+        )
+
+    def build(self, input_shape: Shape) -> None:
+        *hidden_layers, output_layer = self.dense_layers
+        shape = input_shape
+        for dense, mask in zip(hidden_layers, self.masks, strict=True):
+            dense.build(shape)
+            hidden_shape = (*shape[:-1], dense.units)
+            mask.build(hidden_shape, shape)
+            shape = hidden_shape
+        output_layer.build(shape)
+
+    def call(self, inputs: Any) -> Any:
+        *hidden_layers, output_layer = self.dense_layers
+        outputs = routing = inputs
+        for dense, mask in zip(hidden_layers, self.masks, strict=True):
+            outputs, routing = mask(dense(outputs), routing)
+        return output_layer(outputs)
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return (*input_shape[:-1], self.units[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            **serialized_parameters(self),
+            "units": self.units,
+            "keep_rate": self.keep_rate,
+            "activation": keras.activations.serialize(self.activation),
+            "seed": self.seed,
+            "output_activation": keras.activations.serialize(
+                self.output_activation
+            ),
+            "use_bias": self.use_bias,
+        }
+
+
+def _check_units(units: Sequence[int]) -> list[int]:
+    if not isinstance(units, (list, tuple)) or len(units) < 2:
+        raise ValueError(
+            "`units` must be a list of the widths of at least one hidden "
+            f"layer and of the output. Received: units={units!r}"
+        )
+    return [check_integer("units", width, 1) for width in units]
+
+
+def _rate_per_layer(keep_rate: Any, num_layers: int) -> list[float]:
+    if not isinstance(keep_rate, (list, tuple)):
+        return [keep_rate] * num_layers
+    if len(keep_rate) != num_layers:
+        raise ValueError(
+            "`keep_rate` must be a number, or a list of one for each of the "
+            f"{num_layers} hidden layers. Received: keep_rate={keep_rate!r}"
+        )
+    return list(keep_rate)
