@@ -10,9 +10,16 @@ from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts
 from keras_moe.layers.gates.comet_gate import COMETGate as COMETGate
 from keras_moe.layers.gates.dselect_k_gate import DSelectKGate as DSelectKGate
 from keras_moe.layers.gates.gate import Gate as Gate
+from keras_moe.layers.gates.gumbel_softmax_gate import (
+    GumbelSoftmaxGate as GumbelSoftmaxGate,
+)
 from keras_moe.layers.gates.hash_gate import HashGate as HashGate
+from keras_moe.layers.gates.moesart_gate import MOESARTGate as MOESARTGate
 from keras_moe.layers.gates.softmax_gate import SoftmaxGate as SoftmaxGate
+from keras_moe.layers.gates.switch_gate import SwitchGate as SwitchGate
 from keras_moe.layers.gates.top_k_gate import TopKGate as TopKGate
+from keras_moe.layers.gates.v_moe_gate import VMoEGate as VMoEGate
+from keras_moe.layers.gates.x_moe_gate import XMoEGate as XMoEGate
 from keras_moe.layers.mmoe import MMoE as MMoE
 from keras_moe.layers.moe import MoE as MoE
 from keras_moe.layers.routing_record import record_routing as record_routing

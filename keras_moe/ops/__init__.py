@@ -12,6 +12,16 @@ from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
 from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan
 from keras_moe.ops.routing_plan import block_size as block_size
 from keras_moe.ops.routing_plan import routing_plan as routing_plan
+from keras_moe.ops.sampling import adjusted_softmax as adjusted_softmax
+from keras_moe.ops.sampling import choose_one as choose_one
+from keras_moe.ops.sampling import (
+    draw_with_replacement as draw_with_replacement,
+)
+from keras_moe.ops.sampling import (
+    draw_without_replacement as draw_without_replacement,
+)
+from keras_moe.ops.sampling import gumbel_noise as gumbel_noise
 from keras_moe.ops.sinkhorn import sinkhorn as sinkhorn
 from keras_moe.ops.smooth_step import smooth_step as smooth_step
 from keras_moe.ops.top_k_mask import top_k_mask as top_k_mask
+from keras_moe.ops.top_k_softmax import top_k_softmax as top_k_softmax

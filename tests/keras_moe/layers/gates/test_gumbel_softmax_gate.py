@@ -1,0 +1,155 @@
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+from scipy import stats
+
+from keras_moe.layers import GumbelSoftmaxGate
+from tests.gradients import weight_gradient
+from tests.keras_moe.layers.gates.reference import build_with
+from tests.keras_moe.layers.gates.reference import weigh
+from tests.keras_moe.layers.layer_test import check_layer
+
+X = np.zeros((2, 3), "float32")
+# softmax(α) = [1, 2, 3, 4] / 10 and θ = [0.9, 0.5, 0.2, 0.6].
+ALPHA = np.log(np.array([1, 2, 3, 4], "float32"))
+THETA = np.array([0.9, 0.5, 0.2, 0.6])
+BETA = np.log(THETA / (1 - THETA)).astype("float32")
+
+
+def known_gate(**kwargs):
+    return build_with(
+        GumbelSoftmaxGate(4, **kwargs),
+        {"weight_logits": ALPHA, "selector_logits": BETA},
+    )
+
+
+def test_inference_keeps_the_experts_that_are_rather_on():
+    np.testing.assert_allclose(
+        to_numpy(known_gate()(X)), [0.1, 0.2, 0.0, 0.4], rtol=1e-6
+    )
+
+
+def test_the_expected_number_of_experts_is_the_sum_of_the_probabilities():
+    expected = to_numpy(known_gate().expected_experts())
+    np.testing.assert_allclose(expected, 2.2, rtol=1e-6)
+
+
+def draw_samples(temperature):
+    """10,000 samples of U for each of the probabilities THETA."""
+    n = 40_000
+    gate = GumbelSoftmaxGate(n, temperature=temperature, seed=1)
+    arrays = {
+        "weight_logits": np.zeros(n),
+        "selector_logits": np.tile(BETA, 10_000),
+    }
+    weights = to_numpy(build_with(gate, arrays)(X, training=True))
+    return (n * weights).reshape(-1, len(BETA))
+
+
+def assert_has_share(outcomes, share):
+    """Whether a mean is within four of its standard errors."""
+    tolerance = 4 * np.sqrt(share * (1 - share) / len(outcomes))
+    assert (abs(outcomes.mean(axis=0) - share) < tolerance).all()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.25])
+def test_training_draws_binary_gumbel_softmax_samples(temperature):
+    samples = draw_samples(temperature)
+    for u in (0.1, 0.5, 0.9):
+        # The difference of two Gumbel variables is logistic.
+        logits = temperature * np.log(u / (1 - u)) - BETA
+        assert_has_share(samples < u, stats.logistic.cdf(logits))
+
+
+def test_cold_samples_are_on_with_their_probability():
+    samples = draw_samples(temperature=1e-3)
+    assert ((samples < 0.01) | (samples > 0.99)).mean() > 0.98
+    assert_has_share(samples > 0.5, THETA)
+
+
+def test_the_sparsity_penalty():
+    _, (loss,) = weigh(known_gate(sparsity_weight=0.5), X, training=True)
+    np.testing.assert_allclose(loss, 0.5 * np.log(THETA).sum(), rtol=1e-5)
+
+
+def test_the_penalty_turns_experts_off():
+    gate = GumbelSoftmaxGate(4, sparsity_weight=1.0)
+    gate.build(X.shape)
+
+    def penalty():
+        return 0.0 * keras.ops.sum(gate(X, training=True))
+
+    (slope,) = weight_gradient(penalty, [gate.selector_logits])
+    np.testing.assert_allclose(slope, 0.5, rtol=1e-5)  # 1 - θ.
+
+
+def test_gradients_reach_both_weights():
+    gate = known_gate()
+    slopes = weight_gradient(
+        lambda: keras.ops.sum(keras.ops.square(gate(X, training=True))),
+        gate.trainable_weights,
+    )
+    assert len(slopes) == 2
+    assert all(slope.all() for slope in slopes)
+
+
+def test_is_finite_for_large_logits():
+    arrays = {
+        "weight_logits": np.array([1e4, 0.0, -1e4]),
+        "selector_logits": np.array([-1e4, 0.0, 1e4]),
+    }
+    gate = build_with(GumbelSoftmaxGate(3, sparsity_weight=1.0), arrays)
+    weights, losses = weigh(gate, X, training=True)
+    assert np.isfinite(weights).all()
+    assert np.isfinite(losses).all()
+    slopes = weight_gradient(
+        lambda: keras.ops.sum(keras.ops.square(gate(X, training=True))),
+        gate.trainable_weights,
+    )
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+def test_is_static_and_dense():
+    gate = GumbelSoftmaxGate(4)
+    assert gate.static
+    assert gate.k is None
+    assert not gate.always_sparse
+
+
+@pytest.mark.parametrize(
+    ("arguments", "losses"),
+    [
+        ({}, 0),
+        (
+            {
+                "temperature": 0.5,
+                "sparsity_weight": 0.1,
+                "load_balance_weight": 0.1,
+                "seed": 3,
+            },
+            2,
+        ),
+    ],
+)
+def test_layer(arguments, losses, rng, tmp_path):
+    check_layer(
+        lambda: GumbelSoftmaxGate(5, **arguments),
+        rng.normal(size=(6, 4)).astype("float32"),
+        folder=tmp_path,
+        output_shape=(5,),
+        trainable_weights=2,
+        training_losses=losses,
+        follows_policy=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("temperature", 0), ("sparsity_weight", -1)]
+)
+def test_refuses(argument, value):
+    with pytest.raises(
+        ValueError,
+        match=rf"`{argument}` must be a.*Received: {argument}={value}",
+    ):
+        GumbelSoftmaxGate(3, **{argument: value})
