@@ -3,6 +3,9 @@
 from keras_moe.callbacks.measure_routing import (
     measure_routing as measure_routing,
 )
+from keras_moe.callbacks.permutation_search import (
+    PermutationSearch as PermutationSearch,
+)
 from keras_moe.callbacks.routing_model import RoutingModel as RoutingModel
 from keras_moe.callbacks.routing_monitor import RoutingMonitor as RoutingMonitor
 from keras_moe.callbacks.routing_plots import (

@@ -15,6 +15,7 @@ from keras_moe.layers.gates.gumbel_softmax_gate import (
 )
 from keras_moe.layers.gates.hash_gate import HashGate as HashGate
 from keras_moe.layers.gates.moesart_gate import MOESARTGate as MOESARTGate
+from keras_moe.layers.gates.permuted_gate import PermutedGate as PermutedGate
 from keras_moe.layers.gates.softmax_gate import SoftmaxGate as SoftmaxGate
 from keras_moe.layers.gates.switch_gate import SwitchGate as SwitchGate
 from keras_moe.layers.gates.top_k_gate import TopKGate as TopKGate
@@ -23,3 +24,6 @@ from keras_moe.layers.gates.x_moe_gate import XMoEGate as XMoEGate
 from keras_moe.layers.mmoe import MMoE as MMoE
 from keras_moe.layers.moe import MoE as MoE
 from keras_moe.layers.routing_record import record_routing as record_routing
+from keras_moe.layers.sinkhorn_permutation import (
+    SinkhornPermutation as SinkhornPermutation,
+)

@@ -21,6 +21,7 @@ from keras_moe.ops.sampling import (
     draw_without_replacement as draw_without_replacement,
 )
 from keras_moe.ops.sampling import gumbel_noise as gumbel_noise
+from keras_moe.ops.sinkhorn import log_sinkhorn as log_sinkhorn
 from keras_moe.ops.sinkhorn import sinkhorn as sinkhorn
 from keras_moe.ops.smooth_step import smooth_step as smooth_step
 from keras_moe.ops.top_k_mask import top_k_mask as top_k_mask

@@ -6,7 +6,12 @@ from keras_moe.checks import check_integer
 from keras_moe.ops.iterate import iterate
 
 
-def sinkhorn(logits: Any, temperature: Any, num_iterations: int) -> Any:
+def sinkhorn(
+    logits: Any,
+    temperature: Any,
+    num_iterations: Any,
+    max_iterations: int | None = None,
+) -> Any:
     """The Sinkhorn operator `S^R(U/τ)`: a soft permutation matrix.
 
     Starts from `exp(U/τ)` and divides, `R` times, each row by its sum, then
@@ -18,14 +23,17 @@ def sinkhorn(logits: Any, temperature: Any, num_iterations: int) -> Any:
         logits: Float tensor `(n, n)`, `U`. The result has its dtype: float64
             keeps the order of near ties at temperatures below 1e-5.
         temperature: Number or scalar tensor `τ > 0`.
-        num_iterations: Integer `R >= 0`.
+        num_iterations: Integer `R >= 0`; with `max_iterations`, a scalar
+            integer tensor as well.
+        max_iterations: Integer that `R` never exceeds: a compiled function
+            that takes `R` as a tensor has to know. Defaults to `R`.
 
     Returns:
         Tensor `(n, n)`.
 
     Raises:
-        TypeError: If `num_iterations` is not an integer.
-        ValueError: If `num_iterations < 0`.
+        TypeError: If an argument that must be an integer is not.
+        ValueError: If it is below 0.
 
     Example:
         >>> logits = np.array([[0.1, 0.0], [0.0, 0.1]])
@@ -39,10 +47,41 @@ def sinkhorn(logits: Any, temperature: Any, num_iterations: int) -> Any:
         Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
         Experts with Trees and Local Search, KDD 2023, eq. 8.
     """
-    num_iterations = check_integer("num_iterations", num_iterations, 0)
+    return ops.exp(
+        log_sinkhorn(logits, temperature, num_iterations, max_iterations)
+    )
+
+
+def log_sinkhorn(
+    logits: Any,
+    temperature: Any,
+    num_iterations: Any,
+    max_iterations: int | None = None,
+) -> Any:
+    """The logarithm of `sinkhorn`, whose rows never underflow to zero.
+
+    Args:
+        logits: As in `sinkhorn`.
+        temperature: As in `sinkhorn`.
+        num_iterations: As in `sinkhorn`.
+        max_iterations: As in `sinkhorn`.
+
+    Returns:
+        Tensor `(n, n)`.
+
+    Example:
+        >>> logits = np.array([[0.0, 1.0], [0.0, 1.0]])
+        >>> rows_and_columns = log_sinkhorn(logits, 1.0, 1)
+        >>> [round(float(entry), 4) for entry in rows_and_columns[0]]
+        [-0.6931, -0.6931]
+    """
+    if max_iterations is None:
+        num_iterations = check_integer("num_iterations", num_iterations, 0)
+    else:
+        check_integer("max_iterations", max_iterations, 0)
     logits = ops.convert_to_tensor(logits)
     scaled = logits / ops.convert_to_tensor(temperature, logits.dtype)
-    return ops.exp(iterate(_normalize, scaled, num_iterations))
+    return iterate(_normalize, scaled, num_iterations, max_iterations)
 
 
 def _normalize(log_matrix: Any) -> Any:

@@ -8,6 +8,8 @@ from scipy.optimize import linear_sum_assignment
 
 from keras_moe.ops import entropy
 from keras_moe.ops import sinkhorn
+from keras_moe.ops.sinkhorn import log_sinkhorn
+from tests.compiled import compiled
 from tests.gradients import gradient
 
 
@@ -127,3 +129,47 @@ def test_the_temperature_may_be_a_tensor(rng):
 def test_refuses_other_numbers_of_iterations(num_iterations, error, message):
     with pytest.raises(error, match=message):
         sinkhorn(np.zeros((2, 2)), 1.0, num_iterations)
+
+
+@pytest.mark.parametrize("num_iterations", [0, 3, 10])
+def test_the_number_of_iterations_may_be_a_tensor(num_iterations, rng):
+    logits = rng.uniform(-0.05, 0.05, size=(4, 4)).astype("float32")
+
+    def soft(count):
+        return sinkhorn(logits, 0.1, count, max_iterations=10)
+
+    np.testing.assert_allclose(
+        compiled(soft)(np.array(num_iterations)),
+        reference(logits, 0.1, num_iterations),
+        rtol=1e-5,
+    )
+
+
+def test_gradient_with_the_number_of_iterations_in_a_tensor(rng):
+    logits, cotangent = rng.normal(size=(2, 4, 4)).astype("float32")
+
+    def projection(logits, count, bound):
+        soft = sinkhorn(logits, 0.5, count, bound)
+        return keras.ops.sum(keras.ops.multiply(soft, cotangent))
+
+    count = keras.ops.convert_to_tensor(3)
+    (slope,) = gradient(lambda x: projection(x, count, 10), logits)
+    (expected,) = gradient(lambda x: projection(x, 3, None), logits)
+    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_no_more_iterations_than_the_bound(rng):
+    logits = rng.normal(size=(4, 4)).astype("float32")
+    count = keras.ops.convert_to_tensor(9)
+    np.testing.assert_allclose(
+        to_numpy(sinkhorn(logits, 1.0, count, max_iterations=2)),
+        reference(logits, 1.0, 2),
+        rtol=1e-5,
+    )
+
+
+def test_logarithms_stay_finite_where_the_matrix_underflows():
+    logits = np.array([[0.05, 0.0], [0.0, 0.05]], "float32")
+    log_soft = to_numpy(log_sinkhorn(logits, 1e-7, 150))
+    assert np.isfinite(log_soft).all()
+    assert np.exp(log_soft).tolist() == [[1.0, 0.0], [0.0, 1.0]]

@@ -1,0 +1,142 @@
+from typing import Any
+
+import keras
+
+from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.gates.gate import check_gate
+from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class PermutedGate(Gate):
+    """Any gate, with a learned permutation of the experts after it.
+
+    Computes `P g(x)`. It helps a gate out of a bad start: which expert an
+    entry of `g` goes to is searched for in the first epochs, for which
+    training needs a `keras_moe.callbacks.PermutationSearch`. See
+    `SinkhornPermutation` for the two phases.
+
+    In the search every expert has some weight while training. After it, and
+    in evaluation always, the gate is as sparse as the one inside.
+
+    Attributes:
+        k, static, feature_rank: Those of the gate inside.
+
+    Args:
+        gate: The gate `g`, for example `COMETGate(num_experts=16, k=2)`.
+        permutation: A `SinkhornPermutation`, which several gates may share:
+            in the published models, all gates of a mixture do. Defaults to
+            `None`: one of its own.
+        **kwargs: `name`, `trainable`. A `dtype` is accepted and has no
+            effect: a gate is float32.
+
+    Call arguments:
+        inputs: What `gate` takes.
+        training: Boolean. Losses are added, and `P` softened, only when true.
+        mask: Boolean tensor `(...)`, false for padding. Defaults to the
+            inputs' Keras mask, if any.
+
+    Returns:
+        Float32 tensor `(..., n)`, or `(n,)` where `gate` is static, with the
+        sum of `g(x)`.
+
+    Raises:
+        TypeError: If `gate` is not a gate, or `permutation` is not a
+            `SinkhornPermutation`.
+        ValueError: If they differ in `num_experts`.
+
+    Example:
+        >>> permutation = SinkhornPermutation(num_experts=4)
+        >>> gates = {
+        ...     task: PermutedGate(TopKGate(4, k=2), permutation)
+        ...     for task in ("watch", "rating")
+        ... }
+        >>> outputs = MMoE(gates, MLPExperts(4, 8))(np.ones((2, 3)))
+        >>> tuple(outputs["watch"].shape)
+        (2, 8)
+
+    References:
+        Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
+        Experts with Trees and Local Search, KDD 2023, section 4.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        permutation: SinkhornPermutation | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_gate("gate", gate)
+        super().__init__(
+            gate.num_experts,
+            k=gate.k,
+            static=gate.static,
+            seed=gate.seed,
+            **kwargs,
+        )
+        if permutation is None:
+            permutation = SinkhornPermutation(gate.num_experts, seed=gate.seed)
+        _check_permutation(permutation, gate)
+        self.feature_rank = gate.feature_rank
+        self.gate = gate
+        self.permutation = permutation
+        permutation.num_gates += 1
+
+    @property
+    def experts_per_row(self) -> float | None:
+        return self.gate.experts_per_row
+
+    def max_pairs(self, num_rows: Any) -> Any:
+        return self.gate.max_pairs(num_rows)
+
+    def bounds_pairs(self, training: bool | None) -> bool:
+        # A soft permutation gives weight to all experts.
+        return not training and self.gate.bounds_pairs(training)
+
+    def build(self, input_shape: Shape) -> None:
+        if not self.gate.built:
+            self.gate.build(input_shape)
+        if not self.permutation.built:
+            self.permutation.build((None, self.num_experts))
+
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
+        weights = self.gate(inputs, training=training, mask=mask)
+        return self.permutation(weights, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        permutation = serialize(self.permutation)
+        if self.permutation.num_gates > 1:
+            # Keras writes this when it meets the second gate, and by then it
+            # has copied what the first one returned.
+            permutation["shared_object_id"] = id(self.permutation)
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "gate": serialize(self.gate),
+            "permutation": permutation,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "PermutedGate":
+        restore = keras.saving.deserialize_keras_object
+        gate, permutation = config["gate"], config["permutation"]
+        parts = {"gate": restore(gate), "permutation": restore(permutation)}
+        return cls(**{**config, **parts})
+
+
+def _check_permutation(permutation: Any, gate: Gate) -> None:
+    if not isinstance(permutation, SinkhornPermutation):
+        raise TypeError(
+            "`permutation` must be a SinkhornPermutation or None. Received: "
+            f"permutation={permutation!r} of type {type(permutation).__name__}"
+        )
+    if permutation.num_experts != gate.num_experts:
+        raise ValueError(
+            "`permutation` must have as many experts as `gate`, "
+            f"{gate.num_experts}. Received: permutation with "
+            f"num_experts={permutation.num_experts}"
+        )

@@ -1,0 +1,258 @@
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+from scipy.optimize import linear_sum_assignment
+
+from keras_moe.checks import check_integer
+from keras_moe.checks import check_non_negative
+from keras_moe.layers.configuration import serialized_parameters
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.initialization import Initializer
+from keras_moe.layers.initialization import independent
+from keras_moe.ops.affine import affine
+from keras_moe.ops.entropy import entropy
+from keras_moe.ops.sinkhorn import log_sinkhorn
+
+# What the search begins and ends with, as published.
+NUM_ITERATIONS = (20, 150)
+LOG10_TEMPERATURE = (-3.0, -7.0)
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class SinkhornPermutation(keras.layers.Layer):
+    """Learns which expert each entry of a gate's weights belongs to.
+
+    Computes `P g`, `P[i, j] = 1` where entry `j` goes to expert `i`. While
+    the search goes on, training replaces `P` by the soft permutation
+    `S = S^R(U/τ)` of `keras_moe.ops.sinkhorn`, which has a gradient; the
+    result is rescaled to the sum of `g`. From step to step, `f` being the
+    share of the search that is done, it becomes harder:
+
+        R = 20 + 130 f,    log10 τ = -3 - 4 f.
+
+    Evaluation always takes the hard `P = argmax <P, S>`, and so does training
+    after the search. Neither computes more than a `take`.
+
+    `keras_moe.callbacks.PermutationSearch` tells the layer how long to
+    search, keeps `P` up with `S`, and ends the search. Without it, the search
+    never ends: training stays soft, at `f = 0`, and evaluation takes the
+    assignment of the initial logits, unless `harden` and `freeze` are called.
+
+    Where several gates share the layer, a step of the training counts once,
+    and so does its loss.
+
+    Attributes:
+        logits: `U`, `(n, n)`. Not read any more after the search.
+        order: `(n,)`, integers: expert `i` gets entry `order[i]`.
+        step: Scalar integer, the steps of the search so far.
+        num_steps: Scalar integer, the steps of the whole search; 0 while it
+            is not known.
+        frozen: Scalar boolean, whether the search is over.
+        num_gates: How many `PermutedGate`s the layer was given to.
+
+    Args:
+        num_experts: Integer `n >= 2`.
+        entropy_weight: Number `>= 0`, defaults to 1e-4. Weight `ζ` of
+            `Ω(S) + Ω(S with rows that sum to 1)` in the loss, `Ω` being the
+            entropy over all entries; it keeps `S` from settling between two
+            permutations.
+        logits_initializer: Initialiser of `logits`, defaults to
+            U(-0.05, 0.05).
+        seed: Optional integer, seeds an initialiser without a seed.
+        **kwargs: `name`, `trainable`. A `dtype` is accepted and has no
+            effect: the layer is float32.
+
+    Call arguments:
+        inputs: Tensor `(..., n)`, weights.
+        training: Boolean. Whether to search, if the search is not over.
+
+    Returns:
+        Float32 tensor `(..., n)`.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `num_experts < 2`, `entropy_weight < 0`, or the inputs
+            have not `n` entries.
+
+    Example:
+        >>> permutation = SinkhornPermutation(num_experts=3)
+        >>> permutation.build((None, 3))
+        >>> _ = permutation.order.assign([2, 0, 1])
+        >>> weights = permutation(np.array([[0.5, 0.3, 0.2]]))
+        >>> [round(float(weight), 4) for weight in weights[0]]
+        [0.2, 0.5, 0.3]
+
+    References:
+        Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
+        Experts with Trees and Local Search, KDD 2023, section 4.
+    """
+
+    def __init__(
+        self,
+        num_experts: int,
+        entropy_weight: float = 1e-4,
+        logits_initializer: str | Initializer = "random_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs["dtype"] = "float32"
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_experts = check_integer("num_experts", num_experts, 2)
+        self.entropy_weight = check_non_negative(
+            "entropy_weight", entropy_weight
+        )
+        self.logits_initializer = keras.initializers.get(logits_initializer)
+        self.seed = seed
+        self.num_gates = 0
+
+    def build(self, input_shape: Shape) -> None:
+        if input_shape[-1] != self.num_experts:
+            raise ValueError(
+                f"`inputs` must have {self.num_experts} entries in the last "
+                f"axis, one an expert. Received: shape {input_shape}"
+            )
+        self.logits = self.add_weight(
+            name="logits",
+            shape=(self.num_experts, self.num_experts),
+            initializer=independent(self.logits_initializer, 0, self.seed),
+        )
+        self.step = self._add_state("step", (), "int")
+        self.num_steps = self._add_state("num_steps", (), "int")
+        self.frozen = self._add_state("frozen", (), "bool")
+        self.order = self._add_state(
+            "order", (self.num_experts,), "int", self._initial_order
+        )
+
+    def _initial_order(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        with keras.StatelessScope(initialize_variables=False) as scope:
+            is_placeholder = scope.original_scope is not None
+        if is_placeholder:  # Keras traces the model, in order to build it.
+            return ops.arange(self.num_experts, dtype=dtype)
+        order = _assignment(self._soft_matrix())
+        return ops.convert_to_tensor(order, dtype=dtype)
+
+    def _add_state(
+        self,
+        name: str,
+        shape: Shape,
+        dtype: str,
+        initializer: str | Initializer = "zeros",
+    ) -> Any:
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            dtype=dtype,
+            initializer=initializer,
+            trainable=False,
+        )
+
+    @property
+    def num_iterations(self) -> Any:
+        """`R` of the current step, a scalar integer; 0 after the search."""
+        first, last = NUM_ITERATIONS
+        done, total = self._progress()
+        iterations = first + (last - first) * done // total
+        return iterations * ops.cast(self._is_searching(), iterations.dtype)
+
+    @property
+    def temperature(self) -> Any:
+        """`τ` of the current step, a scalar."""
+        first, last = LOG10_TEMPERATURE
+        done, total = (ops.cast(x, "float32") for x in self._progress())
+        return ops.power(10.0, first + (last - first) * done / total)
+
+    def _is_searching(self) -> Any:
+        return ops.logical_not(self.frozen)
+
+    def _progress(self) -> tuple[Any, Any]:
+        """The steps done, and of how many; 0 of 1 while that is unknown."""
+        done = ops.minimum(self.step, self.num_steps)
+        return done, ops.maximum(self.num_steps, 1)
+
+    def _log_soft_matrix(self) -> Any:
+        return log_sinkhorn(
+            self.logits,
+            self.temperature,
+            self.num_iterations,
+            max_iterations=NUM_ITERATIONS[1],
+        )
+
+    def _soft_matrix(self) -> np.ndarray[Any, Any]:
+        return ops.convert_to_numpy(ops.exp(self._log_soft_matrix()))
+
+    def harden(self) -> float:
+        """Brings the hard permutation up to the soft one, while searching.
+
+        Not for compiled functions: the linear assignment is solved by SciPy.
+
+        Returns:
+            How far apart the two matrices are, in the Frobenius norm; 0 after
+            the search.
+        """
+        if ops.convert_to_numpy(self.frozen):
+            return 0.0
+        soft = self._soft_matrix()
+        order = _assignment(soft)
+        self.order.assign(order)
+        hard = np.eye(self.num_experts)[order]
+        return float(np.linalg.norm(soft - hard))
+
+    def freeze(self) -> None:
+        """Ends the search: from now on, training takes `order` as well."""
+        self.frozen.assign(True)
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        if not training:
+            return self._reorder(inputs)
+        searching = self._is_searching()
+        # Later calls in the same step come from gates that share the layer.
+        is_first = not self.losses
+        if is_first:
+            self.step.assign_add(ops.cast(searching, self.step.dtype))
+        # Not in the branch: there XLA cannot differentiate the loop, which
+        # after the search ends before its first step.
+        log_soft = self._log_soft_matrix()
+        outputs, loss = ops.cond(
+            searching,
+            lambda: self._soften(inputs, log_soft),
+            # A gradient of zero, not none: optimizers warn of none.
+            lambda: (self._reorder(inputs), 0.0 * ops.sum(self.logits)),
+        )
+        if is_first:
+            self.add_loss(loss)
+        return outputs
+
+    def _reorder(self, weights: Any) -> Any:
+        return ops.take(weights, self.order, axis=-1)
+
+    def _soften(self, weights: Any, log_soft: Any) -> tuple[Any, Any]:
+        soft = ops.exp(log_soft)
+        outputs = affine(weights, ops.transpose(soft))
+        total = ops.sum(weights, axis=-1, keepdims=True)
+        soft_total = ops.sum(outputs, axis=-1, keepdims=True)
+        # A row without any weight stays without.
+        scale = total / ops.where(soft_total > 0, soft_total, 1.0)
+        penalty = entropy(soft, None) + entropy(ops.softmax(log_soft), None)
+        return outputs * scale, self.entropy_weight * penalty
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["dtype"]
+        return {
+            **config,
+            **serialized_parameters(self),
+            "num_experts": self.num_experts,
+            "entropy_weight": self.entropy_weight,
+            "seed": self.seed,
+        }
+
+
+def _assignment(soft: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The column of each row in the permutation matrix nearest to `soft`."""
+    return linear_sum_assignment(soft, maximize=True)[1]

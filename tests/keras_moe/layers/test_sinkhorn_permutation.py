@@ -1,0 +1,213 @@
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+from scipy.optimize import linear_sum_assignment
+
+from keras_moe.layers import SinkhornPermutation
+from keras_moe.ops import sinkhorn
+from tests.gradients import weight_gradient
+from tests.keras_moe.layers.layer_test import check_layer
+
+N = 4
+
+
+def build(logits=None, **kwargs):
+    kwargs = {"logits_initializer": "zeros", **kwargs}
+    permutation = SinkhornPermutation(N, **kwargs)
+    permutation.build((None, N))
+    if logits is not None:
+        permutation.logits.assign(logits)
+    return permutation
+
+
+def soft_reference(logits, temperature, num_iterations):
+    """Rows, then columns, by NumPy in float64."""
+    matrix = np.exp(logits.astype("float64") / temperature)
+    for _ in range(num_iterations):
+        matrix /= matrix.sum(axis=1, keepdims=True)
+        matrix /= matrix.sum(axis=0, keepdims=True)
+    return matrix
+
+
+def entropy(matrix):
+    return -np.sum(matrix * np.log(matrix + 1e-6))
+
+
+@pytest.fixture
+def logits(rng):
+    """Narrow enough for a matrix that is soft at the first temperature."""
+    return rng.uniform(-1e-3, 1e-3, size=(N, N)).astype("float32")
+
+
+@pytest.fixture
+def weights(rng):
+    weights = rng.uniform(size=(3, N)).astype("float32")
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def test_each_expert_gets_the_entry_of_its_order():
+    permutation = build()
+    permutation.order.assign([2, 0, 3, 1])
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0]], "float32")
+    np.testing.assert_array_equal(
+        to_numpy(permutation(weights, training=False)),
+        np.array([[0.3, 0.1, 0.4, 0.2], [0.0, 1.0, 0.0, 0.0]], "float32"),
+    )
+
+
+def test_training_takes_the_soft_matrix(logits, weights):
+    soft = soft_reference(logits, 1e-3, 20)
+    np.testing.assert_allclose(
+        to_numpy(build(logits)(weights, training=True)),
+        weights @ soft.T,
+        rtol=1e-4,
+    )
+
+
+def test_a_row_keeps_its_sum(logits):
+    weights = np.array([[0.3, 0.0, 0.2, 0.0], [0.0] * N], "float32")
+    outputs = to_numpy(build(logits)(weights, training=True))
+    np.testing.assert_allclose(outputs.sum(axis=-1), [0.5, 0.0], rtol=1e-6)
+
+
+def test_static_weights_are_permuted_too(logits, weights):
+    permutation = build(logits)
+    for training in (False, True):
+        np.testing.assert_allclose(
+            to_numpy(permutation(weights[0], training=training)),
+            to_numpy(permutation(weights, training=training))[0],
+            rtol=1e-6,
+        )
+
+
+def test_the_penalty_is_the_entropy_of_the_matrix_and_of_its_rows(
+    logits, weights
+):
+    permutation = build(logits, entropy_weight=0.1)
+    permutation(weights, training=True)
+    soft = soft_reference(logits, 1e-3, 20)
+    rows = soft / soft.sum(axis=1, keepdims=True)
+    (loss,) = permutation.losses
+    np.testing.assert_allclose(
+        to_numpy(loss), 0.1 * (entropy(soft) + entropy(rows)), rtol=1e-4
+    )
+
+
+def test_a_new_layer_evaluates_with_the_assignment_of_its_logits():
+    permutation = build(logits_initializer="random_uniform", seed=3)
+    soft = sinkhorn(to_numpy(permutation.logits), 1e-3, 20)
+    expected = linear_sum_assignment(to_numpy(soft), maximize=True)[1]
+    np.testing.assert_array_equal(to_numpy(permutation.order), expected)
+
+
+def test_harden_takes_the_nearest_permutation(logits):
+    permutation = build(logits)
+    distance = permutation.harden()
+    soft = soft_reference(logits, 1e-3, 20)
+    rows, order = linear_sum_assignment(soft, maximize=True)
+    np.testing.assert_array_equal(to_numpy(permutation.order), order)
+    hard = np.zeros((N, N))
+    hard[rows, order] = 1.0
+    assert distance == pytest.approx(np.linalg.norm(soft - hard), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("step", "num_iterations", "log10_temperature"),
+    [(0, 20, -3.0), (3, 59, -4.2), (5, 85, -5.0), (10, 150, -7.0)],
+)
+def test_the_schedule(step, num_iterations, log10_temperature):
+    permutation = build()
+    permutation.num_steps.assign(10)
+    permutation.step.assign(step)
+    assert int(to_numpy(permutation.num_iterations)) == num_iterations
+    np.testing.assert_allclose(
+        to_numpy(permutation.temperature), 10**log10_temperature, rtol=1e-5
+    )
+
+
+def test_the_schedule_waits_where_the_steps_are_not_known():
+    permutation = build()
+    permutation.step.assign(7)
+    assert int(to_numpy(permutation.num_iterations)) == 20
+    np.testing.assert_allclose(to_numpy(permutation.temperature), 1e-3)
+
+
+def test_only_training_counts_steps(weights):
+    permutation = build()
+    permutation(weights, training=False)
+    assert int(to_numpy(permutation.step)) == 0
+    permutation(weights, training=True)
+    permutation(weights, training=True)
+    assert int(to_numpy(permutation.step)) == 2
+
+
+def logits_gradient(permutation, weights):
+    def first_weights():
+        return keras.ops.sum(permutation(weights, training=True)[..., 0])
+
+    return weight_gradient(first_weights, [permutation.logits])[0]
+
+
+def test_the_search_has_a_gradient_to_the_end(logits, weights):
+    permutation = build(logits, entropy_weight=0.0)
+    assert np.abs(logits_gradient(permutation, weights)).max() > 0
+    permutation.num_steps.assign(10)
+    permutation.step.assign(10)
+    assert np.isfinite(logits_gradient(permutation, weights)).all()
+
+
+def test_after_the_search_the_logits_are_of_no_consequence(logits, weights):
+    permutation = build(logits, entropy_weight=0.1)
+    permutation.harden()
+    permutation.freeze()
+    before = to_numpy(permutation(weights, training=True))
+    np.testing.assert_array_equal(
+        before, weights[:, to_numpy(permutation.order)]
+    )
+    assert [to_numpy(loss) for loss in permutation.losses] == [0.0]
+    assert not logits_gradient(permutation, weights).any()
+    permutation.logits.assign(-100 * logits)
+    assert permutation.harden() == 0.0
+    np.testing.assert_array_equal(
+        to_numpy(permutation(weights, training=True)), before
+    )
+    assert int(to_numpy(permutation.step)) == 0
+
+
+def test_it_is_a_proper_layer(tmp_path, rng):
+    check_layer(
+        lambda: SinkhornPermutation(N),
+        rng.uniform(size=(3, N)).astype("float32"),
+        folder=tmp_path,
+        output_shape=(3, N),
+        trainable_weights=1,
+        non_trainable_weights=4,
+        training_losses=1,
+        follows_policy=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: SinkhornPermutation(1),
+            ValueError,
+            r"`num_experts` must be at least 2. Received: num_experts=1",
+        ),
+        (
+            lambda: SinkhornPermutation(N, entropy_weight=-1.0),
+            ValueError,
+            r"`entropy_weight` must be .* at least 0. Received: ",
+        ),
+        (
+            lambda: SinkhornPermutation(N)(np.ones((2, 3))),
+            ValueError,
+            r"`inputs` must have 4 entries.*Received: shape \(2, 3\)",
+        ),
+    ],
+)
+def test_refuses_other_arguments(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
