@@ -9,6 +9,9 @@ from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
 from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts
 from keras_moe.layers.gates.comet_gate import COMETGate as COMETGate
 from keras_moe.layers.gates.dselect_k_gate import DSelectKGate as DSelectKGate
+from keras_moe.layers.gates.expert_choice_gate import (
+    ExpertChoiceGate as ExpertChoiceGate,
+)
 from keras_moe.layers.gates.gate import Gate as Gate
 from keras_moe.layers.gates.gumbel_softmax_gate import (
     GumbelSoftmaxGate as GumbelSoftmaxGate,

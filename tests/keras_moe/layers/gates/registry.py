@@ -7,10 +7,18 @@ import numpy as np
 
 from keras_moe.layers import COMETGate
 from keras_moe.layers import DSelectKGate
+from keras_moe.layers import ExpertChoiceGate
 from keras_moe.layers import Gate
+from keras_moe.layers import GumbelSoftmaxGate
 from keras_moe.layers import HashGate
+from keras_moe.layers import MOESARTGate
+from keras_moe.layers import PermutedGate
+from keras_moe.layers import SinkhornPermutation
 from keras_moe.layers import SoftmaxGate
+from keras_moe.layers import SwitchGate
 from keras_moe.layers import TopKGate
+from keras_moe.layers import VMoEGate
+from keras_moe.layers import XMoEGate
 
 NUM_EXPERTS = 5
 NUM_FEATURES = 4
@@ -24,7 +32,12 @@ GATES: dict[str, Callable[..., Gate]] = {
     "top-k": lambda **kw: TopKGate(NUM_EXPERTS, k=2, **kw),
     "top-k-noisy": lambda **kw: TopKGate(NUM_EXPERTS, k=2, noisy=True, **kw),
     "top-k-static": lambda **kw: TopKGate(NUM_EXPERTS, k=2, static=True, **kw),
+    "v-moe": lambda **kw: VMoEGate(NUM_EXPERTS, k=2, **kw),
+    "switch": lambda **kw: SwitchGate(NUM_EXPERTS, **kw),
+    # The logarithm of this temperature is 0, like all that is not drawn.
+    "x-moe": lambda **kw: XMoEGate(NUM_EXPERTS, k=2, temperature=1.0, **kw),
     "hash": lambda **kw: HashGate(NUM_EXPERTS, num_buckets=50, **kw),
+    "gumbel-softmax-static": lambda **kw: GumbelSoftmaxGate(NUM_EXPERTS, **kw),
     "dselect-k": lambda **kw: DSelectKGate(
         NUM_EXPERTS, k=2, entropy_weight=0.1, **kw
     ),
@@ -41,15 +54,45 @@ GATES: dict[str, Callable[..., Gate]] = {
     "comet-hard": lambda **kw: COMETGate(
         NUM_EXPERTS, k=2, **{"gamma": HARD, "split_initializer": WIDE, **kw}
     ),
+    "moesart": lambda **kw: MOESARTGate(
+        NUM_EXPERTS, k=2, trimmed_lasso_weight=0.1, **kw
+    ),
+    "moesart-replacement": lambda **kw: MOESARTGate(
+        NUM_EXPERTS, k=2, replacement=True, **kw
+    ),
+    "expert-choice": lambda **kw: ExpertChoiceGate(NUM_EXPERTS, **kw),
+    "expert-choice-capped": lambda **kw: ExpertChoiceGate(
+        NUM_EXPERTS, max_experts_per_token=3, **kw
+    ),
+    "permuted-top-k": lambda **kw: PermutedGate(
+        TopKGate(NUM_EXPERTS, k=2, **kw),
+        SinkhornPermutation(
+            NUM_EXPERTS, entropy_weight=0.0, seed=kw.get("seed")
+        ),
+    ),
 }
 
+# Are told the number of experts; the others have it from a gate inside.
+COUNTING = [name for name in GATES if "permuted" not in name]
+# Keep the probabilities of the experts that they select.
+NOT_RENORMALISED = ["v-moe", "switch", "x-moe"]
+NOT_RENORMALISED += [name for name in GATES if "expert-choice" in name]
 # Their weights sum to 1.
-ON_SIMPLEX = [name for name in GATES if name != "dselect-k-penalty"]
+ON_SIMPLEX = [
+    name
+    for name in GATES
+    if name not in ("dselect-k-penalty", "gumbel-softmax-static")
+    and name not in NOT_RENORMALISED
+]
 # No example may have more than k experts.
-AT_MOST_K = [name for name in GATES if "hard" in name or "top-k" in name]
-AT_MOST_K.append("hash")
+AT_MOST_K = [
+    name
+    for name in GATES
+    if "hard" in name or "top-k" in name or "moesart" in name
+]
+AT_MOST_K += ["hash", "v-moe", "switch", "x-moe", "expert-choice-capped"]
 # Have weights that are trained, drawn when the gate is built.
-TRAINED = [name for name in GATES if name != "hash"]
+TRAINED = [name for name in GATES if name in COUNTING and name != "hash"]
 PER_EXAMPLE = [name for name in GATES if "static" not in name]
 ON_FEATURES = [name for name in TRAINED if name in PER_EXAMPLE]
 

@@ -1,0 +1,215 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.checks import check_choice
+from keras_moe.checks import check_integer
+from keras_moe.checks import check_positive
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.gates.logit_gate import LogitGate
+from keras_moe.ops.capped_assignment import capped_assignment
+from keras_moe.ops.integral_assignment import integral_assignment
+from keras_moe.ops.keep_largest import keep_largest
+from keras_moe.ops.masked_softmax import FLOAT32_MIN
+from keras_moe.ops.top_rows_mask import top_rows_mask
+
+# How much of the running cut-offs an update keeps; the first ones keep less,
+# so that the mean is a true one from the start.
+MOMENTUM = 0.99
+
+
+@keras.saving.register_keras_serializable(package="keras_moe")
+class ExpertChoiceGate(LogitGate):
+    """Lets every expert choose its examples, equally many each.
+
+    With the scores `S = softmax(xA + c)` of `N` examples (all leading
+    dimensions together), each expert takes the
+
+        capacity = clip(round(capacity_factor · N / n), 1, N)
+
+    examples that score highest with it, ties going to the earlier one. The
+    weight is then `S`, not renormalised; other weights are 0. So all experts
+    have the same load, while an example may have any number of experts, or
+    none: put a residual connection around the mixture.
+
+    With `max_experts_per_token`, no example has more experts than that. Who
+    goes where is then the solution of a linear program, maximal `S` over
+    both limits (see `keras_moe.ops.capped_assignment`), which costs about as
+    much as a hundred softmaxes where the caps bind hard.
+
+    While training, and with `inference="batch"`, an example's weights depend
+    on the other examples of its batch. For predictions that do not, the gate
+    keeps a running mean of the lowest score that each expert took, while it
+    trains; inference then gives an expert to every example that reaches it.
+
+    Attributes:
+        kernel: `A`, `(p, n)`.
+        bias: `c`, `(n,)`, or `None` with `use_bias=False`.
+        cutoffs: `(n,)`, the running means, `1/n` before any training.
+        num_updates: Scalar integer, the batches that `cutoffs` has seen.
+        k: `max_experts_per_token`.
+
+    Args:
+        num_experts: Integer `n >= 2`, the number of experts.
+        capacity_factor: Number `> 0`, defaults to 2. How many experts an
+            example has on average.
+        max_experts_per_token: Optional integer in `[1, n]`, not below
+            `capacity_factor`: how many experts an example has at most.
+            Defaults to `None`, no bound.
+        inference: `"threshold"` (default) or `"batch"`, the rule that is
+            followed when not training.
+        **kwargs: `use_bias`; `kernel_initializer`, `"glorot_uniform"` by
+            default; `bias_initializer`, `"zeros"` by default;
+            `kernel_regularizer`; `bias_regularizer`; `importance_weight`,
+            `load_weight`, `load_balance_weight` and `z_loss_weight` of the
+            auxiliary losses, which take `S` for the weights; `seed`, `name`,
+            `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(..., p)`.
+        training: Boolean. Cut-offs are kept, and losses added, only when
+            true.
+        mask: Boolean tensor `(...)`, false for padding, which takes no
+            expert's capacity. Defaults to the inputs' Keras mask, if any.
+
+    Returns:
+        Float32 tensor `(..., n)`, not negative, with a sum of at most 1.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `num_experts < 2`, `capacity_factor <= 0`,
+            `max_experts_per_token` is outside `[1, num_experts]` or below
+            `capacity_factor`, or `inference` is unknown.
+
+    Example:
+        >>> gate = ExpertChoiceGate(num_experts=3, capacity_factor=1.0)
+        >>> weights = gate(np.random.normal(size=(12, 5)), training=True)
+        >>> keras.ops.convert_to_numpy(weights != 0).sum(axis=0)
+        array([4, 4, 4])
+
+    References:
+        Zhou et al., Mixture-of-Experts with Expert Choice Routing, NeurIPS
+        2022, sections 3.2 and 3.3.
+    """
+
+    def __init__(
+        self,
+        num_experts: int,
+        capacity_factor: float = 2.0,
+        max_experts_per_token: int | None = None,
+        inference: str = "threshold",
+        **kwargs: Any,
+    ) -> None:
+        if max_experts_per_token is not None:
+            check_integer(
+                "max_experts_per_token", max_experts_per_token, 1, num_experts
+            )
+        super().__init__(
+            num_experts, k=max_experts_per_token, static=False, **kwargs
+        )
+        self.capacity_factor = check_positive(
+            "capacity_factor", capacity_factor
+        )
+        if self.k is not None and self.k < capacity_factor:
+            raise ValueError(
+                "`max_experts_per_token` must not be below `capacity_factor`, "
+                "or the experts' capacity could not be used. Received: "
+                f"max_experts_per_token={max_experts_per_token}, "
+                f"capacity_factor={capacity_factor}"
+            )
+        self.inference = check_choice(
+            "inference", inference, ("threshold", "batch")
+        )
+
+    @property
+    def experts_per_row(self) -> float:
+        return min(self.capacity_factor, self.num_experts)
+
+    def max_pairs(self, num_rows: Any) -> Any:
+        return self.num_experts * self._capacity(num_rows)
+
+    def bounds_pairs(self, training: bool | None) -> bool:
+        return bool(training) or self.inference == "batch"
+
+    def build(self, input_shape: Shape) -> None:
+        super().build(input_shape)
+        self.cutoffs = self.add_weight(
+            name="cutoffs",
+            shape=(self.num_experts,),
+            initializer=keras.initializers.Constant(1 / self.num_experts),
+            trainable=False,
+        )
+        self.num_updates = self.add_weight(
+            name="num_updates",
+            shape=(),
+            dtype="int",
+            initializer="zeros",
+            trainable=False,
+        )
+
+    def compute_weights(
+        self, inputs: Any, training: bool | None, mask: Any
+    ) -> Any:
+        logits = self.compute_logits(inputs)
+        scores = ops.softmax(logits, axis=-1)
+        self.add_router_losses(scores, logits, training, mask)
+        if not training and self.inference == "threshold":
+            return self._above_cutoffs(scores)
+        rows = ops.reshape(scores, (-1, self.num_experts))
+        valid = None if mask is None else ops.reshape(mask, (-1, 1))
+        chosen = self._choose(rows, valid)
+        if training:
+            self._update_cutoffs(rows, chosen)
+        return ops.where(ops.reshape(chosen, ops.shape(scores)), scores, 0.0)
+
+    def _above_cutoffs(self, scores: Any) -> Any:
+        weights = ops.where(scores >= self.cutoffs, scores, 0.0)
+        return weights if self.k is None else keep_largest(weights, self.k)
+
+    def _choose(self, scores: Any, valid: Any) -> Any:
+        """Returns a boolean tensor `(N, n)`, the experts' choices."""
+        num_rows = ops.shape(scores)[0]
+        if valid is not None:
+            valid = ops.cast(valid, "bool")
+            num_rows = ops.sum(ops.cast(valid, "int32"))
+            scores = ops.where(valid, scores, FLOAT32_MIN)
+        capacity = self._capacity(num_rows)
+        if self.k is None:
+            return top_rows_mask(scores, capacity)
+        choice = capped_assignment(scores, capacity, self.k)
+        if valid is not None:
+            choice = ops.where(valid, choice, FLOAT32_MIN)
+        return integral_assignment(choice, capacity, self.k)
+
+    def _capacity(self, num_rows: Any) -> Any:
+        """How many rows an expert takes; at least 1 even where none are."""
+        n = self.num_experts
+        share = self.capacity_factor / n
+        largest = num_rows if self.k is None else self.k * num_rows // n
+        if isinstance(num_rows, int):
+            return max(1, min(round(share * num_rows), largest))
+        capacity = ops.round(share * ops.cast(num_rows, "float32"))
+        capacity = ops.cast(capacity, num_rows.dtype)
+        return ops.maximum(1, ops.minimum(capacity, largest))
+
+    def _update_cutoffs(self, scores: Any, chosen: Any) -> None:
+        lowest = ops.min(ops.where(chosen, scores, 1.0), axis=0, initial=1.0)
+        # An expert that chose nobody, of no examples, keeps its cut-off.
+        lowest = ops.where(
+            ops.any(chosen, axis=0), lowest, ops.convert_to_tensor(self.cutoffs)
+        )
+        seen = ops.cast(self.num_updates, "float32")
+        kept = ops.minimum(seen / (seen + 1), MOMENTUM)
+        updated = kept * self.cutoffs + (1 - kept) * lowest
+        self.cutoffs.assign(ops.stop_gradient(updated))
+        any_chosen = ops.cast(ops.any(chosen), self.num_updates.dtype)
+        self.num_updates.assign_add(any_chosen)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "capacity_factor": self.capacity_factor,
+            "max_experts_per_token": self.k,
+            "inference": self.inference,
+        }
