@@ -101,13 +101,11 @@ class ExpertChoiceGate(LogitGate):
         inference: str = "threshold",
         **kwargs: Any,
     ) -> None:
+        super().__init__(num_experts, static=False, **kwargs)
         if max_experts_per_token is not None:
-            check_integer(
+            self.k = check_integer(
                 "max_experts_per_token", max_experts_per_token, 1, num_experts
             )
-        super().__init__(
-            num_experts, k=max_experts_per_token, static=False, **kwargs
-        )
         self.capacity_factor = check_positive(
             "capacity_factor", capacity_factor
         )
