@@ -100,8 +100,9 @@ def test_the_mask_of_the_gate_inputs_goes_first(rng):
 def test_masked_rows_get_nothing_however_they_are_run(execution, static, rng):
     tokens = rng.normal(size=(2, 3, 5)).astype("float32")
     gate = TopKGate(8, k=2, static=static)
+    experts = MLPExperts(8, 3, activation="linear")
     outputs = to_numpy(
-        MoE(gate, MLPExperts(8, 3), execution=execution)(tokens, mask=MASK)
+        MoE(gate, experts, execution=execution)(tokens, mask=MASK)
     )
     assert not outputs[~MASK].any()
     assert outputs[MASK].any(axis=-1).all()
