@@ -1,5 +1,6 @@
 """The layers: gates, experts, and the mixtures that join them."""
 
+from keras_moe.layers.cgc import CGC as CGC
 from keras_moe.layers.conditional_mask import ConditionalMask as ConditionalMask
 from keras_moe.layers.conditionally_overlapping_mlp import (
     ConditionallyOverlappingMLP as ConditionallyOverlappingMLP,
@@ -26,6 +27,7 @@ from keras_moe.layers.gates.v_moe_gate import VMoEGate as VMoEGate
 from keras_moe.layers.gates.x_moe_gate import XMoEGate as XMoEGate
 from keras_moe.layers.mmoe import MMoE as MMoE
 from keras_moe.layers.moe import MoE as MoE
+from keras_moe.layers.ple import PLE as PLE
 from keras_moe.layers.routing_record import record_routing as record_routing
 from keras_moe.layers.sinkhorn_permutation import (
     SinkhornPermutation as SinkhornPermutation,

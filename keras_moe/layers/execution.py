@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ PAIRS_A_SPARE_ONE = 4
 # Sparse execution costs its sort, its copies and its padding: where more
 # than this share of all pairs may be computed, dense execution is faster.
 LARGEST_SPARSE_SHARE = 0.6
+
+# Padding leaves parts of a budget unused. So often half of it is tried first.
+PADDED_STEPS = 2
 
 
 class Execution:
@@ -79,13 +83,20 @@ class Execution:
             and not gate.bounds_pairs(training)
         )
 
-    def run(self, rows: Any, weights: Any, training: bool | None) -> list[Any]:
+    def run(
+        self,
+        rows: Any,
+        weights: Any,
+        training: bool | None,
+        padded: bool = False,
+    ) -> list[Any]:
         """Combines the experts' outputs for every task.
 
         Args:
             rows: Tensor `(N, *features)`.
             weights: Float32 `(N, T, E)`.
             training: Boolean, for the experts.
+            padded: Boolean, whether many rows may be without any weight.
 
         Returns:
             A float32 tensor `(N, H)` for each task, `H` being the number of
@@ -99,9 +110,28 @@ class Execution:
             return self._run_dense(rows, weights, training)
         selected = ops.any(weights != 0, axis=1)
         pairs = self._max_pairs(ops.shape(rows)[0], training)
+        steps = PADDED_STEPS if padded and self.experts.runs_in_branches else 0
+
+        def sparse(budget: Any, steps: int = steps) -> list[Any]:
+            if not steps:
+                return self._run_sparse(
+                    rows, weights, selected, budget, training
+                )
+            half = budget // 2 + 1
+            return self._run_first_if(
+                _count(selected) <= half,
+                lambda: sparse(half, steps - 1),
+                lambda: sparse(budget, 0),
+            )
+
         if bounded:
-            return self._run_sparse(rows, weights, selected, pairs, training)
-        return self._run_cheaper(rows, weights, selected, pairs, training)
+            return sparse(pairs)
+        budget = pairs + pairs // PAIRS_A_SPARE_ONE + 1
+        return self._run_first_if(
+            _count(selected) <= budget,
+            lambda: sparse(budget),
+            lambda: self._run_dense(rows, weights, training),
+        )
 
     def _is_dense(self, bounded: bool) -> bool:
         """Whether all experts are run, known before the batch is."""
@@ -131,32 +161,19 @@ class Execution:
             for gate in self.gates
         )
 
-    def _run_cheaper(
+    def _run_first_if(
         self,
-        rows: Any,
-        weights: Any,
-        selected: Any,
-        pairs: Any,
-        training: bool | None,
+        condition: Any,
+        first: Callable[[], list[Any]],
+        second: Callable[[], list[Any]],
     ) -> list[Any]:
-        """Sparse when the batch's pairs fit the budget, dense otherwise."""
-        budget = pairs + pairs // PAIRS_A_SPARE_ONE + 1
+        """Runs one of two ways, decided for the batch within the graph."""
         states = random_states(self.experts)
         values = [state.value for state in states]
         outputs, values = ops.cond(
-            ops.sum(ops.cast(selected, "int32")) <= budget,
-            lambda: run_isolated(
-                lambda: self._run_sparse(
-                    rows, weights, selected, budget, training
-                ),
-                states,
-                values,
-            ),
-            lambda: run_isolated(
-                lambda: self._run_dense(rows, weights, training),
-                states,
-                values,
-            ),
+            condition,
+            lambda: run_isolated(first, states, values),
+            lambda: run_isolated(second, states, values),
         )
         for state, value in zip(states, values, strict=True):
             state.assign(value)
@@ -191,6 +208,10 @@ class Execution:
             outputs, (-1, block_rows, _size(outputs.shape[2:]))
         )
         return combine(outputs, weights, plan)
+
+
+def _count(selected: Any) -> Any:
+    return ops.sum(ops.cast(selected, "int32"))
 
 
 def _size(shape: Sequence[int]) -> int:

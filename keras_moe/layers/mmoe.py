@@ -70,7 +70,7 @@ class MMoE(Mixture):
         execution: str = "auto",
         **kwargs: Any,
     ) -> None:
-        _check_gates(gates)
+        check_gates(gates)
         gate_list = list(_by_key(gates).values())
         super().__init__(gate_list, experts, execution, **kwargs)
         self.gates = dict(gates) if isinstance(gates, Mapping) else gate_list
@@ -176,7 +176,8 @@ def _is_shape(shapes: Any) -> bool:
     return not shapes or isinstance(shapes[0], (int, type(None)))
 
 
-def _check_gates(gates: Any) -> None:
+def check_gates(gates: Any) -> None:
+    """Raises an error unless `gates` are gates, by task name or in a list."""
     if not isinstance(gates, (Mapping, list, tuple)):
         raise TypeError(
             "`gates` must be a dict of task name to gate, or a list of "

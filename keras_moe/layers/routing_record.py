@@ -12,11 +12,12 @@ class RoutingRecord:
     """What one call of a mixture decided.
 
     Attributes:
-        mixture: The `MoE` or `MMoE` that was called.
+        mixture: The `MoE`, `MMoE` or `CGC` that was called.
         weights: Per task, float32 weights `(..., n)` with the same leading
             dimensions for every task (a static gate's weights are repeated).
             The tasks of an `MMoE` with a list of gates are "0", "1", ...;
-            that of an `MoE` is the mixture's name.
+            that of an `MoE` is the mixture's name; a `CGC` with a shared gate
+            has "shared" as well.
         masks: Per task, a boolean tensor `(...)`, false for padding, or
             `None` where the inputs carry no mask.
     """

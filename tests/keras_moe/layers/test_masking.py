@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.callbacks import RoutingModel
@@ -13,6 +14,9 @@ from keras_moe.layers import MoE
 from keras_moe.layers import TopKGate
 from keras_moe.layers import record_routing
 from keras_moe.ops import routing_plan
+from tests.compiled import compiled
+from tests.gradients import gradient
+from tests.gradients import weight_gradient
 from tests.keras_moe.layers.gates import registry
 from tests.keras_moe.layers.gates.registry import build_gate
 from tests.keras_moe.layers.gates.registry import make_inputs
@@ -133,3 +137,53 @@ def test_masked_rows_count_in_no_statistic(rng):
     assert with_padding["experts_per_example"] == 2.0
     for name, value in alone.items():
         np.testing.assert_allclose(with_padding[name], value, rtol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.6, 0.9, 1.0])
+@pytest.mark.parametrize("execution", ["sparse", "auto"])
+def test_any_share_of_padding_gives_the_same(share, execution, rng):
+    x = rng.normal(size=(80, 5)).astype("float32")
+    mask = np.arange(80) >= share * 80
+    gate = TopKGate(8, k=2, seed=0)
+    experts = MLPExperts(8, 3, seed=1)
+    results = []
+    for mode in ("dense", execution):
+        mixture = MoE(gate, experts, execution=mode)
+
+        def loss(x, mixture=mixture):
+            return ops.sum(ops.square(mixture(x, mask=mask)))
+
+        results.append(
+            [
+                to_numpy(compiled(lambda x, m=mixture: m(x, mask=mask))(x)),
+                *gradient(loss, x),
+                *weight_gradient(
+                    lambda loss=loss: loss(x), experts.trainable_variables
+                ),
+            ]
+        )
+    for dense, sparse in zip(*results, strict=True):
+        np.testing.assert_allclose(sparse, dense, atol=1e-5)
+
+
+class CountedExperts(MLPExperts):
+    """Experts that keep in mind how many rows they were called on."""
+
+    def call(self, inputs, block_experts=None, training=None):
+        self.num_rows = int(np.prod(inputs.shape[:-1]))
+        return super().call(inputs, block_experts, training=training)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="JAX traces all branches"
+)
+def test_padding_costs_nothing(rng):
+    x = rng.normal(size=(4096, 5)).astype("float32")
+    experts = CountedExperts(4, 3)
+    mixture = MoE(TopKGate(4, k=1), experts, execution="sparse")
+    rows = {}
+    for share in (0.0, 0.6, 0.9):
+        mixture(x, mask=np.arange(4096) >= share * 4096)
+        rows[share] = experts.num_rows
+    assert rows[0.6] < 0.6 * rows[0.0]
+    assert rows[0.9] < 0.35 * rows[0.0]

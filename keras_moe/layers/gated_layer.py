@@ -1,0 +1,190 @@
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.layers.execution import Execution
+from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.experts.layer_experts import LayerExperts
+from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.routing_record import note_routing
+from keras_moe.layers.routing_record import without_record
+
+
+class GatedLayer(keras.layers.Layer):
+    """What all mixtures share: gates weigh rows, experts' outputs add up.
+
+    The layer does not cast its inputs: the gates see them in full precision,
+    the experts cast them to their own compute dtype.
+
+    What is routed is masked by the Keras mask of the gate inputs, or else by
+    that of the inputs. Masked rows get no expert: their output is zero.
+    """
+
+    def __init__(self, execution: str, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.supports_masking = True
+        self.execution = execution
+
+    @property
+    def _gate_list(self) -> list[Gate]:
+        """The gates in the order of the tasks."""
+        raise NotImplementedError
+
+    def _build_gates(self, gate_shapes: Sequence[Shape]) -> None:
+        for gate, shape in zip(self._gate_list, gate_shapes, strict=True):
+            if not gate.built:
+                gate.build(shape)
+        self._rank = self._routed_rank(gate_shapes)
+
+    def _build_experts(
+        self,
+        experts: Experts,
+        inputs_shape: Shape,
+        gate_shapes: Sequence[Shape],
+    ) -> None:
+        """Builds experts; checks that their inputs fit the gates' inputs."""
+        if len(inputs_shape) < self._rank:
+            raise ValueError(
+                "The leading dimensions of `gate_inputs` must be those of "
+                f"`inputs`. Received: inputs of shape {inputs_shape}, "
+                f"gate_inputs of shapes {list(gate_shapes)}"
+            )
+        if not experts.built:
+            experts.build((None, *inputs_shape[self._rank :]))
+
+    def _routed_rank(self, gate_shapes: Sequence[Shape]) -> int:
+        """How many leading dimensions say what is routed."""
+        ranks = {
+            len(shape) - gate.feature_rank
+            for gate, shape in zip(self._gate_list, gate_shapes, strict=True)
+        }
+        if len(ranks) > 1:
+            raise ValueError(
+                "The gate inputs of all tasks must share their leading "
+                f"dimensions. Received: shapes {list(gate_shapes)}"
+            )
+        return ranks.pop()
+
+    def _weigh(
+        self,
+        execution: Execution,
+        gate_inputs: Sequence[Any],
+        task_names: Sequence[str],
+        training: bool | None,
+        inputs_masks: Sequence[Any],
+        gate_masks: Sequence[Any],
+    ) -> tuple[list[Any], bool]:
+        """Returns each task's weights `(..., n)`, and whether any is masked.
+
+        The weights are noted as well.
+
+        Args:
+            execution: Limits the weights; its gates are all gates.
+            gate_inputs: What each gate looks at.
+            task_names: Under which names the weights are noted.
+            training: Boolean, for the gates.
+            inputs_masks: The mask of each task's inputs, or `None`.
+            gate_masks: The mask of each gate's inputs, or `None`.
+        """
+        rank = self._routed_rank([x.shape for x in gate_inputs])
+        leading = ops.shape(gate_inputs[0])[:rank]
+        masks = [
+            _routed_mask(rank, gate_mask, inputs_mask)
+            for gate_mask, inputs_mask in zip(
+                gate_masks, inputs_masks, strict=True
+            )
+        ]
+        weights = [
+            _weights_of_all(
+                gate, gate(x, training=training, mask=mask), leading, mask
+            )
+            for gate, x, mask in zip(
+                self._gate_list, gate_inputs, masks, strict=True
+            )
+        ]
+        weights = execution.limit(weights, training)
+        note_routing(
+            self,
+            dict(zip(task_names, weights, strict=True)),
+            dict(zip(task_names, masks, strict=True)),
+        )
+        return weights, any(mask is not None for mask in masks)
+
+    def _combine(
+        self,
+        execution: Execution,
+        inputs: Any,
+        weights: Sequence[Any],
+        training: bool | None,
+        padded: bool,
+    ) -> list[Any]:
+        """Returns float32 sums of the experts' outputs, one for each weights.
+
+        Args:
+            execution: Runs the experts.
+            inputs: Tensor `(..., *features)`, what the experts compute on.
+            weights: Float32 tensors `(..., n)` over these experts.
+            training: Boolean, for the experts.
+            padded: Boolean, whether there is a mask.
+        """
+        experts = execution.experts
+        *leading, num_experts = ops.shape(weights[0])
+        features = tuple(inputs.shape[len(leading) :])
+        rows = ops.reshape(inputs, (-1, *features))
+        if keras.backend.is_float_dtype(rows.dtype):
+            rows = ops.cast(rows, experts.compute_dtype)
+        row_weights = ops.stack(
+            [ops.reshape(w, (-1, num_experts)) for w in weights], axis=1
+        )
+        with without_record():
+            outputs = execution.run(rows, row_weights, training, padded)
+        shape = experts.expert_output_shape((None, *features))[1:]
+        return [ops.reshape(output, (*leading, *shape)) for output in outputs]
+
+    def _output_mask(self, mask: Any) -> Any:
+        """The mask of one output, where the inputs' mask fits the rows."""
+        return _routed_mask(self._rank, mask)
+
+    def _output_shape(
+        self,
+        experts: Experts,
+        inputs_shape: Shape,
+        gate_shapes: Sequence[Shape],
+    ) -> Shape:
+        """The shape of one output, made by `experts` on their inputs."""
+        rank = self._routed_rank(gate_shapes)
+        expert_shape = experts.expert_output_shape((None, *inputs_shape[rank:]))
+        return (*inputs_shape[:rank], *expert_shape[1:])
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        config.pop("autocast", None)
+        return {**config, "execution": self.execution}
+
+
+def as_experts(experts: Experts | Sequence[keras.layers.Layer]) -> Experts:
+    """The bank itself, or one made of a list of layers."""
+    return experts if isinstance(experts, Experts) else LayerExperts(experts)
+
+
+def _routed_mask(rank: int, *masks: Any) -> Any:
+    """The first mask there is with one entry for every routed row."""
+    for mask in masks:
+        if mask is not None and len(mask.shape) == rank:
+            return mask
+    return None
+
+
+def _weights_of_all(
+    gate: Gate, weights: Any, leading: Sequence[Any], mask: Any
+) -> Any:
+    """Repeats a static gate's weights for every row that is not masked."""
+    if not gate.static:
+        return weights
+    weights = ops.broadcast_to(weights, (*leading, gate.num_experts))
+    if mask is None:
+        return weights
+    return ops.where(ops.cast(mask, "bool")[..., None], weights, 0.0)
