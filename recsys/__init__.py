@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from recsys.errors import RunError as RunError
     from recsys.models.ranker import Ranker as Ranker
     from recsys.run import load_ranker as load_ranker
+    from recsys.stages.compare import Comparison as Comparison
+    from recsys.stages.compare import compare as compare
     from recsys.stages.evaluate import evaluate as evaluate
     from recsys.stages.export import export as export
     from recsys.stages.predict import predict as predict
@@ -39,6 +41,7 @@ _HOMES = {
     "recsys.errors": ("ExportError", "NonFiniteLossError", "RunError"),
     "recsys.models.ranker": ("Ranker",),
     "recsys.run": ("load_ranker",),
+    "recsys.stages.compare": ("Comparison", "compare"),
     "recsys.stages.evaluate": ("evaluate",),
     "recsys.stages.export": ("export",),
     "recsys.stages.predict": ("predict",),

@@ -13,6 +13,7 @@ _EXPECTED = {
     str: "a string",
     str | None: "a string",
     int: "an integer",
+    int | None: "an integer",
     float: "a number",
     list[int]: "a list of integers",
     dict[str, float]: "numbers by name",
@@ -29,10 +30,20 @@ class TrainConfig:
     Args:
         data: Data folder, or "synthetic" for the generated data set.
         out: Run folder; new or empty, unless a run is resumed.
-        gate: Name of the gate, such as comet or top-k.
+        structure: What lies between the embeddings and the tasks' heads:
+            mmoe (a gate for each task), moe (one gate for all), cgc or ple
+            (experts of each task's own beside the shared ones), or
+            shared-bottom (an MLP, no experts and no gate).
+        gate: Name of the gate, such as comet or top-k. A + after it adds
+            permutation local search.
         num_experts: Number of experts that the tasks share.
+        task_experts: Number of each task's own experts, for cgc and ple.
+        num_levels: Number of levels of experts, for ple.
         k: Experts per example and task, for the gates that bound them.
         gate_options: Further hyperparameters of the gate, by name.
+        search_epochs: Epochs of the permutation local search.
+        search_entropy_weight: Weight of the permutation's entropy in the loss
+            while it is searched for.
         execution: How experts are run: auto, dense or sparse.
         embedding_dim: Width of the embedding of each id feature.
         expert_units: Width of each layer of an expert.
@@ -44,6 +55,8 @@ class TrainConfig:
             out-of-vocabulary id, so that its embedding is learned.
         task_weights: Weight of each task's loss; equal, with sum 1, unless
             given.
+        train_rows: Rows of the training split to draw and train on, always
+            the same ones; all unless given.
         learning_rate: Learning rate of Adam.
         batch_size: Examples in a training step.
         epochs: Most passes over the training split.
@@ -66,10 +79,18 @@ class TrainConfig:
 
     data: str
     out: str
+    structure: str = field(
+        default="mmoe",
+        metadata={"choices": ("mmoe", "moe", "cgc", "ple", "shared-bottom")},
+    )
     gate: str = "comet"
     num_experts: int = field(default=16, metadata={"minimum": 2})
+    task_experts: int = field(default=4, metadata={"minimum": 1})
+    num_levels: int = field(default=2, metadata={"minimum": 1})
     k: int = field(default=2, metadata={"minimum": 1})
     gate_options: dict[str, Any] = field(default_factory=dict)
+    search_epochs: int = field(default=5, metadata={"minimum": 1})
+    search_entropy_weight: float = field(default=1e-4, metadata={"minimum": 0})
     execution: str = field(
         default="auto", metadata={"choices": ("auto", "dense", "sparse")}
     )
@@ -90,6 +111,7 @@ class TrainConfig:
     task_weights: dict[str, float] = field(
         default_factory=dict, metadata={"minimum": 0}
     )
+    train_rows: int | None = field(default=None, metadata={"minimum": 1})
     learning_rate: float = field(default=3e-4, metadata={"above": 0})
     batch_size: int = field(default=512, metadata={"minimum": 1})
     epochs: int = field(default=10, metadata={"minimum": 1})
@@ -183,6 +205,8 @@ def _check_bounds(
 ) -> None:
     if choices and value not in (None, *choices):
         expected = "one of " + ", ".join(choices)
+    elif value is None:
+        return
     elif minimum is not None and not value >= minimum:
         expected = f"at least {minimum}"
     elif above is not None and not value > above:

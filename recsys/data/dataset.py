@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -57,6 +58,19 @@ class Dataset:
                 self.schema.name, f"one of the splits {SPLITS}", repr(name)
             )
         return self.splits[name]
+
+    def with_train_rows(self, count: int | None) -> "Dataset":
+        """Returns the data set with a sample of its training split.
+
+        Args:
+            count: How many rows to draw, always the same ones; all of them
+                with `None`, or where there are no more.
+        """
+        train = self.split("train")
+        if count is None or count >= len(train):
+            return self
+        sample = train.sample(count, random_state=0)
+        return replace(self, splits={**self.splits, "train": sample})
 
     @classmethod
     def read(cls, folder: str | Path) -> "Dataset":

@@ -1,14 +1,11 @@
 import numpy as np
 import pandas as pd
 
-from keras_moe.layers import MLPExperts
-from keras_moe.layers import MMoE
-from keras_moe.layers.initialization import derived_seed
 from recsys.config import TrainConfig
 from recsys.data import Dataset
-from recsys.models.gates import create_gate
 from recsys.models.gates import gate_class
 from recsys.models.ranker import Ranker
+from recsys.models.structures import Structures
 from recsys.models.vocabulary import Vocabulary
 
 
@@ -39,33 +36,18 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
                 f"Received: features {features}"
             )
         num_buckets = vocabularies[hash_feature].size + 1
-    gates = {
-        task: create_gate(
-            config.gate,
-            config.num_experts,
-            config.k,
-            num_buckets,
-            derived_seed(config.seed, index),
-            config.gate_options,
-        )
-        for index, task in enumerate(dataset.schema.tasks)
+    numbers = {
+        name: _moments(train[name])
+        for name, kind in features.items()
+        if kind == "number"
     }
-    experts = MLPExperts(
-        config.num_experts,
-        config.expert_units,
-        dropout=config.expert_dropout,
-        # Without a seed, PyTorch drops out by a state that is not the model's.
-        seed=derived_seed(config.seed, len(gates)),
-    )
+    width = len(vocabularies) * config.embedding_dim + len(numbers)
+    tasks = dataset.schema.tasks
     return Ranker(
         vocabularies,
-        {
-            name: _moments(train[name])
-            for name, kind in features.items()
-            if kind == "number"
-        },
-        dataset.schema.tasks,
-        MMoE(gates, experts, config.execution),
+        numbers,
+        tasks,
+        Structures(config, list(tasks), width, num_buckets).create(),
         config.embedding_dim,
         config.head_units,
         hash_feature,

@@ -12,26 +12,43 @@ from keras_moe import layers
 GATES: dict[str, type[layers.Gate]] = {
     "softmax": layers.SoftmaxGate,
     "top-k": layers.TopKGate,
+    "v-moe": layers.VMoEGate,
+    "switch": layers.SwitchGate,
+    "x-moe": layers.XMoEGate,
     "hash": layers.HashGate,
+    "gumbel-softmax": layers.GumbelSoftmaxGate,
     "dselect-k": layers.DSelectKGate,
     "comet": layers.COMETGate,
+    "moesart": layers.MOESARTGate,
+    "expert-choice": layers.ExpertChoiceGate,
 }
+
+# What a name ends with where a permutation of the experts is searched for.
+SEARCH_SUFFIX = "+"
 
 # These follow from the run's other settings.
 _DERIVED = ("num_experts", "k", "num_buckets", "seed")
 
 
 def gate_class(name: str) -> type[layers.Gate]:
-    """Returns the class of the gate of that name.
+    """Returns the class of the gate of that name, with or without a `+`.
 
     Raises:
         ValueError: There is no such gate.
     """
-    if name not in GATES:
+    base = name.removesuffix(SEARCH_SUFFIX)
+    if base not in GATES:
         raise ValueError(
-            f"`gate` must be one of {', '.join(GATES)}. Received: gate={name!r}"
+            f"`gate` must be one of {', '.join(GATES)}, with a "
+            f"{SEARCH_SUFFIX} after it for permutation local search. "
+            f"Received: gate={name!r}"
         )
-    return GATES[name]
+    return GATES[base]
+
+
+def searches(name: str) -> bool:
+    """Whether the gate of that name comes with permutation local search."""
+    return name.endswith(SEARCH_SUFFIX)
 
 
 def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,9 +68,8 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     >>> typed_options("comet", {"gamma": "10", "entropy_weight": 0.1})
     {'gamma': 10.0, 'entropy_weight': 0.1}
     """
-    gate = gate_class(name)
-    hints = get_type_hints(gate.__init__)
-    known = [option for option in _arguments(gate) if option not in _DERIVED]
+    hints = _arguments(gate_class(name))
+    known = [option for option in hints if option not in _DERIVED]
     for option in options:
         if option not in known:
             raise ValueError(
@@ -77,7 +93,7 @@ def create_gate(
     """Creates a gate; what its constructor does not take is left out.
 
     Args:
-        name: Name of the gate.
+        name: Name of the gate; a `+` after it changes nothing here.
         num_experts: Number of experts.
         k: Experts per example, for the gates that bound them.
         num_buckets: Number of ids, for the gates that route ids.
@@ -95,13 +111,23 @@ def create_gate(
     return gate(**taken, **options)
 
 
-def _arguments(gate: type[layers.Gate]) -> list[str]:
-    parameters = inspect.signature(gate.__init__).parameters.values()
-    return [
-        parameter.name
-        for parameter in list(parameters)[1:]
-        if parameter.kind is not parameter.VAR_KEYWORD
-    ]
+def _arguments(gate: type[layers.Gate]) -> dict[str, Any]:
+    """The arguments of a gate's constructor, with their types.
+
+    Those that it hands on to its base classes follow its own; what it decides
+    for them, such as whether it is static, is not among them.
+    """
+    arguments: dict[str, Any] = {}
+    for owner in gate.__mro__[: gate.__mro__.index(layers.Gate) + 1]:
+        constructor = vars(owner).get("__init__")
+        if constructor is None:
+            continue
+        hints = get_type_hints(constructor)
+        for name in list(inspect.signature(constructor).parameters)[1:]:
+            own = owner is gate or name not in ("k", "static")
+            if own and name != "kwargs":
+                arguments.setdefault(name, hints[name])
+    return arguments
 
 
 def _typed(option: str, value: Any, hint: Any) -> Any:

@@ -107,7 +107,7 @@ class Ranker(keras.Model):
         if self.numbers:
             self.normalization.build((None, len(self.numbers)))
         features = (None, width)
-        gate_inputs = features if self.hash_feature is None else (None,)
+        gate_inputs = None if self.hash_feature is None else (None,)
         self.mixture.build(features, gate_inputs)
         shapes = self.mixture.compute_output_shape(features, gate_inputs)
         for task, head in self.heads.items():
@@ -117,7 +117,7 @@ class Ranker(keras.Model):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         features = self._features(inputs, training)
         gate_inputs = (
-            features if self.hash_feature is None else inputs[self.hash_feature]
+            None if self.hash_feature is None else inputs[self.hash_feature]
         )
         towers = self.mixture(features, gate_inputs, training=training)
         return {

@@ -17,8 +17,9 @@ class Scores:
 
     Attributes:
         predictions: For each task, float64 array `(rows,)`.
-        experts: For each task, how many experts had weight, int array
-            `(rows,)`.
+        experts: For each task, how many experts had weight, array
+            `(rows,)`; where experts come in levels, the mean of the levels.
+            Without experts, empty.
     """
 
     predictions: dict[str, Any]
@@ -44,9 +45,16 @@ class Scorer(keras.Model):
         with record_routing() as records:
             predictions = self.ranker(inputs, training=False)
         experts = {
-            task: ops.sum(ops.cast(is_selected(weights), "int32"), axis=-1)
-            for record in records
-            for task, weights in record.weights.items()
+            task: _mean_counts(
+                [
+                    # A mixture for all tasks has weights under its own name.
+                    record.weights.get(task, record.weights.get(only))
+                    for record in records
+                    for only in [record.mixture.name]
+                ]
+            )
+            for task in self.ranker.tasks
+            if records
         }
         return predictions, experts
 
@@ -70,3 +78,12 @@ class Scorer(keras.Model):
             },
             {task: experts[task] for task in tasks if task in experts},
         )
+
+
+def _mean_counts(levels: list[Any]) -> Any:
+    """How many experts the weights of each level select, on average."""
+    counts = [
+        ops.sum(ops.cast(is_selected(weights), "float32"), axis=-1)
+        for weights in levels
+    ]
+    return ops.mean(ops.stack(counts), axis=0)

@@ -65,7 +65,7 @@ def measure(
         "rows"; "tasks", for each the "loss", a mean over the rows that have
         a label, with "auc" or "mse"; "experts_per_example", the mean of
         "experts_per_example_by_task". What cannot be computed, such as an AUC
-        of one class, is `None`.
+        of one class or the experts of a shared bottom, is `None`.
     """
     by_task = {
         task: _measure_task(
@@ -86,7 +86,9 @@ def measure(
         ),
         "rows": len(frame),
         "tasks": by_task,
-        "experts_per_example": float(np.mean(list(experts.values()))),
+        "experts_per_example": float(np.mean(list(experts.values())))
+        if experts
+        else None,
         "experts_per_example_by_task": experts,
     }
 

@@ -7,6 +7,7 @@ from keras_moe.callbacks import RoutingModel
 from keras_moe.callbacks import experts_per_example_curve
 from keras_moe.callbacks import load_heat_map
 from keras_moe.callbacks import measure_routing
+from keras_moe.layers import Gate
 from recsys import plots
 from recsys.config import TrainConfig
 from recsys.data import Dataset
@@ -35,6 +36,11 @@ def routing_sample(ranker: Ranker, dataset: Dataset) -> dict[str, Any]:
     return ranker.encode(validation.sample(size, random_state=0))
 
 
+def has_routing(ranker: Ranker) -> bool:
+    """Whether any gate is at work in the model."""
+    return any(isinstance(layer, Gate) for layer in ranker._flatten_layers())
+
+
 def write_outcome(
     run: Run, config: TrainConfig, dataset: Dataset, splits: Sequence[str]
 ) -> dict[str, Any]:
@@ -59,7 +65,8 @@ def write_outcome(
             scores, frame, ranker.tasks, config.task_weights
         )
     _draw_calibration(run, ranker, frame, scores, split)
-    _draw_routing(run, ranker, dataset)
+    if has_routing(ranker):
+        _draw_routing(run, ranker, dataset)
     if run.history.is_file():
         _draw_history(run, ranker)
     write_json(run.metrics, metrics)
@@ -93,11 +100,23 @@ def _draw_history(run: Run, ranker: Ranker) -> None:
     tasks = list(ranker.tasks)
     figure = plots.loss_curves(history, tasks)
     plots.save(figure, run.plots / "loss_curves.png")
-    columns = {task: f"{task}_experts_per_example" for task in tasks}
-    if len(tasks) == 1:
-        columns = {tasks[0]: "experts_per_example"}
-    figure = experts_per_example_curve(
-        {task: history[column] for task, column in columns.items()},
-        history["epoch"].tolist(),
-    )
-    plots.save(figure, run.plots / "experts_per_example.png")
+    columns = _experts_columns(history)
+    if columns:
+        figure = experts_per_example_curve(
+            {task: history[column] for task, column in columns.items()},
+            history["epoch"].tolist(),
+        )
+        plots.save(figure, run.plots / "experts_per_example.png")
+
+
+def _experts_columns(history: pd.DataFrame) -> dict[str, str]:
+    """The columns with the experts per example, by what each is of."""
+    name = "experts_per_example"
+    columns = {
+        column.removesuffix(f"_{name}"): column
+        for column in map(str, history)
+        if column.endswith(f"_{name}")
+    }
+    if not columns and name in history:
+        return {"all tasks": name}
+    return columns

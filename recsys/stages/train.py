@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_moe.callbacks import PermutationSearch
 from keras_moe.callbacks import RoutingMonitor
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
@@ -11,6 +12,7 @@ from recsys.data import Dataset
 from recsys.data import load
 from recsys.errors import RunError
 from recsys.models.build import build_ranker
+from recsys.models.gates import searches
 from recsys.models.gates import typed_options
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
@@ -19,10 +21,12 @@ from recsys.stages.batches import TrainingBatches
 from recsys.stages.checkpoint import Checkpoint
 from recsys.stages.finite_loss import FiniteLoss
 from recsys.stages.interruption import Interruption
+from recsys.stages.outcome import has_routing
 from recsys.stages.outcome import routing_sample
 from recsys.stages.outcome import write_outcome
 from recsys.stages.progress_line import ProgressLine
 from recsys.stages.settle import settle
+from recsys.stages.stopwatch import Stopwatch
 from recsys.stages.validation import Validation
 
 _LOSSES = {
@@ -66,7 +70,7 @@ def train(
     typed_options(config.gate, config.gate_options)
     run = Run(config.out)
     _check_folder(run, resume)
-    dataset = load(config.data)
+    dataset = load(config.data).with_train_rows(config.train_rows)
     config = settle(config, dataset.schema)
     if resume:
         _check_same(config, run.read_config())
@@ -108,6 +112,12 @@ def _fit(
         config.batch_size,
         config.seed,
     )
+    search = []
+    if searches(config.gate) and config.structure != "shared-bottom":
+        search = [PermutationSearch(config.search_epochs)]
+    routing = []
+    if has_routing(ranker):
+        routing = [RoutingMonitor(routing_sample(ranker, dataset))]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         ranker.fit(
             batches,
@@ -118,11 +128,13 @@ def _fit(
             # Each sees in the logs what those before it have added.
             callbacks=[
                 interruption,
+                Stopwatch(),
                 keras.callbacks.LambdaCallback(
                     on_epoch_begin=lambda epoch, logs: batches.shuffle(epoch)
                 ),
                 finite_loss,
-                RoutingMonitor(routing_sample(ranker, dataset)),
+                *search,
+                *routing,
                 Validation(Scorer(ranker), validation, config.task_weights),
                 checkpoint,
                 keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),

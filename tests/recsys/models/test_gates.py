@@ -19,6 +19,7 @@ def test_every_gate_is_made_with_what_it_takes(name: str) -> None:
     assert isinstance(gate, GATES[name])
     assert gate.num_experts == 8
     assert gate.k in (None, 1, 2)
+    assert isinstance(make(f"{name}+"), GATES[name])
 
 
 def test_hash_gate_gets_buckets_and_seed() -> None:
@@ -50,6 +51,30 @@ def test_options_take_the_types_of_the_arguments(
 def test_unknown_gate() -> None:
     with pytest.raises(ValueError, match=r"`gate` must be one of .*'x'"):
         typed_options("x", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("v-moe", {"load_weight": "0.01", "importance_weight": "0.01"}),
+        ("x-moe", {"projection_dim": "4", "load_balance_weight": "0.1"}),
+        ("gumbel-softmax", {"sparsity_weight": "0.1"}),
+        ("moesart", {"trimmed_lasso_weight": "1", "replacement": "true"}),
+        ("expert-choice", {"max_experts_per_token": "3"}),
+        ("top-k", {"z_loss_weight": "0.001", "kernel_regularizer": "l2"}),
+        ("comet+", {"gamma": "2"}),
+    ],
+)
+def test_inherited_arguments_are_options(
+    name: str, option: dict[str, Any]
+) -> None:
+    gate = make(name, **typed_options(name, option))
+    assert set(option) <= set(gate.get_config()) | {"kernel_regularizer"}
+
+
+def test_what_a_gate_decides_itself_is_no_option() -> None:
+    with pytest.raises(ValueError, match="'static'"):
+        typed_options("switch", {"static": "true"})
 
 
 @pytest.mark.parametrize("option", ["gama", "k", "num_experts", "seed"])

@@ -32,6 +32,12 @@ def interrupt_at(
     monkeypatch.setattr(FiniteLoss, "on_train_batch_begin", press)
 
 
+def read_history(run: Path | Run) -> pd.DataFrame:
+    """The history of a run, but for the time that it took."""
+    folder = run if isinstance(run, Path) else run.folder
+    return pd.read_csv(folder / "history.csv").drop(columns="seconds")
+
+
 def test_run_folder_is_complete(run: Path) -> None:
     files = {path.name for path in run.iterdir()}
     assert files == {
@@ -55,6 +61,7 @@ def test_history_and_metrics_agree(run: Path) -> None:
     history = pd.read_csv(run / "history.csv")
     assert history["epoch"].tolist() == [1, 2]
     assert (history["experts_per_example"] == 2).all()
+    assert (history["seconds"] > 0).all()
     metrics = json.loads((run / "metrics.json").read_text())
     assert list(metrics) == ["validation", "test"]
     assert metrics["validation"]["loss"] == pytest.approx(
@@ -75,8 +82,8 @@ def test_configuration_repeats_the_run(
     assert content["backend"] == keras.backend.backend()
     assert content["versions"]["keras"] == keras.__version__
     recsys.train({**content, "out": str(tmp_path / "again")})
-    history = pd.read_csv(tmp_path / "again" / "history.csv")
-    expected = pd.read_csv(run / "history.csv")
+    history = read_history(tmp_path / "again")
+    expected = read_history(run)
     pd.testing.assert_frame_equal(history, expected, rtol=1e-5)
 
 
@@ -144,7 +151,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
 ) -> None:
     fields = {**impatient, "out": tmp_path / "parts"}
     run = Run(tmp_path / "parts")
-    history = pd.read_csv(stopped / "history.csv")
+    history = read_history(stopped)
     epochs_before = len(history) - 2
     with monkeypatch.context() as patch:
         interrupt_at(patch, epoch=epochs_before, batch=1)
@@ -155,7 +162,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert (run.plots / "loss_curves.png").is_file()
     keras.utils.set_random_seed(99)
     metrics = recsys.train(fields, resume=True)
-    pd.testing.assert_frame_equal(pd.read_csv(run.history), history, rtol=1e-6)
+    pd.testing.assert_frame_equal(read_history(run), history, rtol=1e-6)
     expected = json.loads((stopped / "metrics.json").read_text())
     assert metrics["test"]["loss"] == pytest.approx(
         expected["test"]["loss"], rel=1e-6
@@ -217,3 +224,68 @@ def test_wrong_setting_leaves_no_folder(
     with pytest.raises(ValueError, match="Received"):
         recsys.train(settings(tmp_path / "run", **changes))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gate": "moesart"},
+        {"gate": "expert-choice"},
+        {"gate": "gumbel-softmax+", "search_epochs": 1},
+        {"gate": "hash+", "search_epochs": 1},
+        {"structure": "moe"},
+        {"structure": "cgc", "task_experts": 2},
+        {"structure": "ple", "task_experts": 1, "gate": "softmax"},
+        {"structure": "shared-bottom"},
+    ],
+    ids=lambda fields: "-".join(map(str, fields.values())),
+)
+def test_every_kind_of_model_trains(
+    fields: dict[str, Any], settings: Settings, tmp_path: Path
+) -> None:
+    metrics = recsys.train(settings(tmp_path / "run", **fields))
+    experts = metrics["test"]["experts_per_example_by_task"]
+    if fields.get("structure") == "shared-bottom":
+        assert not experts
+        assert metrics["test"]["experts_per_example"] is None
+    else:
+        assert list(experts) == ["watch", "rating"]
+        assert 0 < metrics["test"]["experts_per_example"] <= 5
+        assert (tmp_path / "run" / "plots" / "load_heat_map.png").is_file()
+    assert metrics["test"]["loss"] < 20
+
+
+def test_training_rows_are_limited(settings: Settings, tmp_path: Path) -> None:
+    fields = settings(tmp_path / "run", train_rows=20, epochs=1)
+    recsys.train(fields)
+    ranker = recsys.load_ranker(tmp_path / "run")
+    assert ranker.vocabularies["user"].size <= 20
+
+
+@pytest.mark.parametrize("interrupted_epoch", [1, 3])
+def test_a_search_is_resumed_in_either_phase(
+    interrupted_epoch: int,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields: dict[str, Any] = {
+        "gate": "top-k+",
+        "epochs": 4,
+        "search_epochs": 2,
+        "patience": 9,
+    }
+    recsys.train(settings(tmp_path / "whole", **fields))
+    parts = settings(tmp_path / "parts", **fields)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=interrupted_epoch, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(parts)
+    recsys.train(parts, resume=True)
+    whole, resumed = (
+        read_history(tmp_path / name) for name in ("whole", "parts")
+    )
+    pd.testing.assert_frame_equal(resumed, whole, rtol=1e-5)
+    distances = whole["permutation_distance"]
+    assert (distances[:2] > 0).all()
+    assert (distances[2:] == 0).all()

@@ -1,0 +1,74 @@
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from keras_moe.layers import MoE
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class OneForAll(keras.layers.Layer):
+    """Gives every task the output of one and the same layer.
+
+    Args:
+        layer: A `MoE`, or any layer of one input.
+        tasks: Names of the tasks.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(batch, p)`.
+        gate_inputs: What the gate of a `MoE` sees; other layers do without.
+        training: Boolean.
+
+    Returns:
+        Dict of task to the layer's output.
+
+    Example:
+    >>> layer = OneForAll(keras.layers.Dense(3), ["watch", "rating"])
+    >>> {task: tuple(y.shape) for task, y in layer(np.ones((2, 4))).items()}
+    {'watch': (2, 3), 'rating': (2, 3)}
+    """
+
+    def __init__(
+        self, layer: keras.layers.Layer, tasks: Sequence[str], **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.layer = layer
+        self.tasks = list(tasks)
+
+    def build(self, inputs_shape: Any, gate_inputs_shape: Any = None) -> None:
+        self.layer.build(*self._taken(inputs_shape, gate_inputs_shape))
+
+    def call(
+        self,
+        inputs: Any,
+        gate_inputs: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        taken = self._taken(inputs, gate_inputs)
+        return dict.fromkeys(self.tasks, self.layer(*taken, training=training))
+
+    def compute_output_shape(
+        self, inputs_shape: Any, gate_inputs_shape: Any = None
+    ) -> Any:
+        taken = self._taken(inputs_shape, gate_inputs_shape)
+        return dict.fromkeys(
+            self.tasks, self.layer.compute_output_shape(*taken)
+        )
+
+    def _taken(self, inputs: Any, gate_inputs: Any) -> tuple[Any, ...]:
+        if isinstance(self.layer, MoE):
+            return inputs, gate_inputs
+        return (inputs,)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "layer": keras.saving.serialize_keras_object(self.layer),
+            "tasks": self.tasks,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "OneForAll":
+        restore = keras.saving.deserialize_keras_object
+        return cls(**{**config, "layer": restore(config["layer"])})

@@ -1,0 +1,244 @@
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from recsys.config import TrainConfig
+from recsys.errors import RunError
+from recsys.json_files import read_json
+from recsys.json_files import write_json
+from recsys.run import Run
+from recsys.stages.comparison_table import comparison_table
+
+# What each library calls the number of threads that it may use.
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models that are trained alike, to be compared.
+
+    Args:
+        models: By name, the fields of `TrainConfig` that make each model.
+        base: The fields that all share.
+        settings: By name, fields that all models are trained with in turn,
+            such as the tasks' weights. One setting without any, unless given.
+        seeds: The seeds that everything is repeated with.
+        against: By model, the one that its losses are tested against.
+
+    Raises:
+        ValueError: There is no model or seed, or `against` names an unknown
+            model.
+    """
+
+    models: Mapping[str, Mapping[str, Any]]
+    base: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=lambda: {"": {}}
+    )
+    seeds: list[int] = field(default_factory=lambda: [0])
+    against: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("models", "settings", "seeds"):
+            if not getattr(self, name):
+                raise ValueError(
+                    f"`{name}` of a comparison must not be empty. "
+                    f"Received: {name}={getattr(self, name)!r}"
+                )
+        for name in [*self.against, *self.against.values()]:
+            if name not in self.models:
+                raise ValueError(
+                    "`against` must name models of the comparison, "
+                    f"{list(self.models)}. Received: {name!r}"
+                )
+
+    @classmethod
+    def read(cls, file: str | Path) -> "Comparison":
+        """Reads a comparison from a JSON file with its fields.
+
+        Raises:
+            ValueError: A field is unknown or missing.
+        """
+        content = read_json(Path(file))
+        try:
+            return cls(**content)
+        except TypeError as error:
+            raise ValueError(
+                f"{file}: the fields of a comparison must be models and, "
+                "optionally, base, settings, seeds and against. "
+                f"Received: {list(content)}"
+            ) from error
+
+    def runs(self, out: Path, **fields: Any) -> list["PlannedRun"]:
+        """Returns all runs, each with a folder of its own in `out`."""
+        return [
+            PlannedRun(
+                setting,
+                model,
+                TrainConfig.from_mapping(
+                    {
+                        **self.base,
+                        **self.settings[setting],
+                        **self.models[model],
+                        **fields,
+                        "seed": seed,
+                        "out": str(out / setting / model / f"seed-{seed}"),
+                    }
+                ),
+            )
+            for seed in self.seeds
+            for setting in self.settings
+            for model in self.models
+        ]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a comparison.
+
+    Attributes:
+        setting: Name of its setting.
+        model: Name of its model.
+        config: What it is trained with.
+    """
+
+    setting: str
+    model: str
+    config: TrainConfig
+
+    def train(self, threads: int) -> None:
+        """Trains in a process of its own; goes on with what was begun.
+
+        Args:
+            threads: How many threads the process should use.
+
+        Raises:
+            RunError: The training failed, or the folder holds another run.
+        """
+        run = Run(self.config.out)
+        request = run.folder.with_suffix(".json")
+        asked = self.config.to_mapping()
+        if request.is_file() and read_json(request) != asked:
+            raise RunError(
+                f"{run.folder}: the comparison asks for another configuration "
+                "than the run was begun with; choose another folder"
+            )
+        write_json(request, asked)
+        if run.is_finished:
+            return
+        options = ["--resume"] if run.config.is_file() else []
+        log = run.folder.with_suffix(".log")
+        with log.open("a") as output:
+            code = subprocess.run(
+                [
+                    *(sys.executable, "-m", "recsys", "train"),
+                    *("--config", str(request), *options),
+                ],
+                env={**dict.fromkeys(_THREADS, str(threads)), **os.environ},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            ).returncode
+        if code:
+            raise RunError(f"{run.folder}: the training failed; see {log}")
+
+    def result(self) -> dict[str, Any] | None:
+        """What the table needs to know, or `None` while it is not trained."""
+        run = Run(self.config.out)
+        if not run.is_finished:
+            return None
+        test = read_json(run.metrics)["test"]
+        history = pd.read_csv(run.history)
+        scores = {
+            f"{task} {name}": value
+            for task, metrics in test["tasks"].items()
+            for name, value in metrics.items()
+            if name != "loss"
+        }
+        return {
+            "setting": self.setting,
+            "model": self.model,
+            "seed": self.config.seed,
+            "loss": test["loss"],
+            **scores,
+            "experts per example": test["experts_per_example"],
+            "seconds per epoch": history["seconds"].median(),
+            "epochs": len(history),
+            "best epoch": int(history["epoch"][history["val_loss"].argmin()]),
+        }
+
+
+def compare(
+    comparison: Comparison | str | Path,
+    out: str | Path,
+    jobs: int = 1,
+    **fields: Any,
+) -> pd.DataFrame:
+    """Trains and tests several models alike; writes a table of the results.
+
+    Every run is a process of its own with an equal share of the cores, and a
+    run folder `OUT/<setting>/<model>/seed-<seed>`. Called again after an
+    interruption, it goes on where it was. `OUT/results.csv` has a row a run,
+    `OUT/table.md` the means; both are brought up to date after each run.
+
+    Args:
+        comparison: A `Comparison`, or a JSON file with its fields.
+        out: Folder of the runs and the table.
+        jobs: Runs at a time.
+        **fields: Fields of `TrainConfig`, such as `data`, that hold for all
+            runs, whatever the comparison says.
+
+    Returns:
+        A row a run.
+
+    Raises:
+        RunError: Some runs failed; the others were finished.
+        ValueError, TypeError: The comparison is wrong.
+    """
+    if not isinstance(comparison, Comparison):
+        comparison = Comparison.read(comparison)
+    if jobs < 1:
+        raise ValueError(f"`jobs` must be at least 1. Received: jobs={jobs}")
+    out = Path(out).resolve()
+    planned = comparison.runs(out, **fields)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    failures = []
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(run.train, threads) for run in planned]
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is not None and not isinstance(error, RunError):
+                    raise error
+                failures += [str(error)] if error else []
+                results = _write_results(planned, comparison, out)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    if failures:
+        raise RunError("; ".join(failures))
+    return results
+
+
+def _write_results(
+    planned: list[PlannedRun], comparison: Comparison, out: Path
+) -> pd.DataFrame:
+    results = pd.DataFrame([r for run in planned if (r := run.result())])
+    if not results.empty:
+        results.to_csv(out / "results.csv", index=False)
+        text = comparison_table(results, comparison.against)
+        (out / "table.md").write_text(text, encoding="utf-8")
+    return results

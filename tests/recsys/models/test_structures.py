@@ -1,0 +1,92 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_moe import layers
+from recsys.config import TrainConfig
+from recsys.models.gates import GATES
+from recsys.models.structures import Structures
+
+TASKS = ["watch", "rating"]
+
+
+def make(width: int = 6, num_buckets: int = 0, **fields: Any) -> Any:
+    config = TrainConfig(
+        "synthetic",
+        "out",
+        **{"num_experts": 4, "expert_units": [8], "gate": "top-k", **fields},
+    )
+    return Structures(config, TASKS, width, num_buckets).create()
+
+
+def number_of_parameters(structure: Any, width: int, ids: bool = False) -> int:
+    features = (None, width)
+    structure.build(features, (None,) if ids else features)
+    return sum(int(np.prod(w.shape)) for w in structure.trainable_weights)
+
+
+@pytest.mark.parametrize(
+    "structure", ["shared-bottom", "moe", "mmoe", "cgc", "ple"]
+)
+def test_every_structure_has_an_output_a_task(structure: str) -> None:
+    layer = make(structure=structure)
+    x = np.ones((3, 6), "float32")
+    outputs = layer(x, x, training=True)
+    assert list(outputs) == TASKS
+    shapes = layer.compute_output_shape((3, 6), (3, 6))
+    for task in TASKS:
+        assert tuple(outputs[task].shape) == tuple(shapes[task]) == (3, 8)
+
+
+def test_moe_has_one_gate_and_mmoe_one_a_task() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 6)).astype("float32")
+    one, two = make(structure="moe")(x, x), make(structure="mmoe")(x, x)
+    assert one["watch"] is one["rating"]
+    assert ops.any(two["watch"] != two["rating"])
+
+
+def test_experts_and_levels_are_counted() -> None:
+    cgc = make(structure="cgc", task_experts=2)
+    assert {gate.num_experts for gate in cgc.gates.values()} == {4 + 2}
+    ple = make(structure="ple", task_experts=2, num_levels=3)
+    assert [level.shared_gate is None for level in ple.levels] == [
+        False,
+        False,
+        True,
+    ]
+    assert ple.levels[0].shared_gate.num_experts == 4 + 2 * 2
+
+
+@pytest.mark.parametrize("gate", ["softmax", "comet", "hash", "top-k+"])
+@pytest.mark.parametrize("units", [[256], [64, 32], [32, 32, 16]])
+@pytest.mark.parametrize("num_experts", [4, 16])
+def test_a_shared_bottom_is_as_large_as_the_mixture(
+    num_experts: int, units: list[int], gate: str
+) -> None:
+    fields: dict[str, Any] = {
+        "num_experts": num_experts,
+        "expert_units": units,
+        "gate": gate,
+    }
+    ids = gate == "hash"
+    bottom, mixture = (
+        number_of_parameters(
+            make(256, 10 if ids else 0, structure=structure, **fields),
+            256,
+            ids and structure == "mmoe",
+        )
+        for structure in ("shared-bottom", "mmoe")
+    )
+    assert abs(bottom / mixture - 1) < 0.05
+
+
+@pytest.mark.parametrize("name", [name for name in GATES if name != "hash"])
+def test_a_plus_gives_all_gates_one_permutation(name: str) -> None:
+    gates = make(gate=f"{name}+", search_entropy_weight=0.5).gates
+    assert all(isinstance(gates[task], layers.PermutedGate) for task in TASKS)
+    permutation = gates["watch"].permutation
+    assert gates["rating"].permutation is permutation
+    assert permutation.entropy_weight == 0.5
+    assert not isinstance(make(gate=name).gates["watch"], layers.PermutedGate)
