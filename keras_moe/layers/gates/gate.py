@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -16,6 +17,14 @@ from keras_moe.regularizers import load_loss
 from keras_moe.regularizers import router_z_loss
 
 Shape = tuple[int | None, ...]
+
+# The arguments that weigh them.
+ROUTER_LOSSES = (
+    "importance_weight",
+    "load_weight",
+    "load_balance_weight",
+    "z_loss_weight",
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -233,10 +242,7 @@ class Gate(keras.layers.Layer):
             **serialized_parameters(self),
             "num_experts": self.num_experts,
             "seed": self.seed,
-            "importance_weight": self.importance_weight,
-            "load_weight": self.load_weight,
-            "load_balance_weight": self.load_balance_weight,
-            "z_loss_weight": self.z_loss_weight,
+            **{name: getattr(self, name) for name in ROUTER_LOSSES},
         }
 
 
@@ -247,3 +253,13 @@ def check_gate(name: str, gate: Any) -> None:
             f"`{name}` must be a keras_moe Gate. "
             f"Received: {name}={gate!r} of type {type(gate).__name__}"
         )
+
+
+def refuse_router_losses(arguments: Mapping[str, Any], reason: str) -> None:
+    """Raises a ValueError where the weight of a router's loss is given."""
+    for name in ROUTER_LOSSES:
+        if arguments.get(name):
+            raise ValueError(
+                f"`{name}` must be 0: {reason}. "
+                f"Received: {name}={arguments[name]!r}"
+            )

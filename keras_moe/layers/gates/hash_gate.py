@@ -7,6 +7,7 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
+from keras_moe.layers.gates.gate import refuse_router_losses
 
 # The number of buckets may not fit in.
 NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
@@ -43,7 +44,8 @@ class HashGate(Gate):
 
     Raises:
         TypeError: If an argument is not an integer, or the ids are not.
-        ValueError: If `num_experts < 2`, `num_buckets < 1` or `seed < 0`.
+        ValueError: If `num_experts < 2`, `num_buckets < 1`, `seed < 0`, or
+            the weight of a loss is given, as there is nothing to train.
 
     Example:
         >>> gate = HashGate(num_experts=4, num_buckets=8, balanced=True)
@@ -66,6 +68,7 @@ class HashGate(Gate):
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
+        refuse_router_losses(kwargs, "a HashGate has nothing to train")
         super().__init__(
             num_experts,
             k=1,

@@ -5,6 +5,7 @@ import keras
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.gate import check_gate
+from keras_moe.layers.gates.gate import refuse_router_losses
 from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
 
 
@@ -44,7 +45,8 @@ class PermutedGate(Gate):
     Raises:
         TypeError: If `gate` is not a gate, or `permutation` is not a
             `SinkhornPermutation`.
-        ValueError: If they differ in `num_experts`.
+        ValueError: If they differ in `num_experts`, or the weight of a loss
+            is given, which the gate inside may have.
 
     Example:
         >>> permutation = SinkhornPermutation(num_experts=4)
@@ -68,6 +70,7 @@ class PermutedGate(Gate):
         **kwargs: Any,
     ) -> None:
         check_gate("gate", gate)
+        refuse_router_losses(kwargs, "it belongs to the gate inside")
         super().__init__(
             gate.num_experts,
             k=gate.k,

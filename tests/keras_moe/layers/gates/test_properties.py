@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import layers
+from keras_moe.layers.gates.gate import ROUTER_LOSSES
 from tests.gradients import gradient_function
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.gates import registry
@@ -304,3 +305,13 @@ def assert_never_equal(first, second):
     for one, other in zip(first.weights, second.weights, strict=True):
         if np.ptp(to_numpy(one)) > 0:
             assert (to_numpy(one) != to_numpy(other)).any()
+
+
+@pytest.mark.parametrize("option", ROUTER_LOSSES)
+def test_gates_without_logits_refuse_router_losses(option):
+    for make in (
+        lambda **kw: layers.HashGate(4, num_buckets=9, **kw),
+        lambda **kw: layers.PermutedGate(layers.TopKGate(4, k=2), **kw),
+    ):
+        with pytest.raises(ValueError, match=f"`{option}` must be 0"):
+            make(**{option: 0.1})
