@@ -12,8 +12,10 @@ from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.ops.dispatch import combine
 from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.keep_largest import keep_largest
+from keras_moe.ops.routing_plan import SMALLEST_BLOCK
 from keras_moe.ops.routing_plan import block_size
 from keras_moe.ops.routing_plan import routing_plan
+from keras_moe.ops.tracing import has_dynamic_shapes
 
 # One pair (row, expert) in this many, beyond the gates' bound, still runs
 # sparse: a gate that becomes sparse while it trains has a few rows above its k.
@@ -199,7 +201,9 @@ class Execution:
         budget: Any,
         training: bool | None,
     ) -> list[Any]:
-        block_rows = block_size(budget, self.experts.num_experts)
+        block_rows = SMALLEST_BLOCK
+        if not has_dynamic_shapes():
+            block_rows = block_size(budget, self.experts.num_experts)
         plan = routing_plan(selected, budget, block_rows)
         outputs = self.experts(
             dispatch(rows, plan), block_experts=plan.experts, training=training

@@ -5,6 +5,8 @@ from typing import Any
 from keras import ops
 
 from keras_moe.ops.routing_plan import RoutingPlan
+from keras_moe.ops.rows import add_rows
+from keras_moe.ops.rows import take_rows
 
 
 def dispatch(inputs: Any, plan: RoutingPlan) -> Any:
@@ -18,7 +20,7 @@ def dispatch(inputs: Any, plan: RoutingPlan) -> Any:
         Tensor `(C, B, ...)`. Empty slots hold zeros, which no expert turns
         into anything but a finite number.
     """
-    return ops.take(_with_zero_row(inputs), plan.rows, axis=0)
+    return take_rows(_with_zero_row(inputs), plan.rows)
 
 
 def combine(outputs: Any, weights: Any, plan: RoutingPlan) -> list[Any]:
@@ -42,13 +44,11 @@ def combine(outputs: Any, weights: Any, plan: RoutingPlan) -> list[Any]:
     combined = []
     for task in range(num_tasks):
         index = (plan.rows * num_tasks + task) * num_experts
-        slot_weights = ops.take(
-            flat_weights, index + plan.experts[:, None], axis=0
-        )
-        sums = ops.segment_sum(
+        slot_weights = take_rows(flat_weights, index + plan.experts[:, None])
+        sums = add_rows(
             flat_outputs * ops.reshape(slot_weights, (-1, 1)),
             rows,
-            num_segments=num_rows + 1,
+            num_rows + 1,
         )
         combined.append(sums[:num_rows])
     return combined

@@ -9,6 +9,12 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_moe.ops.rows import take_rows
+
+# Rows a block where all blocks of an expert are computed together. Larger ones
+# would only add padding.
+SMALLEST_BLOCK = 8
+
 
 class RoutingPlan(NamedTuple):
     """Where every selected (row, expert) pair is computed.
@@ -61,7 +67,7 @@ def routing_plan(selected: Any, max_pairs: Any, block_rows: Any) -> RoutingPlan:
     experts = ops.sum(
         ops.cast(block[:, None] >= ends[None, :-1], "int32"), axis=1
     )
-    first = ops.take(ends - blocks, experts, axis=0)
+    first = take_rows(ends - blocks, experts)
     # place[c, b]: the slot holds its expert's place-th row, counted from 0.
     place = (block - first)[:, None] * block_rows + ops.arange(
         block_rows, dtype="int32"
@@ -70,7 +76,9 @@ def routing_plan(selected: Any, max_pairs: Any, block_rows: Any) -> RoutingPlan:
 
 
 def block_size(max_pairs: Any, num_experts: int) -> Any:
-    """Rows a block: a few blocks an expert, without much padding.
+    """Rows a block, where each block is computed on its own.
+
+    A few blocks an expert, without much padding.
 
     Args:
         max_pairs: Integer, or integer tensor where the number of rows is not
@@ -84,7 +92,7 @@ def block_size(max_pairs: Any, num_experts: int) -> Any:
         >>> [block_size(pairs, num_experts=16) for pairs in (2, 1024, 9999)]
         [8, 32, 64]
     """
-    return _clip(max_pairs // (2 * num_experts), 8, 64)
+    return _clip(max_pairs // (2 * num_experts), SMALLEST_BLOCK, 64)
 
 
 def _max_blocks(max_pairs: Any, block_rows: Any, num_experts: int) -> Any:
@@ -121,7 +129,7 @@ def _rows_at(place: Any, experts: Any, counts: Any) -> Any:
     for bit in reversed(range(bits)):
         candidate = row + (1 << bit)
         index = ops.minimum(candidate, num_rows) * num_experts
-        count = ops.take(flat_counts, index + experts[:, None], axis=0)
+        count = take_rows(flat_counts, index + experts[:, None])
         inside = ops.logical_and(candidate <= num_rows, count <= place)
         row = ops.where(inside, candidate, row)
     return row

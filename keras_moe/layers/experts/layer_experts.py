@@ -7,6 +7,9 @@ from keras import ops
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
+from keras_moe.ops.split_groups import split_groups
+from keras_moe.ops.tracing import has_dynamic_shapes
+from keras_moe.ops.tracing import is_traced_for_xla
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -76,7 +79,8 @@ class LayerExperts(Experts):
 
     @property
     def runs_in_branches(self) -> bool:
-        return not _xla_compiles_tensorflow()
+        # TensorFlow's XLA refuses a loop with branches inside a branch.
+        return not is_traced_for_xla()
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         for expert in self.experts:
@@ -95,11 +99,40 @@ class LayerExperts(Experts):
                 [expert(inputs, training=training) for expert in self.experts],
                 axis=1,
             )
-        return self._call_blocks(inputs, block_experts, training)
+        if has_dynamic_shapes():
+            outputs = self._call_groups(inputs, block_experts, training)
+        else:
+            outputs = self._call_blocks(inputs, block_experts, training)
+        return outputs + self._zero_of_all_weights()
+
+    def _call_groups(
+        self, blocks: Any, block_experts: Any, training: bool | None
+    ) -> Any:
+        """Calls each expert once, on all of its rows."""
+        _, block_rows, *features = ops.shape(blocks)
+        groups = split_groups(blocks, block_experts, self.num_experts)
+        states = random_states(self)
+
+        def call(expert: keras.layers.Layer, group: Any) -> Any:
+            rows = ops.reshape(group, (-1, *features))
+            # Not all layers know the shape of an output without any row.
+            padding = [[0, 1]] + [[0, 0]] * len(features)
+            return expert(ops.pad(rows, padding), training=training)[:-1]
+
+        def call_all() -> Any:
+            return ops.concatenate(list(map(call, self.experts, groups)))
+
+        outputs, ends = run_isolated(
+            call_all, states, [s.value for s in states]
+        )
+        for state, end in zip(states, ends, strict=True):
+            state.assign(end)
+        return ops.reshape(outputs, (-1, block_rows, *outputs.shape[1:]))
 
     def _call_blocks(
         self, blocks: Any, block_experts: Any, training: bool | None
     ) -> Any:
+        """Calls for each block the expert that it is for."""
         states = random_states(self)
         values = [state.value for state in states]
 
@@ -124,7 +157,7 @@ class LayerExperts(Experts):
         )
         for state, drawn in zip(states, draws, strict=True):
             state.assign(state.value + ops.max(drawn, axis=0))
-        return outputs + self._zero_of_all_weights()
+        return outputs
 
     def _zero_of_all_weights(self) -> Any:
         """A zero that gives an expert nobody called a gradient: zeros.
@@ -184,23 +217,6 @@ class LayerExperts(Experts):
             for expert in config["experts"]
         ]
         return cls(**{**config, "experts": experts})
-
-
-def _xla_compiles_tensorflow() -> bool:
-    """Whether this call is traced for XLA by TensorFlow.
-
-    TensorFlow's XLA compiler refuses a loop with branches inside a branch.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return False
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
-    return bool(
-        control_flow_util.GraphOrParentsInXlaContext(
-            tf.compat.v1.get_default_graph()
-        )
-    )
 
 
 def _check_experts(experts: Any) -> None:

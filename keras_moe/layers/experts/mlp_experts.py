@@ -11,6 +11,7 @@ from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import PerExpert
 from keras_moe.layers.initialization import derived_seed
 from keras_moe.ops.grouped_matmul import grouped_matmul
+from keras_moe.ops.rows import take_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -138,7 +139,7 @@ class MLPExperts(Experts):
             else:
                 outputs = grouped_matmul(outputs, kernel, block_experts)
                 if bias is not None:
-                    bias = ops.take(bias, block_experts, axis=0)[:, None]
+                    bias = take_rows(bias, block_experts)[:, None]
             if bias is not None:
                 outputs = outputs + bias
             outputs = self.activation(outputs)

@@ -1,7 +1,9 @@
+import sys
 from typing import Any
 
 import keras
 import numpy as np
+import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
@@ -33,26 +35,37 @@ def test_outputs_are_weighted_and_added_for_each_task() -> None:
     assert to_numpy(second).tolist() == [[10.0], [10.0]]
 
 
-def test_grouped_matmul_multiplies_by_each_blocks_expert(
-    rng: np.random.Generator,
-) -> None:
-    blocks = rng.normal(size=(3, 2, 4)).astype("float32")
-    kernels = rng.normal(size=(2, 4, 5)).astype("float32")
-    experts = np.array([0, 1, 1], "int32")
-    product = to_numpy(ops.grouped_matmul(blocks, kernels, experts))
-    expected = [b @ kernels[e] for b, e in zip(blocks, experts, strict=True)]
-    np.testing.assert_allclose(product, expected, rtol=1e-5)
+@pytest.fixture(params=["static", "dynamic"])
+def shapes(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether shapes may depend on values, where the backend can do both."""
+    if request.param == "dynamic" and keras.backend.backend() == "jax":
+        pytest.skip("JAX has static shapes")
+    # Of the module, that is; the package has the function under this name.
+    monkeypatch.setattr(
+        sys.modules["keras_moe.ops.grouped_matmul"],
+        "has_dynamic_shapes",
+        lambda: request.param == "dynamic",
+    )
+    return str(request.param)
 
 
-def test_the_gradient_of_grouped_matmul_is_that_of_a_plain_loop(
-    rng: np.random.Generator,
+@pytest.mark.parametrize(
+    "experts", [[0, 1, 1], [0, 0, 0], [3, 3, 4], [1, 2, 3]]
+)
+@pytest.mark.usefixtures("shapes")
+def test_grouped_matmul_is_a_plain_loop_gradients_included(
+    experts: list[int], rng: np.random.Generator
 ) -> None:
     blocks = rng.normal(size=(3, 2, 4)).astype("float32")
     kernels = rng.normal(size=(5, 4, 6)).astype("float32")
-    experts = [0, 3, 3]
+    product = ops.grouped_matmul(blocks, kernels, np.array(experts, "int32"))
+    expected = [b @ kernels[e] for b, e in zip(blocks, experts, strict=True)]
+    np.testing.assert_allclose(to_numpy(product), expected, rtol=1e-4)
 
     def grouped(blocks: Any, kernels: Any) -> Any:
-        product = ops.grouped_matmul(blocks, kernels, np.array(experts))
+        product = ops.grouped_matmul(
+            blocks, kernels, np.array(experts, "int32")
+        )
         return keras.ops.sum(keras.ops.square(product))
 
     def looped(blocks: Any, kernels: Any) -> Any:

@@ -28,12 +28,12 @@ def test_blocks_are_computed_by_their_expert(rng: np.random.Generator) -> None:
     layers = dense_experts(3)
     experts = LayerExperts(layers)
     blocks = rng.normal(size=(2, 4, 5)).astype("float32")
-    outputs = to_numpy(experts(blocks, block_experts=np.array([2, 0])))
+    outputs = to_numpy(experts(blocks, block_experts=np.array([0, 2])))
     np.testing.assert_allclose(
-        outputs[0], to_numpy(layers[2](blocks[0])), rtol=1e-5
+        outputs[0], to_numpy(layers[0](blocks[0])), rtol=1e-5
     )
     np.testing.assert_allclose(
-        outputs[1], to_numpy(layers[0](blocks[1])), rtol=1e-5
+        outputs[1], to_numpy(layers[2](blocks[1])), rtol=1e-5
     )
 
 
