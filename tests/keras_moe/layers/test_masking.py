@@ -139,16 +139,16 @@ def test_masked_rows_count_in_no_statistic(rng):
         np.testing.assert_allclose(with_padding[name], value, rtol=1e-5)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.4, 0.6, 0.9, 1.0])
-@pytest.mark.parametrize("execution", ["sparse", "auto"])
-def test_any_share_of_padding_gives_the_same(share, execution, rng):
-    x = rng.normal(size=(80, 5)).astype("float32")
-    mask = np.arange(80) >= share * 80
-    gate = TopKGate(8, k=2, seed=0)
-    experts = MLPExperts(8, 3, seed=1)
+@pytest.mark.parametrize("share", [0.4, 0.6, 0.9])
+def test_any_share_of_padding_gives_the_same(share, rng):
+    x = rng.normal(size=(40, 5)).astype("float32")
+    mask = np.arange(40) >= share * 40
+    gate = TopKGate(4, k=1, seed=0)
+    experts = MLPExperts(4, 3, seed=1)
     results = []
-    for mode in ("dense", execution):
+    for mode in ("dense", "sparse"):
         mixture = MoE(gate, experts, execution=mode)
+        mixture.build(x.shape)
 
         def loss(x, mixture=mixture):
             return ops.sum(ops.square(mixture(x, mask=mask)))

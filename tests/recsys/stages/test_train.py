@@ -287,5 +287,5 @@ def test_a_search_is_resumed_in_either_phase(
     )
     pd.testing.assert_frame_equal(resumed, whole, rtol=1e-5)
     distances = whole["permutation_distance"]
-    assert (distances[:2] > 0).all()
+    assert distances[0] > 0
     assert (distances[2:] == 0).all()
