@@ -189,7 +189,7 @@ class CGC(GatedLayer):
         streams = self._streams(inputs)
         # Keras names a mask after its argument where there are several.
         masks = self._streams(inputs_mask if mask is None else mask)
-        weights, padded = self._weigh(
+        weights = self._weigh(
             # All gates reach the shared experts.
             self._executions[SHARED],
             self._seen(streams, gate_inputs),
@@ -207,7 +207,7 @@ class CGC(GatedLayer):
             readers = self._readers(group)
             slices = [parts[output][group] for output in readers]
             combined = self._combine(
-                execution, streams[group], slices, training, padded
+                execution, streams[group], slices, training
             )
             for output, part in zip(readers, combined, strict=True):
                 sums[output] += part

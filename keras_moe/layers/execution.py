@@ -25,9 +25,6 @@ PAIRS_A_SPARE_ONE = 4
 # than this share of all pairs may be computed, dense execution is faster.
 LARGEST_SPARSE_SHARE = 0.6
 
-# Padding leaves parts of a budget unused. So often half of it is tried first.
-PADDED_STEPS = 2
-
 
 class Execution:
     """Decides which experts are evaluated for which rows, and does it.
@@ -85,20 +82,13 @@ class Execution:
             and not gate.bounds_pairs(training)
         )
 
-    def run(
-        self,
-        rows: Any,
-        weights: Any,
-        training: bool | None,
-        padded: bool = False,
-    ) -> list[Any]:
+    def run(self, rows: Any, weights: Any, training: bool | None) -> list[Any]:
         """Combines the experts' outputs for every task.
 
         Args:
             rows: Tensor `(N, *features)`.
             weights: Float32 `(N, T, E)`.
             training: Boolean, for the experts.
-            padded: Boolean, whether many rows may be without any weight.
 
         Returns:
             A float32 tensor `(N, H)` for each task, `H` being the number of
@@ -112,25 +102,15 @@ class Execution:
             return self._run_dense(rows, weights, training)
         selected = ops.any(weights != 0, axis=1)
         pairs = self._max_pairs(ops.shape(rows)[0], training)
-        steps = PADDED_STEPS if padded and self.experts.runs_in_branches else 0
 
-        def sparse(budget: Any, steps: int = steps) -> list[Any]:
-            if not steps:
-                return self._run_sparse(
-                    rows, weights, selected, budget, training
-                )
-            half = budget // 2 + 1
-            return self._run_first_if(
-                _count(selected) <= half,
-                lambda: sparse(half, steps - 1),
-                lambda: sparse(budget, 0),
-            )
+        def sparse(budget: Any) -> list[Any]:
+            return self._run_sparse(rows, weights, selected, budget, training)
 
         if bounded:
             return sparse(pairs)
         budget = pairs + pairs // PAIRS_A_SPARE_ONE + 1
         return self._run_first_if(
-            _count(selected) <= budget,
+            ops.sum(ops.cast(selected, "int32")) <= budget,
             lambda: sparse(budget),
             lambda: self._run_dense(rows, weights, training),
         )
@@ -212,10 +192,6 @@ class Execution:
             outputs, (-1, block_rows, _size(outputs.shape[2:]))
         )
         return combine(outputs, weights, plan)
-
-
-def _count(selected: Any) -> Any:
-    return ops.sum(ops.cast(selected, "int32"))
 
 
 def _size(shape: Sequence[int]) -> int:

@@ -76,10 +76,8 @@ class GatedLayer(keras.layers.Layer):
         training: bool | None,
         inputs_masks: Sequence[Any],
         gate_masks: Sequence[Any],
-    ) -> tuple[list[Any], bool]:
-        """Returns each task's weights `(..., n)`, and whether any is masked.
-
-        The weights are noted as well.
+    ) -> list[Any]:
+        """Returns each task's weights `(..., n)`, and notes them.
 
         Args:
             execution: Limits the weights; its gates are all gates.
@@ -111,7 +109,7 @@ class GatedLayer(keras.layers.Layer):
             dict(zip(task_names, weights, strict=True)),
             dict(zip(task_names, masks, strict=True)),
         )
-        return weights, any(mask is not None for mask in masks)
+        return weights
 
     def _combine(
         self,
@@ -119,7 +117,6 @@ class GatedLayer(keras.layers.Layer):
         inputs: Any,
         weights: Sequence[Any],
         training: bool | None,
-        padded: bool,
     ) -> list[Any]:
         """Returns float32 sums of the experts' outputs, one for each weights.
 
@@ -128,7 +125,6 @@ class GatedLayer(keras.layers.Layer):
             inputs: Tensor `(..., *features)`, what the experts compute on.
             weights: Float32 tensors `(..., n)` over these experts.
             training: Boolean, for the experts.
-            padded: Boolean, whether there is a mask.
         """
         experts = execution.experts
         *leading, num_experts = ops.shape(weights[0])
@@ -140,7 +136,7 @@ class GatedLayer(keras.layers.Layer):
             [ops.reshape(w, (-1, num_experts)) for w in weights], axis=1
         )
         with without_record():
-            outputs = execution.run(rows, row_weights, training, padded)
+            outputs = execution.run(rows, row_weights, training)
         shape = experts.expert_output_shape((None, *features))[1:]
         return [ops.reshape(output, (*leading, *shape)) for output in outputs]
 

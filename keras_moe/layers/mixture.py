@@ -42,7 +42,7 @@ class Mixture(GatedLayer):
         gate_masks: Sequence[Any],
     ) -> list[Any]:
         """Returns each task's combination of the experts' outputs."""
-        weights, padded = self._weigh(
+        weights = self._weigh(
             self._execution,
             gate_inputs,
             task_names,
@@ -50,9 +50,7 @@ class Mixture(GatedLayer):
             [inputs_mask] * len(gate_inputs),
             gate_masks,
         )
-        outputs = self._combine(
-            self._execution, inputs, weights, training, padded
-        )
+        outputs = self._combine(self._execution, inputs, weights, training)
         return [ops.cast(output, self.compute_dtype) for output in outputs]
 
     def _task_output_shape(

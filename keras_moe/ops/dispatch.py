@@ -38,13 +38,15 @@ def combine(outputs: Any, weights: Any, plan: RoutingPlan) -> list[Any]:
     num_rows = ops.shape(weights)[0]
     _, num_tasks, num_experts = weights.shape
     units = outputs.shape[-1]
-    rows = ops.reshape(plan.rows, (-1,))
+    slots = ops.convert_to_tensor(plan.rows)
+    rows = ops.reshape(slots, (-1,))
+    column = ops.minimum(plan.experts, num_experts - 1)[:, None]
     flat_outputs = ops.cast(ops.reshape(outputs, (-1, units)), "float32")
     flat_weights = ops.reshape(_with_zero_row(weights), (-1,))
     combined = []
     for task in range(num_tasks):
-        index = (plan.rows * num_tasks + task) * num_experts
-        slot_weights = take_rows(flat_weights, index + plan.experts[:, None])
+        index = (slots * num_tasks + task) * num_experts
+        slot_weights = take_rows(flat_weights, index + column)
         sums = add_rows(
             flat_outputs * ops.reshape(slot_weights, (-1, 1)),
             rows,

@@ -24,7 +24,8 @@ class RoutingPlan(NamedTuple):
 
     Attributes:
         rows: Int32 `(C, B)`, the row in each slot; `N` where there is none.
-        experts: Int32 `(C,)`, the expert of each block.
+        experts: Int32 `(C,)`, the expert of each block, in ascending order;
+            `E` for the blocks at the end that nothing is in.
     """
 
     rows: Any
@@ -65,14 +66,15 @@ def routing_plan(selected: Any, max_pairs: Any, block_rows: Any) -> RoutingPlan:
         _max_blocks(max_pairs, block_rows, num_experts), dtype="int32"
     )
     experts = ops.sum(
-        ops.cast(block[:, None] >= ends[None, :-1], "int32"), axis=1
+        ops.cast(block[:, None] >= ends[None, :], "int32"), axis=1
     )
-    first = take_rows(ends - blocks, experts)
+    column = ops.minimum(experts, num_experts - 1)
+    first = take_rows(ends - blocks, column)
     # place[c, b]: the slot holds its expert's place-th row, counted from 0.
     place = (block - first)[:, None] * block_rows + ops.arange(
         block_rows, dtype="int32"
     )
-    return RoutingPlan(_rows_at(place, experts, counts), experts)
+    return RoutingPlan(_rows_at(place, column, counts), experts)
 
 
 def block_size(max_pairs: Any, num_experts: int) -> Any:
@@ -86,13 +88,13 @@ def block_size(max_pairs: Any, num_experts: int) -> Any:
         num_experts: Integer, the number of experts.
 
     Returns:
-        Integer, or integer tensor, from 8 to 64.
+        Integer, or integer tensor, from 8 to 256.
 
     Example:
         >>> [block_size(pairs, num_experts=16) for pairs in (2, 1024, 9999)]
-        [8, 32, 64]
+        [8, 32, 256]
     """
-    return _clip(max_pairs // (2 * num_experts), SMALLEST_BLOCK, 64)
+    return _clip(max_pairs // (2 * num_experts), SMALLEST_BLOCK, 256)
 
 
 def _max_blocks(max_pairs: Any, block_rows: Any, num_experts: int) -> Any:

@@ -12,17 +12,20 @@ def split_groups(blocks: Any, experts: Any, num_experts: int) -> list[Any]:
 
     Args:
         blocks: Tensor `(C, ...)`.
-        experts: Int32 `(C,)`, the expert of each block, in ascending order.
+        experts: Int32 `(C,)`, the expert of each block, in ascending order;
+            `E` for the blocks of none.
         num_experts: Integer `E`.
 
     Returns:
-        `E` tensors `(c_e, ...)`, `c_e` being how many blocks expert `e` has.
+        `E + 1` tensors `(c_e, ...)`, `c_e` being how many blocks expert `e`
+        has. The last one holds the blocks of no expert.
     """
-    counts = ops.bincount(experts, minlength=num_experts)
+    num_groups = num_experts + 1
+    counts = ops.bincount(experts, minlength=num_groups)
     if keras.backend.backend() == "torch":
         groups: list[Any] = list(blocks.split(counts.tolist()))
         return groups
     import tensorflow as tf
 
     # The length of `counts` is not known before it is computed.
-    return list(tf.split(blocks, counts[:num_experts], num=num_experts))
+    return list(tf.split(blocks, counts[:num_groups], num=num_groups))

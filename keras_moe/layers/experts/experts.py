@@ -19,7 +19,9 @@ class Experts(keras.layers.Layer):
         inputs: Tensor `(..., *features)`; with `block_experts`, blocks
             `(C, B, *features)`.
         block_experts: Int32 `(C,)`, the one expert to compute for each
-            block; `None` computes all experts on all rows.
+            block, in ascending order; `n` for blocks that nothing is in,
+            whose outputs do not matter. `None` computes all experts on all
+            rows.
         training: Boolean, for dropout and the like.
 
     Returns:

@@ -110,7 +110,7 @@ class LayerExperts(Experts):
     ) -> Any:
         """Calls each expert once, on all of its rows."""
         _, block_rows, *features = ops.shape(blocks)
-        groups = split_groups(blocks, block_experts, self.num_experts)
+        *groups, rest = split_groups(blocks, block_experts, self.num_experts)
         states = random_states(self)
 
         def call(expert: keras.layers.Layer, group: Any) -> Any:
@@ -120,7 +120,12 @@ class LayerExperts(Experts):
             return expert(ops.pad(rows, padding), training=training)[:-1]
 
         def call_all() -> Any:
-            return ops.concatenate(list(map(call, self.experts, groups)))
+            outputs = list(map(call, self.experts, groups))
+            num_rows = ops.shape(rest)[0] * block_rows
+            shape = (num_rows, *outputs[0].shape[1:])
+            return ops.concatenate(
+                [*outputs, ops.zeros(shape, outputs[0].dtype)]
+            )
 
         outputs, ends = run_isolated(
             call_all, states, [s.value for s in states]
@@ -136,6 +141,10 @@ class LayerExperts(Experts):
         states = random_states(self)
         values = [state.value for state in states]
 
+        first = self.experts[0].compute_output_spec(
+            keras.KerasTensor(blocks.shape[1:], dtype=blocks.dtype)
+        )
+
         def call_block(slices: Any) -> Any:
             block, expert, position = slices
             # A random state is (seed, counter): each block has its own seed.
@@ -147,7 +156,12 @@ class LayerExperts(Experts):
                 )
                 for layer in self.experts
             ]
-            outputs, ends = ops.switch(expert, branches)
+            shape = (ops.shape(blocks)[1], *first.shape[1:])
+
+            def nothing() -> Any:
+                return ops.zeros(shape, first.dtype), starts
+
+            outputs, ends = ops.switch(expert, [*branches, nothing])
             draws = [e - s for e, s in zip(ends, starts, strict=True)]
             return (outputs, *draws)
 

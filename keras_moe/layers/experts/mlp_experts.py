@@ -139,7 +139,9 @@ class MLPExperts(Experts):
             else:
                 outputs = grouped_matmul(outputs, kernel, block_experts)
                 if bias is not None:
-                    bias = take_rows(bias, block_experts)[:, None]
+                    last = self.num_experts - 1
+                    owners = ops.minimum(block_experts, last)
+                    bias = take_rows(bias, owners)[:, None]
             if bias is not None:
                 outputs = outputs + bias
             outputs = self.activation(outputs)

@@ -50,7 +50,7 @@ def shapes(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    "experts", [[0, 1, 1], [0, 0, 0], [3, 3, 4], [1, 2, 3]]
+    "experts", [[0, 1, 1], [0, 0, 0], [3, 3, 4], [1, 2, 5], [5, 5, 5]]
 )
 @pytest.mark.usefixtures("shapes")
 def test_grouped_matmul_is_a_plain_loop_gradients_included(
@@ -59,7 +59,9 @@ def test_grouped_matmul_is_a_plain_loop_gradients_included(
     blocks = rng.normal(size=(3, 2, 4)).astype("float32")
     kernels = rng.normal(size=(5, 4, 6)).astype("float32")
     product = ops.grouped_matmul(blocks, kernels, np.array(experts, "int32"))
-    expected = [b @ kernels[e] for b, e in zip(blocks, experts, strict=True)]
+    nobody = np.zeros((1, 4, 6), "float32")
+    matrices = np.concatenate([kernels, nobody])
+    expected = [b @ matrices[e] for b, e in zip(blocks, experts, strict=True)]
     np.testing.assert_allclose(to_numpy(product), expected, rtol=1e-4)
 
     def grouped(blocks: Any, kernels: Any) -> Any:
@@ -72,7 +74,8 @@ def test_grouped_matmul_is_a_plain_loop_gradients_included(
         return sum(
             keras.ops.sum(keras.ops.square(blocks[i] @ kernels[expert]))
             for i, expert in enumerate(experts)
-        )
+            if expert < 5
+        ) + 0.0 * (keras.ops.sum(blocks) + keras.ops.sum(kernels))
 
     for one, other in zip(
         gradient(grouped, blocks, kernels),

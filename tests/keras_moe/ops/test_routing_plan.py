@@ -28,7 +28,7 @@ def test_pairs_are_sorted_by_expert_and_padded_to_blocks() -> None:
     # Expert 0 has rows 0, 1, 2; expert 1 none; expert 2 rows 0 and 2. Six
     # pairs could fill four blocks; 3 is no row.
     assert to_numpy(plan.rows).tolist() == [[0, 1], [2, 3], [0, 2], [3, 3]]
-    assert to_numpy(plan.experts).tolist() == [0, 0, 2, 2]
+    assert to_numpy(plan.experts).tolist() == [0, 0, 2, 3]
 
 
 @settings(deadline=None, max_examples=30)
