@@ -20,7 +20,7 @@ class RoutingPlan(NamedTuple):
     """Where every selected (row, expert) pair is computed.
 
     The pairs are sorted by expert and each expert's group is padded to whole
-    blocks, so that one batched matmul computes all of them.
+    blocks, so that the number of blocks is all that depends on the batch.
 
     Attributes:
         rows: Int32 `(C, B)`, the row in each slot; `N` where there is none.

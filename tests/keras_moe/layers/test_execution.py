@@ -13,6 +13,7 @@ from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers.execution import PAIRS_A_SPARE_ONE
+from keras_moe.ops.routing_plan import block_size
 from tests.gradients import gradient
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.given_gate import GivenGate
@@ -162,10 +163,11 @@ class CountingExperts(MLPExperts):
         block_experts: object = None,
         training: bool | None = None,
     ) -> object:
-        rows = int(np.prod(inputs.shape[:-1]))
         if block_experts is None:
-            rows *= self.num_experts
-        self.computed += rows
+            self.computed += inputs.shape[0] * self.num_experts
+        else:
+            in_use = to_numpy(block_experts) < self.num_experts
+            self.computed += int(in_use.sum()) * inputs.shape[1]
         return super().call(inputs, block_experts, training)
 
 
@@ -184,9 +186,10 @@ def test_sparse_computes_an_expert_once_a_row(num_tasks: int) -> None:
     mixture = MMoE(gates, experts)
     weights = balanced(rows, n, k)
     mixture(np.ones((rows, 3), "float32"), gate_inputs=[weights] * num_tasks)
-    pairs = rows * min(n, k * num_tasks)
-    padding = experts.computed - pairs
-    assert 0 <= padding <= n * 64 < rows * n - pairs
+    # Whatever the number of tasks: they agree, and whole blocks are filled.
+    padding = experts.computed - rows * k
+    assert 0 <= padding < n * block_size(rows * k * num_tasks, n)
+    assert experts.computed < rows * n / 3
 
 
 def test_auto_is_dense_with_a_dense_gate() -> None:
