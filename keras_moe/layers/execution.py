@@ -9,12 +9,10 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
-from keras_moe.ops.dispatch import combine
-from keras_moe.ops.dispatch import dispatch
+from keras_moe.ops.combine import combine
 from keras_moe.ops.keep_largest import keep_largest
-from keras_moe.ops.routing_plan import SMALLEST_BLOCK
-from keras_moe.ops.routing_plan import block_size
 from keras_moe.ops.routing_plan import routing_plan
+from keras_moe.ops.rows import take_rows
 from keras_moe.ops.tracing import has_dynamic_shapes
 
 # One pair (row, expert) in this many, beyond the gates' bound, still runs
@@ -29,7 +27,7 @@ LARGEST_SPARSE_SHARE = 0.6
 class Execution:
     """Decides which experts are evaluated for which rows, and does it.
 
-    Axis letters: N rows, E experts, T tasks, C blocks of B rows, H outputs.
+    Axis letters: N rows, E experts, T tasks, H outputs.
 
     Args:
         mode: `"dense"`, `"sparse"` or `"auto"`.
@@ -108,7 +106,9 @@ class Execution:
 
         if bounded:
             return sparse(pairs)
-        budget = pairs + pairs // PAIRS_A_SPARE_ONE + 1
+        # At least one to spare, unless there is no row at all.
+        spare = (pairs + PAIRS_A_SPARE_ONE - 1) // PAIRS_A_SPARE_ONE
+        budget = pairs + spare
         return self._run_first_if(
             ops.sum(ops.cast(selected, "int32")) <= budget,
             lambda: sparse(budget),
@@ -181,16 +181,13 @@ class Execution:
         budget: Any,
         training: bool | None,
     ) -> list[Any]:
-        block_rows = SMALLEST_BLOCK
-        if not has_dynamic_shapes():
-            block_rows = block_size(budget, self.experts.num_experts)
-        plan = routing_plan(selected, budget, block_rows)
+        plan = routing_plan(selected, None if has_dynamic_shapes() else budget)
         outputs = self.experts(
-            dispatch(rows, plan), block_experts=plan.experts, training=training
+            take_rows(rows, plan.rows),
+            group_sizes=plan.group_sizes,
+            training=training,
         )
-        outputs = ops.reshape(
-            outputs, (-1, block_rows, _size(outputs.shape[2:]))
-        )
+        outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))
         return combine(outputs, weights, plan)
 
 

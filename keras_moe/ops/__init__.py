@@ -6,8 +6,7 @@ from keras_moe.ops.binary_tree import leaf_probabilities as leaf_probabilities
 from keras_moe.ops.capped_assignment import (
     capped_assignment as capped_assignment,
 )
-from keras_moe.ops.dispatch import combine as combine
-from keras_moe.ops.dispatch import dispatch as dispatch
+from keras_moe.ops.combine import combine as combine
 from keras_moe.ops.entropy import entropy as entropy
 from keras_moe.ops.example_mean import example_mean as example_mean
 from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
@@ -16,7 +15,6 @@ from keras_moe.ops.integral_assignment import (
 )
 from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
 from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan
-from keras_moe.ops.routing_plan import block_size as block_size
 from keras_moe.ops.routing_plan import routing_plan as routing_plan
 from keras_moe.ops.sampling import adjusted_softmax as adjusted_softmax
 from keras_moe.ops.sampling import choose_one as choose_one

@@ -1,114 +1,181 @@
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
+from keras_moe.ops.group_blocks import GroupBlocks
+from keras_moe.ops.group_blocks import block_size
+from keras_moe.ops.group_blocks import group_blocks
 from keras_moe.ops.split_groups import split_groups
 from keras_moe.ops.tracing import has_dynamic_shapes
 
 
-def grouped_matmul(blocks: Any, kernels: Any, experts: Any) -> Any:
-    """Multiplies each block by its expert's matrix.
+def grouped_matmul(
+    inputs: Any, kernels: Any, group_sizes: Any, biases: Any = None
+) -> Any:
+    """Multiplies the rows of each group by the group's matrix.
 
-    Where shapes may depend on values, all blocks of an expert are one matmul.
-    Elsewhere, under XLA, a loop goes from block to block. Blocks that belong
-    to no expert cost nothing.
+    Where shapes may depend on values, each group is one matmul. Elsewhere,
+    under XLA, a loop goes over blocks of rows. Rows behind the last group cost
+    nothing.
 
     Args:
-        blocks: Tensor `(C, B, D)`.
-        kernels: Tensor `(E, D, H)`, one matrix an expert.
-        experts: Int32 `(C,)`, the expert of each block, in ascending order;
-            `E` for the blocks of none.
+        inputs: Tensor `(S, D)`, the groups one after the other.
+        kernels: Tensor `(E, D, H)`, one matrix a group.
+        group_sizes: Int32 `(E,)`, the rows of each group, with a sum of at
+            most `S`.
+        biases: Tensor `(E, H)`, added to each row of the group. Defaults to
+            `None`.
 
     Returns:
-        Tensor `(C, B, H)`, zero for the blocks of no expert.
+        Tensor `(S, H)`, zero behind the last group.
 
     Example:
-        >>> blocks = np.ones((3, 1, 1), "float32")
+        >>> inputs = np.ones((4, 1), "float32")
         >>> kernels = np.array([[[2.0]], [[3.0]]], "float32")
-        >>> product = grouped_matmul(blocks, kernels, np.array([0, 1, 2]))
+        >>> product = grouped_matmul(inputs, kernels, np.array([1, 2]))
         >>> keras.ops.convert_to_numpy(product).ravel().tolist()
-        [2.0, 3.0, 0.0]
+        [2.0, 3.0, 3.0, 0.0]
     """
-    blocks = ops.convert_to_tensor(blocks)
+    inputs = ops.convert_to_tensor(inputs)
     # Not a variable any more, which TensorFlow's custom gradients refuse.
     kernels = ops.reshape(kernels, kernels.shape)
-    experts = ops.convert_to_tensor(experts)
+    group_sizes = ops.convert_to_tensor(group_sizes)
+    if biases is None:
+        biases = ops.zeros_like(kernels[:, 0])
+    biases = ops.reshape(biases, biases.shape)
     if has_dynamic_shapes():
-        return _by_groups(blocks, kernels, experts)
-    return _by_blocks(blocks, kernels, experts)
+        return _by_groups(inputs, kernels, biases, group_sizes)
+    if inputs.shape[0] == 0:
+        # No rows: any matrix does.
+        return ops.matmul(inputs, kernels[0]) + biases[0]
+    return _by_blocks(inputs, kernels, biases, group_sizes)
 
 
-def _by_groups(blocks: Any, kernels: Any, experts: Any) -> Any:
-    num_experts, inputs, units = kernels.shape
-    *groups, rest = split_groups(blocks, experts, num_experts)
-    products = [
-        ops.matmul(ops.reshape(group, (-1, inputs)), kernel)
-        for group, kernel in zip(
-            groups, ops.unstack(kernels, num=num_experts), strict=True
-        )
-    ]
-    num_blocks, block_rows, _ = ops.shape(rest)
-    products.append(
-        ops.zeros((num_blocks * block_rows, units), products[0].dtype)
+def _by_groups(inputs: Any, kernels: Any, biases: Any, sizes: Any) -> Any:
+    num_experts, _, units = kernels.shape
+    *groups, rest = split_groups(inputs, sizes)
+    parameters = zip(
+        groups,
+        ops.unstack(kernels, num=num_experts),
+        ops.unstack(biases, num=num_experts),
+        strict=True,
     )
-    return ops.reshape(ops.concatenate(products), (-1, block_rows, units))
+    products = [
+        ops.matmul(group, kernel) + bias for group, kernel, bias in parameters
+    ]
+    products.append(ops.zeros((ops.shape(rest)[0], units), products[0].dtype))
+    return ops.concatenate(products)
 
 
-def _by_blocks(blocks: Any, kernels: Any, experts: Any) -> Any:
+def _by_blocks(inputs: Any, kernels: Any, biases: Any, sizes: Any) -> Any:
+    num_rows = ops.shape(inputs)[0]
+    block_rows = block_size(num_rows, sizes.shape[0])
+    layout = (
+        *group_blocks(sizes, num_rows, block_rows),
+        ops.arange(block_rows, dtype="int32"),
+    )
+
     # Nothing but arguments: in a branch JAX loses what a closure holds.
-    def product(blocks: Any, kernels: Any, experts: Any) -> tuple[Any, Any]:
+    def affine(
+        inputs: Any, kernels: Any, biases: Any, *layout: Any
+    ) -> tuple[Any, Any]:
         def gradient(*args: Any, upstream: Any = None) -> tuple[Any, ...]:
             slope = args[0] if upstream is None else upstream
-            of_blocks, of_kernels = _slopes(blocks, kernels, experts, slope)
-            return of_blocks, of_kernels, None  # Experts are integers.
+            slopes = _slopes(inputs, kernels, biases, layout, slope)
+            return (*slopes, *[None] * len(layout))  # They are integers.
 
-        return _products(blocks, kernels, experts), gradient
+        return _products(inputs, kernels, biases, layout), gradient
 
     # A loop of unknown length has no gradient of its own, and one that had
     # would keep a copy of a matrix for every block.
-    return ops.custom_gradient(product)(blocks, kernels, experts)
+    return ops.custom_gradient(affine)(inputs, kernels, biases, *layout)
 
 
-def _products(blocks: Any, kernels: Any, experts: Any) -> Any:
-    def step(block: Any, products: Any) -> Any:
-        matrix = _at(kernels, experts[block])
-        product = ops.matmul(_at(blocks, block), matrix)
-        return _put(products, block, product)
+def _products(inputs: Any, kernels: Any, biases: Any, layout: Any) -> Any:
+    def step(block: "_Block", products: Any) -> Any:
+        matrix = _entry(kernels, block.expert)
+        product = ops.matmul(block.read(inputs), matrix)
+        return block.write(products, product + _entry(biases, block.expert))
 
-    num_blocks, block_rows, _ = ops.shape(blocks)
-    shape = (num_blocks, block_rows, kernels.shape[2])
-    products = ops.zeros(shape, blocks.dtype)
-    return _for_used_blocks(experts, kernels, step, products)
+    products = ops.zeros((ops.shape(inputs)[0], kernels.shape[2]), inputs.dtype)
+    return _for_blocks(layout, step, products)
 
 
-def _slopes(blocks: Any, kernels: Any, experts: Any, slope: Any) -> Any:
-    def step(block: Any, slopes: Any) -> Any:
-        of_blocks, of_kernels = slopes
-        expert = experts[block]
-        above = _at(slope, block)
-        of_block = ops.matmul(above, ops.transpose(_at(kernels, expert)))
-        of_kernel = ops.matmul(ops.transpose(_at(blocks, block)), above)
-        of_kernel = _at(of_kernels, expert) + of_kernel
+def _slopes(
+    inputs: Any, kernels: Any, biases: Any, layout: Any, slope: Any
+) -> Any:
+    def step(block: "_Block", slopes: Any) -> Any:
+        of_inputs, of_kernels, of_biases = slopes
+        above = block.read_inside(slope)
+        matrix = _entry(kernels, block.expert)
+        of_input = ops.matmul(above, ops.transpose(matrix))
+        of_kernel = ops.matmul(ops.transpose(block.read(inputs)), above)
         return (
-            _put(of_blocks, block, of_block),
-            _put(of_kernels, expert, of_kernel),
+            block.write(of_inputs, of_input),
+            _add_to_entry(of_kernels, block.expert, of_kernel),
+            _add_to_entry(of_biases, block.expert, ops.sum(above, axis=0)),
         )
 
-    zeros = (ops.zeros_like(blocks), ops.zeros_like(kernels))
-    return _for_used_blocks(experts, kernels, step, zeros)
+    zeros = tuple(map(ops.zeros_like, (inputs, kernels, biases)))
+    return _for_blocks(layout, step, zeros)
 
 
-def _for_used_blocks(experts: Any, kernels: Any, step: Any, start: Any) -> Any:
-    used = ops.sum(ops.cast(experts < kernels.shape[0], "int32"))
-    return ops.fori_loop(0, used, step, start)
+class _Block:
+    """The rows of one block.
+
+    A block that would reach over the last of all rows begins further in front,
+    with rows that are not its own.
+    """
+
+    def __init__(self, blocks: GroupBlocks, offsets: Any, index: Any) -> None:
+        self.expert = blocks.experts[index]
+        self.start = blocks.starts[index]
+        self.end = blocks.ends[index]
+        self.offsets = offsets
+
+    def read(self, rows: Any) -> Any:
+        size = (ops.shape(self.offsets)[0], rows.shape[1])
+        return ops.slice(rows, (self._first(rows), 0), size)
+
+    def read_inside(self, rows: Any) -> Any:
+        values = self.read(rows)
+        return ops.where(self._inside(rows), values, ops.zeros_like(values))
+
+    def write(self, rows: Any, values: Any) -> Any:
+        values = ops.where(self._inside(rows), values, self.read(rows))
+        return ops.slice_update(rows, (self._first(rows), 0), values)
+
+    def _first(self, rows: Any) -> Any:
+        last = ops.shape(rows)[0] - ops.shape(self.offsets)[0]
+        return ops.minimum(self.start, last)
+
+    def _inside(self, rows: Any) -> Any:
+        row = self._first(rows) + self.offsets
+        return ops.logical_and(row >= self.start, row < self.end)[:, None]
 
 
-def _at(tensor: Any, index: Any) -> Any:
-    """`tensor[index]`, a matrix."""
-    _, rows, columns = ops.shape(tensor)
-    part = ops.slice(tensor, (index, 0, 0), (1, rows, columns))
-    return ops.reshape(part, (rows, columns))
+def _for_blocks(
+    layout: Any, step: Callable[[_Block, Any], Any], start: Any
+) -> Any:
+    *blocks, offsets = layout
+    blocks = GroupBlocks(*blocks)
+    return ops.fori_loop(
+        0,
+        blocks.num_used,
+        lambda i, values: step(_Block(blocks, offsets, i), values),
+        start,
+    )
 
 
-def _put(tensor: Any, index: Any, matrix: Any) -> Any:
-    return ops.slice_update(tensor, (index, 0, 0), matrix[None])
+def _entry(tensor: Any, index: Any) -> Any:
+    """`tensor[index]`."""
+    shape = tensor.shape[1:]
+    start = (index, *[0] * len(shape))
+    return ops.reshape(ops.slice(tensor, start, (1, *shape)), shape)
+
+
+def _add_to_entry(tensor: Any, index: Any, values: Any) -> Any:
+    start = (index, *[0] * len(tensor.shape[1:]))
+    total = _entry(tensor, index) + values
+    return ops.slice_update(tensor, start, total[None])

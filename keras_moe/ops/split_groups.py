@@ -4,28 +4,24 @@ import keras
 from keras import ops
 
 
-def split_groups(blocks: Any, experts: Any, num_experts: int) -> list[Any]:
-    """Splits blocks into the groups of the experts, which may be empty.
+def split_groups(inputs: Any, group_sizes: Any) -> list[Any]:
+    """Splits rows into the groups of the experts, which may be empty.
 
     Only where shapes may depend on values, see
     `keras_moe.ops.tracing.has_dynamic_shapes`.
 
     Args:
-        blocks: Tensor `(C, ...)`.
-        experts: Int32 `(C,)`, the expert of each block, in ascending order;
-            `E` for the blocks of none.
-        num_experts: Integer `E`.
+        inputs: Tensor `(S, ...)`, the groups one after the other.
+        group_sizes: Int32 `(E,)`, with a sum of at most `S`.
 
     Returns:
-        `E + 1` tensors `(c_e, ...)`, `c_e` being how many blocks expert `e`
-        has. The last one holds the blocks of no expert.
+        `E + 1` tensors, one a group, and the rows behind the last group.
     """
-    num_groups = num_experts + 1
-    counts = ops.bincount(experts, minlength=num_groups)
+    rest = ops.shape(inputs)[0] - ops.sum(group_sizes)
+    sizes = ops.concatenate([group_sizes, ops.reshape(rest, (1,))])
     if keras.backend.backend() == "torch":
-        groups: list[Any] = list(blocks.split(counts.tolist()))
+        groups: list[Any] = list(inputs.split(sizes.tolist()))
         return groups
     import tensorflow as tf
 
-    # The length of `counts` is not known before it is computed.
-    return list(tf.split(blocks, counts[:num_groups], num=num_groups))
+    return list(tf.split(inputs, sizes, num=group_sizes.shape[0] + 1))

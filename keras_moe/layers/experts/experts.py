@@ -8,7 +8,7 @@ from keras_moe.checks import check_integer
 class Experts(keras.layers.Layer):
     """Base class of the banks of experts, which know nothing of the gate.
 
-    A subclass computes all experts on all rows, and each block of rows by
+    A subclass computes all experts on all rows, and groups of rows, each by
     one expert. An expert must treat each row on its own: then both agree.
 
     Args:
@@ -16,17 +16,16 @@ class Experts(keras.layers.Layer):
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
-        inputs: Tensor `(..., *features)`; with `block_experts`, blocks
-            `(C, B, *features)`.
-        block_experts: Int32 `(C,)`, the one expert to compute for each
-            block, in ascending order; `n` for blocks that nothing is in,
-            whose outputs do not matter. `None` computes all experts on all
+        inputs: Tensor `(..., *features)`; with `group_sizes`, the rows
+            `(S, *features)` of the groups, one group after the other.
+        group_sizes: Int32 `(n,)`, how many rows each expert computes, with a
+            sum of at most `S`; the outputs of the rows behind must be finite
+            and do not matter otherwise. `None` computes all experts on all
             rows.
         training: Boolean, for dropout and the like.
 
     Returns:
-        Tensor `(..., n, *outputs)`; with `block_experts`,
-        `(C, B, *outputs)`.
+        Tensor `(..., n, *outputs)`; with `group_sizes`, `(S, *outputs)`.
     """
 
     def __init__(self, num_experts: int, **kwargs: Any) -> None:
@@ -35,12 +34,12 @@ class Experts(keras.layers.Layer):
 
     @property
     def sparse_obstacle(self) -> str | None:
-        """Why these experts cannot be computed in blocks, or `None`."""
+        """Why these experts cannot be computed in groups, or `None`."""
         return None
 
     @property
     def runs_in_branches(self) -> bool:
-        """Whether blocks can be computed inside a branch of the graph."""
+        """Whether groups can be computed inside a branch of the graph."""
         return True
 
     def expert_output_shape(

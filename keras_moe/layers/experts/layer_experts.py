@@ -7,6 +7,10 @@ from keras import ops
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
+from keras_moe.ops.group_blocks import block_size
+from keras_moe.ops.group_blocks import group_blocks
+from keras_moe.ops.routing_plan import slot_experts
+from keras_moe.ops.rows import take_rows
 from keras_moe.ops.split_groups import split_groups
 from keras_moe.ops.tracing import has_dynamic_shapes
 from keras_moe.ops.tracing import is_traced_for_xla
@@ -16,11 +20,12 @@ from keras_moe.ops.tracing import is_traced_for_xla
 class LayerExperts(Experts):
     """A bank of arbitrary Keras layers or models, one an expert.
 
-    `MoE` and `MMoE` make one of a plain list. Sparse execution calls an
-    expert on each block of its rows, in one loop over the blocks with a
-    branch for every expert, so that shapes stay static. (Where XLA compiles
-    TensorFlow, `"auto"` stays dense unless the gates never exceed their `k`:
-    that compiler takes no such loop inside the branch that would decide.)
+    `MoE` and `MMoE` make one of a plain list. Sparse execution calls each
+    expert once on its rows; under XLA, where shapes must be static, on each
+    block of its rows, in one loop over the blocks with a branch for every
+    expert. (Where XLA compiles TensorFlow, `"auto"` stays dense unless the
+    gates never exceed their `k`: that compiler takes no such loop inside the
+    branch that would decide.)
 
     Attributes:
         experts: The list of layers.
@@ -32,14 +37,15 @@ class LayerExperts(Experts):
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
-        inputs: Tensor `(N, *features)`; with `block_experts`,
-            `(C, B, *features)`.
-        block_experts: Int32 `(C,)`, the one expert to call for each block of
-            rows; `None` calls all experts on all rows.
+        inputs: Tensor `(N, *features)`; with `group_sizes`,
+            `(S, *features)`, the rows of the first expert, then those of the
+            second, and so on.
+        group_sizes: Int32 `(n,)`, how many rows each expert is called on.
+            `None` calls all experts on all rows.
         training: Boolean, passed on to the experts.
 
     Returns:
-        Tensor `(N, n, *outputs)`; with `block_experts`, `(C, B, *outputs)`.
+        Tensor `(N, n, *outputs)`; with `group_sizes`, `(S, *outputs)`.
 
     Raises:
         TypeError: If `experts` is not a list of Keras layers.
@@ -91,38 +97,35 @@ class LayerExperts(Experts):
     def call(
         self,
         inputs: Any,
-        block_experts: Any = None,
+        group_sizes: Any = None,
         training: bool | None = None,
     ) -> Any:
-        if block_experts is None:
+        if group_sizes is None:
             return ops.stack(
                 [expert(inputs, training=training) for expert in self.experts],
                 axis=1,
             )
         if has_dynamic_shapes():
-            outputs = self._call_groups(inputs, block_experts, training)
+            outputs = self._call_groups(inputs, group_sizes, training)
         else:
-            outputs = self._call_blocks(inputs, block_experts, training)
+            outputs = self._call_blocks(inputs, group_sizes, training)
         return outputs + self._zero_of_all_weights()
 
     def _call_groups(
-        self, blocks: Any, block_experts: Any, training: bool | None
+        self, inputs: Any, group_sizes: Any, training: bool | None
     ) -> Any:
         """Calls each expert once, on all of its rows."""
-        _, block_rows, *features = ops.shape(blocks)
-        *groups, rest = split_groups(blocks, block_experts, self.num_experts)
+        *groups, rest = split_groups(inputs, group_sizes)
+        # Not all layers know the shape of an output without any row.
+        padding = [[0, 1]] + [[0, 0]] * (len(inputs.shape) - 1)
         states = random_states(self)
 
         def call(expert: keras.layers.Layer, group: Any) -> Any:
-            rows = ops.reshape(group, (-1, *features))
-            # Not all layers know the shape of an output without any row.
-            padding = [[0, 1]] + [[0, 0]] * len(features)
-            return expert(ops.pad(rows, padding), training=training)[:-1]
+            return expert(ops.pad(group, padding), training=training)[:-1]
 
         def call_all() -> Any:
             outputs = list(map(call, self.experts, groups))
-            num_rows = ops.shape(rest)[0] * block_rows
-            shape = (num_rows, *outputs[0].shape[1:])
+            shape = (ops.shape(rest)[0], *outputs[0].shape[1:])
             return ops.concatenate(
                 [*outputs, ops.zeros(shape, outputs[0].dtype)]
             )
@@ -132,15 +135,40 @@ class LayerExperts(Experts):
         )
         for state, end in zip(states, ends, strict=True):
             state.assign(end)
-        return ops.reshape(outputs, (-1, block_rows, *outputs.shape[1:]))
+        return outputs
 
     def _call_blocks(
+        self, inputs: Any, group_sizes: Any, training: bool | None
+    ) -> Any:
+        """Calls each expert on blocks of its rows, and puts them together."""
+        if inputs.shape[0] == 0:
+            shape = self.expert_output_shape(tuple(inputs.shape))
+            return ops.zeros(shape, self.compute_dtype)
+        num_rows = ops.shape(inputs)[0]
+        size = block_size(num_rows, self.num_experts)
+        blocks = group_blocks(group_sizes, num_rows, size)
+        rows = blocks.starts[:, None] + ops.arange(size, dtype="int32")
+        outputs = self._map_blocks(
+            take_rows(inputs, ops.clip(rows, 0, num_rows - 1)),
+            blocks.experts,
+            training,
+        )
+        outputs = ops.reshape(outputs, (-1, *outputs.shape[2:]))
+        group_starts = ops.cumsum(group_sizes) - group_sizes
+        # How much further back than in `inputs` a group's rows stand.
+        shifts = blocks.firsts * size - group_starts
+        experts = slot_experts(group_sizes, num_rows)
+        shift = take_rows(shifts, ops.minimum(experts, self.num_experts - 1))
+        place = ops.arange(num_rows, dtype="int32") + shift
+        last = ops.shape(outputs)[0] - 1
+        return take_rows(outputs, ops.minimum(place, last))
+
+    def _map_blocks(
         self, blocks: Any, block_experts: Any, training: bool | None
     ) -> Any:
         """Calls for each block the expert that it is for."""
         states = random_states(self)
         values = [state.value for state in states]
-
         first = self.experts[0].compute_output_spec(
             keras.KerasTensor(blocks.shape[1:], dtype=blocks.dtype)
         )
@@ -207,12 +235,11 @@ class LayerExperts(Experts):
     def compute_output_shape(
         self,
         inputs_shape: tuple[int | None, ...],
-        block_experts_shape: tuple[int | None, ...] | None = None,
+        group_sizes_shape: tuple[int | None, ...] | None = None,
     ) -> tuple[int | None, ...]:
-        if block_experts_shape is not None:
-            rows, *outputs = self.expert_output_shape(inputs_shape[1:])
-            return (inputs_shape[0], rows, *outputs)
         rows, *outputs = self.expert_output_shape(inputs_shape)
+        if group_sizes_shape is not None:
+            return (rows, *outputs)
         return (rows, self.num_experts, *outputs)
 
     def get_config(self) -> dict[str, Any]:

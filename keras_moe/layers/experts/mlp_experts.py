@@ -11,7 +11,6 @@ from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import PerExpert
 from keras_moe.layers.initialization import derived_seed
 from keras_moe.ops.grouped_matmul import grouped_matmul
-from keras_moe.ops.rows import take_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -41,14 +40,15 @@ class MLPExperts(Experts):
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
-        inputs: Tensor `(..., d)`; with `block_experts`, `(C, B, d)`.
-        block_experts: Int32 `(C,)`, the one expert to compute for each
-            block of rows; `None` computes all experts on all rows.
+        inputs: Tensor `(..., d)`; with `group_sizes`, `(S, d)`, the rows of
+            the first expert, then those of the second, and so on.
+        group_sizes: Int32 `(n,)`, how many rows each expert computes. `None`
+            computes all experts on all rows.
         training: Boolean, whether to apply dropout.
 
     Returns:
         Tensor `(..., n, units[-1])`, of the layer's compute dtype; with
-        `block_experts`, `(C, B, units[-1])`.
+        `group_sizes`, `(S, units[-1])`.
 
     Raises:
         TypeError: If `units` holds anything but integers.
@@ -126,30 +126,24 @@ class MLPExperts(Experts):
     def call(
         self,
         inputs: Any,
-        block_experts: Any = None,
+        group_sizes: Any = None,
         training: bool | None = None,
     ) -> Any:
-        outputs = inputs
-        if block_experts is None:
-            outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))
         for layer, kernel in enumerate(self.kernels):
             bias = self.biases[layer] if self.use_bias else None
-            if block_experts is None:
-                outputs = _all_experts(outputs, kernel, shared=layer == 0)
+            if group_sizes is not None:
+                outputs = grouped_matmul(outputs, kernel, group_sizes, bias)
             else:
-                outputs = grouped_matmul(outputs, kernel, block_experts)
+                outputs = _all_experts(outputs, kernel, shared=layer == 0)
                 if bias is not None:
-                    last = self.num_experts - 1
-                    owners = ops.minimum(block_experts, last)
-                    bias = take_rows(bias, owners)[:, None]
-            if bias is not None:
-                outputs = outputs + bias
+                    outputs = outputs + bias
             outputs = self.activation(outputs)
             if training and self.dropout > 0:
                 outputs = keras.random.dropout(
                     outputs, self.dropout, seed=self.seed_generator
                 )
-        if block_experts is None:
+        if group_sizes is None:
             leading = ops.shape(inputs)[:-1]
             outputs = ops.reshape(
                 outputs, (*leading, self.num_experts, self.units[-1])
@@ -164,9 +158,9 @@ class MLPExperts(Experts):
     def compute_output_shape(
         self,
         inputs_shape: tuple[int | None, ...],
-        block_experts_shape: tuple[int | None, ...] | None = None,
+        group_sizes_shape: tuple[int | None, ...] | None = None,
     ) -> tuple[int | None, ...]:
-        if block_experts_shape is not None:
+        if group_sizes_shape is not None:
             return self.expert_output_shape(inputs_shape)
         return (*inputs_shape[:-1], self.num_experts, self.units[-1])
 

@@ -24,29 +24,37 @@ def test_all_experts_see_all_rows(rng: np.random.Generator) -> None:
         )
 
 
-def test_blocks_are_computed_by_their_expert(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("sizes", [(2, 0, 3), (0, 6, 0), (30, 1, 9)])
+def test_groups_are_computed_by_their_expert(
+    sizes: tuple[int, ...], rng: np.random.Generator
+) -> None:
     layers = dense_experts(3)
-    experts = LayerExperts(layers)
-    blocks = rng.normal(size=(2, 4, 5)).astype("float32")
-    outputs = to_numpy(experts(blocks, block_experts=np.array([0, 2])))
-    np.testing.assert_allclose(
-        outputs[0], to_numpy(layers[0](blocks[0])), rtol=1e-5
+    rows = rng.normal(size=(sum(sizes) + 1, 5)).astype("float32")
+    outputs = to_numpy(
+        LayerExperts(layers)(rows, group_sizes=np.array(sizes, "int32"))
     )
-    np.testing.assert_allclose(
-        outputs[1], to_numpy(layers[2](blocks[1])), rtol=1e-5
-    )
+    start = 0
+    for layer, size in zip(layers, sizes, strict=True):
+        group = slice(start, start + size)
+        if size:
+            expected = to_numpy(layer(rows[group]))
+            np.testing.assert_allclose(
+                outputs[group], expected, rtol=1e-5, atol=1e-6
+            )
+        start += size
+    assert outputs.shape == (len(rows), 2)
+    assert np.isfinite(outputs[-1]).all()
 
 
-def test_every_block_and_call_draws_its_own_dropout() -> None:
+def test_every_row_and_call_draws_its_own_dropout() -> None:
     experts = LayerExperts([keras.layers.Dropout(0.5, seed=0)])
-    blocks = np.ones((2, 4, 50), "float32")
-    same_expert = np.array([0, 0])
+    rows = np.ones((40, 50), "float32")
     first, second = (
-        to_numpy(experts(blocks, block_experts=same_expert, training=True))
+        to_numpy(experts(rows, group_sizes=np.array([40]), training=True))
         for _ in range(2)
     )
     assert set(np.unique(first)) == {0.0, 2.0}
-    assert not np.array_equal(first[0], first[1])
+    assert len(np.unique(first, axis=0)) == 40
     assert not np.array_equal(first, second)
 
 
@@ -79,10 +87,10 @@ class Counter(keras.layers.Layer):
         return inputs
 
 
-def test_a_layer_that_changes_variables_cannot_run_in_blocks() -> None:
+def test_a_layer_that_changes_variables_cannot_run_in_groups() -> None:
     experts = LayerExperts([Counter(), Counter()])
     with pytest.raises(ValueError, match="neither add losses nor change"):
-        experts(np.ones((2, 4, 5)), block_experts=np.array([0, 1]))
+        experts(np.ones((4, 5)), group_sizes=np.array([3, 1]))
 
 
 def test_wrong_experts_are_named() -> None:

@@ -36,13 +36,15 @@ def test_all_layers_match_numpy(rng: np.random.Generator) -> None:
         )
 
 
-def test_blocks_are_computed_by_their_expert(rng: np.random.Generator) -> None:
+def test_groups_are_computed_by_their_expert(rng: np.random.Generator) -> None:
     experts = MLPExperts(3, [4, 5], bias_initializer="random_normal", seed=0)
-    blocks = rng.normal(size=(2, 3, 6)).astype("float32")
-    outputs = to_numpy(experts(blocks, block_experts=np.array([0, 2])))
-    every = to_numpy(experts(blocks))  # (2, 3, 3, 5)
-    np.testing.assert_allclose(outputs[0], every[0, :, 0], rtol=1e-5)
-    np.testing.assert_allclose(outputs[1], every[1, :, 2], rtol=1e-5)
+    rows = rng.normal(size=(6, 6)).astype("float32")
+    outputs = to_numpy(experts(rows, group_sizes=np.array([2, 0, 3], "int32")))
+    every = to_numpy(experts(rows))  # (6, 3, 5)
+    np.testing.assert_allclose(outputs[:2], every[:2, 0], rtol=1e-5)
+    np.testing.assert_allclose(outputs[2:5], every[2:5, 2], rtol=1e-5)
+    assert outputs.shape == (6, 5)
+    assert np.isfinite(outputs[5]).all()
 
 
 def test_experts_are_drawn_apart_with_their_own_fans() -> None:

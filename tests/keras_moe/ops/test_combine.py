@@ -1,0 +1,30 @@
+import numpy as np
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe import ops
+from keras_moe.ops.keep_largest import keep_largest
+
+
+def test_outputs_are_weighted_and_added_for_each_task() -> None:
+    # Row 1 goes to expert 0, rows 0 and 1 to expert 1; one slot is empty.
+    plan = ops.RoutingPlan(
+        np.array([1, 0, 1, 0], "int32"),
+        np.array([0, 1, 1, 2], "int32"),
+        np.array([1, 2], "int32"),
+    )
+    outputs = np.array([[10.0], [20.0], [30.0], [99.0]], "float32")
+    # weights[row, task, expert]
+    weights = np.array(
+        [[[0.0, 1.0], [0.0, 0.5]], [[0.25, 0.75], [1.0, 0.0]]], "float32"
+    )
+    first, second = ops.combine(outputs, weights, plan)
+    assert to_numpy(first).tolist() == [[20.0], [0.25 * 10 + 0.75 * 30]]
+    assert to_numpy(second).tolist() == [[10.0], [10.0]]
+
+
+def test_the_largest_weights_are_kept_with_the_same_sum() -> None:
+    weights = np.array([[0.1, 0.4, 0.2], [0.0, 0.0, 0.0]], "float32")
+    kept = to_numpy(keep_largest(weights, 2))
+    np.testing.assert_allclose(
+        kept, [[0.0, 0.7 * 0.4 / 0.6, 0.7 * 0.2 / 0.6], [0, 0, 0]], rtol=1e-6
+    )

@@ -1,0 +1,91 @@
+import sys
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_moe import ops
+from tests.gradients import gradient
+
+INPUTS, UNITS = 4, 6
+
+
+@pytest.fixture(params=["static", "dynamic"])
+def shapes(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether shapes may depend on values, where the backend can do both."""
+    if request.param == "dynamic" and keras.backend.backend() == "jax":
+        pytest.skip("JAX has static shapes")
+    # Of the module, that is; the package has the function under this name.
+    monkeypatch.setattr(
+        sys.modules["keras_moe.ops.grouped_matmul"],
+        "has_dynamic_shapes",
+        lambda: request.param == "dynamic",
+    )
+    return str(request.param)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "behind"),
+    [
+        ([1, 2, 0, 1, 0], 0),
+        ([0, 0, 3, 0, 0], 2),
+        ([20, 0, 1, 30, 9], 3),
+        ([0, 0, 0, 0, 0], 4),
+        ([1, 0, 0, 0, 0], 0),
+        ([0, 0, 0, 0, 0], 0),
+    ],
+)
+@pytest.mark.usefixtures("shapes")
+def test_it_is_a_plain_loop_gradients_included(
+    sizes: list[int], behind: int, rng: np.random.Generator
+) -> None:
+    num_rows = sum(sizes) + behind
+    inputs = rng.normal(size=(num_rows, INPUTS)).astype("float32")
+    kernels = rng.normal(size=(5, INPUTS, UNITS)).astype("float32")
+    biases = rng.normal(size=(5, UNITS)).astype("float32")
+    slope = rng.normal(size=(num_rows, UNITS)).astype("float32")
+    group_sizes = np.array(sizes, "int32")
+    expert = np.repeat(np.arange(6), [*sizes, behind])
+
+    def looped(inputs: Any, kernels: Any, biases: Any) -> list[Any]:
+        return [
+            row @ kernels[e] + biases[e] if e < 5 else np.zeros(UNITS)
+            for row, e in zip(inputs, expert, strict=True)
+        ]
+
+    product = to_numpy(ops.grouped_matmul(inputs, kernels, group_sizes, biases))
+    assert product.shape == (num_rows, UNITS)
+    expected = np.reshape(looped(inputs, kernels, biases), (num_rows, UNITS))
+    np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-5)
+
+    def weighted(inputs: Any, kernels: Any, biases: Any) -> Any:
+        product = ops.grouped_matmul(inputs, kernels, group_sizes, biases)
+        return keras.ops.sum(keras.ops.multiply(product, slope))
+
+    of_inputs = np.zeros_like(inputs)
+    of_kernels = np.zeros_like(kernels)
+    of_biases = np.zeros_like(biases)
+    for row, e in enumerate(expert):
+        if e < 5:
+            of_inputs[row] = kernels[e] @ slope[row]
+            of_kernels[e] += np.outer(inputs[row], slope[row])
+            of_biases[e] += slope[row]
+    for one, other in zip(
+        gradient(weighted, inputs, kernels, biases),
+        (of_inputs, of_kernels, of_biases),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("shapes")
+def test_without_biases_there_are_none(rng: np.random.Generator) -> None:
+    inputs = rng.normal(size=(3, INPUTS)).astype("float32")
+    kernels = rng.normal(size=(2, INPUTS, UNITS)).astype("float32")
+    product = ops.grouped_matmul(inputs, kernels, np.array([1, 2], "int32"))
+    expected = [
+        row @ kernels[e] for row, e in zip(inputs, (0, 1, 1), strict=True)
+    ]
+    np.testing.assert_allclose(to_numpy(product), expected, rtol=1e-4)
