@@ -9,6 +9,7 @@ from keras_moe.layers.experts.experts import Experts as Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
 from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts
 from keras_moe.layers.gates.comet_gate import COMETGate as COMETGate
+from keras_moe.layers.gates.constant_gate import ConstantGate as ConstantGate
 from keras_moe.layers.gates.dselect_k_gate import DSelectKGate as DSelectKGate
 from keras_moe.layers.gates.expert_choice_gate import (
     ExpertChoiceGate as ExpertChoiceGate,
@@ -28,6 +29,7 @@ from keras_moe.layers.gates.x_moe_gate import XMoEGate as XMoEGate
 from keras_moe.layers.mmoe import MMoE as MMoE
 from keras_moe.layers.moe import MoE as MoE
 from keras_moe.layers.ple import PLE as PLE
+from keras_moe.layers.pruning import prune_experts as prune_experts
 from keras_moe.layers.routing_record import record_routing as record_routing
 from keras_moe.layers.sinkhorn_permutation import (
     SinkhornPermutation as SinkhornPermutation,

@@ -9,6 +9,9 @@ from keras_moe.ops.capped_assignment import (
 from keras_moe.ops.combine import combine as combine
 from keras_moe.ops.entropy import entropy as entropy
 from keras_moe.ops.example_mean import example_mean as example_mean
+from keras_moe.ops.group_blocks import GroupBlocks as GroupBlocks
+from keras_moe.ops.group_blocks import block_size as block_size
+from keras_moe.ops.group_blocks import group_blocks as group_blocks
 from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
 from keras_moe.ops.integral_assignment import (
     integral_assignment as integral_assignment,

@@ -49,7 +49,7 @@ def group_blocks(
         >>> keras.ops.convert_to_numpy(blocks.ends).tolist()[:3]
         [2, 3, 5]
     """
-    group_sizes = ops.convert_to_tensor(group_sizes)
+    group_sizes = ops.cast(group_sizes, "int32")
     num_experts = group_sizes.shape[0]
     counts = (group_sizes + block_rows - 1) // block_rows
     firsts = ops.cumsum(counts) - counts

@@ -40,7 +40,7 @@ def grouped_matmul(
     inputs = ops.convert_to_tensor(inputs)
     # Not a variable any more, which TensorFlow's custom gradients refuse.
     kernels = ops.reshape(kernels, kernels.shape)
-    group_sizes = ops.convert_to_tensor(group_sizes)
+    group_sizes = ops.cast(group_sizes, "int32")
     if biases is None:
         biases = ops.zeros_like(kernels[:, 0])
     biases = ops.reshape(biases, biases.shape)

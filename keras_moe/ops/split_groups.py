@@ -17,6 +17,7 @@ def split_groups(inputs: Any, group_sizes: Any) -> list[Any]:
     Returns:
         `E + 1` tensors, one a group, and the rows behind the last group.
     """
+    group_sizes = ops.cast(group_sizes, "int32")
     rest = ops.shape(inputs)[0] - ops.sum(group_sizes)
     sizes = ops.concatenate([group_sizes, ops.reshape(rest, (1,))])
     if keras.backend.backend() == "torch":

@@ -98,6 +98,26 @@ class Ranker(keras.Model):
         }
         self.build()
 
+    def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
+        """Returns a ranker with this one's weights and another mixture."""
+        other = Ranker(
+            self.vocabularies,
+            self.numbers,
+            self.tasks,
+            mixture,
+            self.embedding_dim,
+            self.head_units,
+            self.hash_feature,
+            self.unknown_rate,
+        )
+        for mine, theirs in (
+            (self.embeddings, other.embeddings),
+            (self.heads, other.heads),
+        ):
+            for name, layer in mine.items():
+                theirs[name].set_weights(layer.get_weights())
+        return other
+
     def build(self, input_shape: Any = None) -> None:
         """Builds every layer; the shapes follow from the arguments."""
         width = len(self.numbers)

@@ -13,6 +13,7 @@ import pandas as pd
 from recsys.atomic import replacing
 from recsys.errors import ExportError
 from recsys.errors import RunError
+from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.models.vocabulary import Vocabulary
@@ -26,9 +27,10 @@ def export(run: str | Path, out: str | Path) -> None:
     """Exports the model of a run as a TensorFlow SavedModel.
 
     `recsys.stages.saved_model.write_saved_model` says what it takes and
-    returns. What was written is loaded in a fresh process that cannot import
-    Keras, and has to predict there what the model predicts. Under another
-    backend than TensorFlow, a process that runs on TensorFlow does all this.
+    returns. Experts that no static gate uses are left out. What was written
+    is loaded in a fresh process that cannot import Keras, and has to predict
+    there what the model predicts. Under another backend than TensorFlow, a
+    process that runs on TensorFlow does all this.
 
     Args:
         run: Run folder, trained under any backend.
@@ -55,7 +57,7 @@ def export(run: str | Path, out: str | Path) -> None:
 
     ranker = folder.load_model()
     with replacing(out) as unfinished:
-        write_saved_model(ranker, unfinished)
+        write_saved_model(without_unused_experts(ranker), unfinished)
         verify(unfinished, ranker)
 
 

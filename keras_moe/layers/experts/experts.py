@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -41,6 +42,17 @@ class Experts(keras.layers.Layer):
     def runs_in_branches(self) -> bool:
         """Whether groups can be computed inside a branch of the graph."""
         return True
+
+    def subset(self, indices: Sequence[int]) -> "Experts":
+        """Returns a bank of some of these experts, with their weights.
+
+        Args:
+            indices: The experts to keep, in the order of the new bank. The
+                bank must be built.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `subset`."
+        )
 
     def expert_output_shape(
         self, input_shape: tuple[int | None, ...]

@@ -214,6 +214,11 @@ class LayerExperts(Experts):
             for weight in self.trainable_variables
         )
 
+    def subset(self, indices: Sequence[int]) -> "LayerExperts":
+        return type(self)(
+            [self.experts[index] for index in indices], dtype=self.dtype_policy
+        )
+
     def expert_output_shape(
         self, input_shape: tuple[int | None, ...]
     ) -> tuple[int | None, ...]:

@@ -150,6 +150,18 @@ class MLPExperts(Experts):
             )
         return outputs
 
+    def subset(self, indices: Sequence[int]) -> "MLPExperts":
+        config = {**self.get_config(), "num_experts": len(indices)}
+        kept: MLPExperts = type(self).from_config(config)
+        kept.build((None, self.kernels[0].shape[1]))
+        for mine, theirs in zip(
+            [*self.kernels, *self.biases],
+            [*kept.kernels, *kept.biases],
+            strict=True,
+        ):
+            theirs.assign(ops.take(mine.value, list(indices), axis=0))
+        return kept
+
     def expert_output_shape(
         self, input_shape: tuple[int | None, ...]
     ) -> tuple[int | None, ...]:

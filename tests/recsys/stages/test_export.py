@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -16,6 +17,7 @@ from recsys.models.build import build_ranker
 from recsys.run import Run
 from recsys.stages.export import verify
 from recsys.stages.settle import settle
+from tests.recsys.conftest import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -130,6 +132,24 @@ def one_feature_ranker(frame: pd.DataFrame, name: str) -> Ranker:
         "synthetic", "run", num_experts=2, embedding_dim=2, expert_units=[2]
     )
     return build_ranker(settle(config, schema), dataset)
+
+
+@on_tensorflow
+def test_experts_that_no_static_gate_uses_are_not_exported(
+    settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    import tensorflow as tf
+
+    static = {"num_experts": 8, "k": 1, "gate_options": {"static": True}}
+    recsys.train(settings(tmp_path / "run", **static))
+    assert Run(tmp_path / "run").load_model().mixture.experts.num_experts == 8
+    recsys.export(tmp_path / "run", tmp_path / "model")
+    weights = tf.train.list_variables(
+        str(tmp_path / "model/variables/variables")
+    )
+    shapes = [shape for _, shape in weights]
+    assert [2, 9, 8] in shapes
+    assert [8, 9, 8] not in shapes
 
 
 @on_tensorflow
