@@ -1,10 +1,12 @@
 from collections.abc import Callable
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from keras import ops
 
 from keras_moe.checks import check_choice
+from keras_moe.layers.break_even import sparse_pays
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
@@ -18,10 +20,6 @@ from keras_moe.ops.tracing import has_dynamic_shapes
 # One pair (row, expert) in this many, beyond the gates' bound, still runs
 # sparse: a gate that becomes sparse while it trains has a few rows above its k.
 PAIRS_A_SPARE_ONE = 4
-
-# Sparse execution costs its sort, its copies and its padding: where more
-# than this share of all pairs may be computed, dense execution is faster.
-LARGEST_SPARSE_SHARE = 0.6
 
 
 class Execution:
@@ -96,7 +94,7 @@ class Execution:
             gate.bounds_pairs(training) or self._is_limited(gate, training)
             for gate in self.gates
         )
-        if self._is_dense(bounded):
+        if self._is_dense(rows, bounded):
             return self._run_dense(rows, weights, training)
         selected = ops.any(weights != 0, axis=1)
         pairs = self._max_pairs(ops.shape(rows)[0], training)
@@ -115,14 +113,26 @@ class Execution:
             lambda: self._run_dense(rows, weights, training),
         )
 
-    def _is_dense(self, bounded: bool) -> bool:
+    def _is_dense(self, rows: Any, bounded: bool) -> bool:
         """Whether all experts are run, known before the batch is."""
         if self.mode == "dense" or self.experts.sparse_obstacle is not None:
             return True
         if not (bounded or self.experts.runs_in_branches):
             return True
-        share = self._experts_per_row / self.experts.num_experts
-        return self.mode == "auto" and share > LARGEST_SPARSE_SHARE
+        return self.mode == "auto" and not self._sparse_pays(rows.shape)
+
+    def _sparse_pays(self, shape: Sequence[int | None]) -> bool:
+        experts = self.experts
+        if self._experts_per_row == experts.num_experts:
+            return False
+        outputs = _size(experts.expert_output_shape(tuple(shape))[1:])
+        return sparse_pays(
+            shape[0],
+            _size(shape[1:]) + len(self.gates) * outputs,
+            experts.num_experts,
+            self._experts_per_row,
+            experts.row_cost,
+        )
 
     @property
     def _experts_per_row(self) -> float:
@@ -191,8 +201,6 @@ class Execution:
         return combine(outputs, weights, plan)
 
 
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for dimension in shape:
-        size *= dimension
-    return size
+def _size(shape: Sequence[Any]) -> int:
+    """How many values a tensor of a known shape has."""
+    return int(prod(shape))

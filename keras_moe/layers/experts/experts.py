@@ -39,6 +39,14 @@ class Experts(keras.layers.Layer):
         return None
 
     @property
+    def row_cost(self) -> int | None:
+        """Multiply-adds of one expert on one row; `None`: not known.
+
+        What `execution="auto"` weighs the cost of sparse execution against.
+        """
+        return None
+
+    @property
     def runs_in_branches(self) -> bool:
         """Whether groups can be computed inside a branch of the graph."""
         return True

@@ -64,6 +64,7 @@ class LayerExperts(Experts):
         _check_experts(experts)
         super().__init__(len(experts), **kwargs)
         self.experts = list(experts)
+        self._output_shapes: dict[Any, Any] = {}
 
     @property
     def sparse_obstacle(self) -> str | None:
@@ -220,6 +221,15 @@ class LayerExperts(Experts):
         )
 
     def expert_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        # Tracing the experts for it takes longer than they run.
+        key = tuple(input_shape)
+        if key not in self._output_shapes:
+            self._output_shapes[key] = self._common_output_shape(key)
+        return self._output_shapes[key]
+
+    def _common_output_shape(
         self, input_shape: tuple[int | None, ...]
     ) -> tuple[int | None, ...]:
         inputs = keras.KerasTensor(input_shape, dtype=self.compute_dtype)

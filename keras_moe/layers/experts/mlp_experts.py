@@ -95,6 +95,10 @@ class MLPExperts(Experts):
                 None if seed is None else derived_seed(seed, next_index)
             )
 
+    @property
+    def row_cost(self) -> int | None:
+        return sum(kernel.shape[1] * kernel.shape[2] for kernel in self.kernels)
+
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.kernels = []
         self.biases = []

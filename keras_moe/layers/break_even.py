@@ -1,0 +1,54 @@
+"""When sparse execution is faster than dense.
+
+The constants were measured on CPUs, see `benchmarks/README.md`.
+"""
+
+import keras
+
+# What a value of a row costs on its way to an expert or back from it, and what
+# a row's worth of a matrix costs to be read: in multiply-adds of a matmul.
+MOVED_VALUE = 30
+READ_MATRIX = 32
+
+# What planning costs whatever the shapes, in multiply-adds of a matmul.
+# TensorFlow's dense execution has as much of it.
+PLAN = {"tensorflow": 0, "jax": 10_000_000, "torch": 30_000_000}
+
+# Where an expert's work is not known: of all pairs of a row and an expert.
+LARGEST_SHARE = 0.6
+
+
+def sparse_pays(
+    num_rows: int | None,
+    row_values: int,
+    num_experts: int,
+    experts_per_row: float,
+    row_cost: int | None,
+) -> bool:
+    """Estimates whether sparse execution is faster than dense.
+
+    Args:
+        num_rows: Rows of the batch, `None` where that is not known.
+        row_values: Values of a row that are copied for each of its experts,
+            inputs and, for each task, outputs.
+        num_experts: Experts.
+        experts_per_row: Experts that a row needs, on average.
+        row_cost: Multiply-adds of one expert on one row, or `None`.
+
+    Example:
+        >>> sparse_pays(4096, 512, num_experts=16, experts_per_row=2,
+        ...             row_cost=256 * 256)
+        True
+        >>> sparse_pays(4096, 512, num_experts=4, experts_per_row=3,
+        ...             row_cost=32 * 32)
+        False
+    """
+    if row_cost is None:
+        return experts_per_row <= LARGEST_SHARE * num_experts
+    saved = row_cost * (num_experts - experts_per_row)
+    saved -= MOVED_VALUE * experts_per_row * row_values
+    if num_rows is None:
+        return saved > 0
+    idle_experts = max(0.0, num_experts - num_rows * experts_per_row)
+    saved = num_rows * saved + READ_MATRIX * row_cost * idle_experts
+    return saved > PLAN[keras.backend.backend()]
