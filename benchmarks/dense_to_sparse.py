@@ -1,0 +1,136 @@
+"""How a gate that starts dense becomes sparse in training, epoch by epoch.
+
+    python benchmarks/dense_to_sparse.py --data data/movielens-1m
+
+Trains the MovieLens ranker with `execution="auto"` and prints one JSON line an
+epoch, of the batches trained on with the weights at its end: experts an example
+and task, rows in which a task has more than k, experts that carry more than
+0.1 % of the rows, batches whose pairs fit the budget and so run sparse, and the
+milliseconds of a step. Epoch 0 is the untrained model. The last line times a
+step of the trained model against the same model in dense execution, side by
+side.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+from side_by_side import medians
+
+from keras_moe.layers import record_routing
+from keras_moe.layers.execution import PAIRS_A_SPARE_ONE
+from recsys import Dataset
+from recsys import Ranker
+from recsys import TrainConfig
+from recsys import load
+from recsys.models.build import build_ranker
+from recsys.stages.settle import settle
+
+
+def make_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
+    keras.utils.set_random_seed(0)
+    ranker = build_ranker(config, dataset)
+    losses = {"binary": "binary_crossentropy", "regression": "mse"}
+    ranker.compile(
+        keras.optimizers.Adam(config.learning_rate),
+        loss={task: losses[kind] for task, kind in ranker.tasks.items()},
+        loss_weights=config.task_weights,
+    )
+    return ranker
+
+
+def count_batches(ranker: Ranker, inputs: Any, batch: int) -> dict[str, Any]:
+    """What the gates do with batches, as the execution sees it."""
+    gates = ranker.mixture.gates.values()
+    pairs = sum(gate.max_pairs(batch) for gate in gates)
+    budget = pairs + -(-pairs // PAIRS_A_SPARE_ONE)
+    k = max(gate.k for gate in gates)
+    chosen = []
+    sparse = []
+    for start in range(0, len(inputs["user"]) - batch + 1, batch):
+        part = {name: x[start : start + batch] for name, x in inputs.items()}
+        with record_routing() as records:
+            ranker(part, training=False)
+        weights = [
+            keras.ops.convert_to_numpy(w) for w in records[0].weights.values()
+        ]
+        chosen.append(np.stack(weights) != 0)
+        sparse.append(chosen[-1].any(axis=0).sum() <= budget)
+    experts = np.concatenate(chosen, axis=1)  # (tasks, rows, experts)
+    counts = experts.sum(axis=-1)
+    loads = experts.any(axis=0).mean(axis=0)
+    return {
+        "experts_per_example": round(float(counts.mean()), 3),
+        "rows_above_k": round(float((counts > k).any(axis=0).mean()), 4),
+        "experts_in_use": int((loads > 0.001).sum()),
+        "sparse_batches": round(float(np.mean(sparse)), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--gate", default="comet")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--train-rows", type=int)
+    parser.add_argument("--sampled-batches", type=int, default=200)
+    parser.add_argument("--timed-steps", type=int, default=30)
+    options = parser.parse_args()
+    dataset = load(options.data).with_train_rows(options.train_rows)
+    config = TrainConfig(
+        options.data,
+        "unused",
+        gate=options.gate,
+        gate_options={"gamma": 10.0, "entropy_weight": 0.1},
+        task_weights={"watch": 0.9, "rating": 0.1},
+    )
+    config = settle(config, dataset.schema)
+    ranker = make_ranker(config, dataset)
+    split = dataset.split("train")
+    inputs = ranker.encode(split)
+    weights = {task: split[task].notna().to_numpy() for task in ranker.tasks}
+    labels = {task: split[task].fillna(0).to_numpy() for task in ranker.tasks}
+
+    def fit(model: Ranker, rows: slice) -> None:
+        model.fit(
+            {name: x[rows] for name, x in inputs.items()},
+            {task: y[rows] for task, y in labels.items()},
+            sample_weight={task: w[rows] for task, w in weights.items()},
+            batch_size=config.batch_size,
+            verbose=0,
+        )
+
+    sample = {
+        name: x[: options.sampled_batches * config.batch_size]
+        for name, x in inputs.items()
+    }
+    for epoch in range(options.epochs + 1):
+        line: dict[str, Any] = {"epoch": epoch}
+        if epoch:
+            start = time.perf_counter()
+            fit(ranker, slice(None))
+            steps = -(-len(split) // config.batch_size)
+            taken = 1e3 * (time.perf_counter() - start) / steps
+            line["ms_per_step"] = round(taken, 2)
+        counts = count_batches(ranker, sample, config.batch_size)
+        print(json.dumps({**line, **counts}), flush=True)
+    dense = make_ranker(replace(config, execution="dense"), dataset)
+    dense.set_weights(ranker.get_weights())
+    rows = slice(options.timed_steps * config.batch_size)
+    times = medians(
+        {
+            "auto_ms": lambda: fit(ranker, rows),
+            "dense_ms": lambda: fit(dense, rows),
+        },
+        runs=5,
+    )
+    steps = {name: time / options.timed_steps for name, time in times.items()}
+    print(json.dumps({name: round(time, 2) for name, time in steps.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Times the MovieLens ranker's predictions, dense against sparse.
+
+    KERAS_BACKEND=tensorflow python benchmarks/inference.py
+
+Prints one JSON line for every (n, model, batch size), where the model is the
+live one (its compiled `predict_step`) or, under TensorFlow, the SavedModel that
+`recsys export` writes: the median and the 99th percentile of the latency, and
+rows a second.
+"""
+
+import argparse
+import itertools
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from layer_execution import device_name
+from movielens_ranker import make_ranker
+from movielens_ranker import make_rows
+from side_by_side import Function
+
+EXECUTIONS = ("dense", "sparse")
+
+
+def make_live(ranker: keras.Model, batch: int) -> Function:
+    inputs, _ = make_rows(batch)
+    return lambda: ranker.predict_on_batch(inputs)
+
+
+def make_saved(folder: str, batch: int) -> Function:
+    import tensorflow as tf
+
+    serve = tf.saved_model.load(folder).signatures["serving_default"]
+    inputs, _ = make_rows(batch)
+    ids = {name: tf.constant(x, tf.int64) for name, x in inputs.items()}
+    return lambda: [output.numpy() for output in serve(**ids).values()]
+
+
+def measure(
+    functions: dict[str, Function], batch: int, seconds: float
+) -> dict[str, Any]:
+    """Calls them in turn for a while."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        for name, function in functions.items():
+            function()  # As in `side_by_side.medians`.
+            start = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - start)
+    return {
+        name: {
+            "p50_ms": round(1e3 * float(np.percentile(values, 50)), 3),
+            "p99_ms": round(1e3 * float(np.percentile(values, 99)), 3),
+            "rows_a_second": round(batch / float(np.median(values))),
+        }
+        for name, values in times.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--experts", default=[16, 64], type=int, nargs="+")
+    parser.add_argument("--batch", default=[1, 512, 8192], type=int, nargs="+")
+    parser.add_argument("--gate", default="top-k")
+    parser.add_argument("--seconds", type=float, default=8.0)
+    options = parser.parse_args()
+    backend = keras.backend.backend()
+    for num_experts in options.experts:
+        rankers = {
+            execution: make_ranker(
+                gate=options.gate, num_experts=num_experts, execution=execution
+            )
+            for execution in EXECUTIONS
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            models = ["live"]
+            if backend == "tensorflow":
+                from recsys.stages.saved_model import write_saved_model
+
+                models.append("SavedModel")
+                for name, ranker in rankers.items():
+                    write_saved_model(ranker, Path(folder, name))
+            for model, batch in itertools.product(models, options.batch):
+                functions = {
+                    name: make_live(ranker, batch)
+                    if model == "live"
+                    else make_saved(str(Path(folder, name)), batch)
+                    for name, ranker in rankers.items()
+                }
+                line = {
+                    "backend": backend,
+                    "device": device_name(),
+                    "model": model,
+                    "n": num_experts,
+                    "batch": batch,
+                    **measure(functions, batch, options.seconds),
+                }
+                print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

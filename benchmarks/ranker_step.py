@@ -1,0 +1,76 @@
+"""Times a training step of the MovieLens ranker, dense against sparse.
+
+    KERAS_BACKEND=tensorflow python benchmarks/ranker_step.py
+
+Forward, backward and Adam, two tasks with a gate each, experts Dense 256 with
+dropout. Prints one JSON line for every (gate, n, batch size): milliseconds a
+step, the median of several epochs of `--steps` steps that the executions take
+in turn.
+"""
+
+import argparse
+import itertools
+import json
+from typing import Any
+
+import keras
+from layer_execution import device_name
+from movielens_ranker import make_ranker
+from movielens_ranker import make_rows
+from side_by_side import Function
+from side_by_side import medians
+
+
+def make_epoch(ranker: keras.Model, batch: int, steps: int) -> Function:
+    """Trains for an epoch; as the user's loop does, input and all."""
+    inputs, labels = make_rows(batch * steps)
+    return lambda: ranker.fit(inputs, labels, batch_size=batch, verbose=0)
+
+
+def measure(
+    gate: str, num_experts: int, batch: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    epochs = {
+        execution: make_epoch(
+            make_ranker(
+                gate=gate, num_experts=num_experts, execution=execution
+            ),
+            batch,
+            options.steps,
+        )
+        for execution in options.execution
+    }
+    times = medians(epochs, options.runs)
+    result = {
+        f"{name}_ms": round(t / options.steps, 2) for name, t in times.items()
+    }
+    if {"dense", "sparse"} <= set(times):
+        ratio = times["dense"] / times["sparse"]
+        result["faster_than_dense"] = round(ratio, 2)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gate", default=["top-k"], nargs="+")
+    parser.add_argument("--experts", default=[16, 64], type=int, nargs="+")
+    parser.add_argument("--batch", default=[512, 2048], type=int, nargs="+")
+    parser.add_argument("--execution", default=["dense", "sparse"], nargs="+")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    grid = itertools.product(options.gate, options.experts, options.batch)
+    for gate, num_experts, batch in grid:
+        line = {
+            "backend": keras.backend.backend(),
+            "device": device_name(),
+            "gate": gate,
+            "n": num_experts,
+            "batch": batch,
+            **measure(gate, num_experts, batch, options),
+        }
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
