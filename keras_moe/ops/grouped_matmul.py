@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_moe.ops.group_blocks import GroupBlocks
@@ -135,8 +136,12 @@ class _Block:
         self.offsets = offsets
 
     def read(self, rows: Any) -> Any:
+        first = self._first(rows)
+        if keras.backend.backend() == "tensorflow":
+            # XLA would compile a slice anew whenever it begins elsewhere.
+            return ops.take(rows, first + self.offsets, axis=0)
         size = (ops.shape(self.offsets)[0], rows.shape[1])
-        return ops.slice(rows, (self._first(rows), 0), size)
+        return ops.slice(rows, (first, 0), size)
 
     def read_inside(self, rows: Any) -> Any:
         values = self.read(rows)
@@ -170,6 +175,9 @@ def _for_blocks(
 
 def _entry(tensor: Any, index: Any) -> Any:
     """`tensor[index]`."""
+    if keras.backend.backend() == "tensorflow":
+        # As in `_Block.read`.
+        return ops.take(tensor, index, axis=0)
     shape = tensor.shape[1:]
     start = (index, *[0] * len(shape))
     return ops.reshape(ops.slice(tensor, start, (1, *shape)), shape)

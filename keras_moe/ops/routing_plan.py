@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_moe.ops.prefix_sums import prefix_sums
 from keras_moe.ops.rows import take_rows
 
 
@@ -83,9 +84,7 @@ def _exact_plan(selected: Any) -> RoutingPlan:
 def _static_plan(selected: Any, max_pairs: Any) -> RoutingPlan:
     num_experts = selected.shape[1]
     # counts[i, e]: how many of the first i rows selected expert e.
-    counts = ops.pad(
-        ops.cumsum(ops.cast(selected, "int32"), axis=0), [[1, 0], [0, 0]]
-    )
+    counts = ops.pad(prefix_sums(ops.cast(selected, "int32")), [[1, 0], [0, 0]])
     group_sizes = counts[-1]
     experts = slot_experts(group_sizes, max_pairs)
     used = experts < num_experts

@@ -12,6 +12,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
+from keras_moe.layers import TopKGate
 from keras_moe.layers.execution import PAIRS_A_SPARE_ONE
 from tests.gradients import gradient
 from tests.gradients import weight_gradient
@@ -210,3 +211,32 @@ def test_dropout_trains_in_compiled_branches(x: np.ndarray) -> None:
         )
         assert np.isfinite(history.history["loss"]).all()
         assert (to_numpy(experts.seed_generator.state) != state).any()
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="XLA under TensorFlow"
+)
+@pytest.mark.parametrize("as_list", [False, True])
+def test_another_batch_is_not_compiled_anew(
+    as_list: bool, x: np.ndarray
+) -> None:
+    import tensorflow as tf
+
+    experts = MLPExperts(8, 4)
+    if as_list:
+        experts = [keras.layers.Dense(4) for _ in range(8)]
+    mixture = MoE(TopKGate(8, k=2), experts, execution="sparse")
+    mixture.build(x.shape)
+
+    @tf.function(jit_compile=True)
+    def gradients(inputs: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = tf.reduce_sum(mixture(inputs) ** 2)
+        return tape.gradient(loss, inputs)
+
+    inputs = tf.constant(x)
+    program = gradients.experimental_get_compiler_ir(inputs)(stage="hlo")
+    # What XLA needs to know while it compiles becomes a constant.
+    rows, features = x.shape
+    assert f"f32[{rows},{features}]{{1,0}} parameter(" in program
