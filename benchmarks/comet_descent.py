@@ -9,13 +9,12 @@ vector of each split that a row meets.
 """
 
 import argparse
-import json
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
-from layer_execution import device_name
+from report import report
 from side_by_side import compile_layer
 from side_by_side import medians
 
@@ -74,16 +73,13 @@ def main() -> None:
                 layer.build(shape)
                 functions[way.__name__] = compile_layer(layer, [x])["forward"]
             times = medians(functions, runs=9)
-            line = {
-                "backend": keras.backend.backend(),
-                "device": device_name(),
-                "n": num_experts,
-                "k": options.k,
-                "rows": rows,
-                "all_splits_ms": round(times["AllSplits"], 3),
-                "descent_ms": round(times["Descent"], 3),
-            }
-            print(json.dumps(line), flush=True)
+            report(
+                n=num_experts,
+                k=options.k,
+                rows=rows,
+                all_splits_ms=round(times["AllSplits"], 3),
+                descent_ms=round(times["Descent"], 3),
+            )
 
 
 if __name__ == "__main__":

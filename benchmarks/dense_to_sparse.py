@@ -22,24 +22,20 @@ import numpy as np
 from side_by_side import medians
 
 from keras_moe.layers import record_routing
-from keras_moe.layers.execution import PAIRS_A_SPARE_ONE
+from keras_moe.layers.execution import with_spare
 from recsys import Dataset
 from recsys import Ranker
 from recsys import TrainConfig
 from recsys import load
 from recsys.models.build import build_ranker
 from recsys.stages.settle import settle
+from recsys.stages.train import compile_ranker
 
 
 def make_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     keras.utils.set_random_seed(0)
     ranker = build_ranker(config, dataset)
-    losses = {"binary": "binary_crossentropy", "regression": "mse"}
-    ranker.compile(
-        keras.optimizers.Adam(config.learning_rate),
-        loss={task: losses[kind] for task, kind in ranker.tasks.items()},
-        loss_weights=config.task_weights,
-    )
+    compile_ranker(ranker, config)
     return ranker
 
 
@@ -47,7 +43,7 @@ def count_batches(ranker: Ranker, inputs: Any, batch: int) -> dict[str, Any]:
     """What the gates do with batches, as the execution sees it."""
     gates = ranker.mixture.gates.values()
     pairs = sum(gate.max_pairs(batch) for gate in gates)
-    budget = pairs + -(-pairs // PAIRS_A_SPARE_ONE)
+    budget = with_spare(pairs)
     k = max(gate.k for gate in gates)
     chosen = []
     sparse = []

@@ -7,12 +7,11 @@ four for an image by a Top-k gate on the pixels. Prints one JSON line.
 """
 
 import argparse
-import json
 
 import keras
 import numpy as np
 from keras import layers
-from layer_execution import device_name
+from report import report
 from side_by_side import compile_layer
 from side_by_side import medians
 
@@ -57,14 +56,11 @@ def main() -> None:
         compiled = compile_layer(mixture, [images, pixels])
         steps[execution] = compiled["forward_backward"]
     times = medians(steps, options.runs)
-    line = {
-        "backend": keras.backend.backend(),
-        "device": device_name(),
+    report(
         **vars(options),
         **{f"{name}_ms": round(time, 2) for name, time in times.items()},
-        "faster_than_dense": round(times["dense"] / times["sparse"], 2),
-    }
-    print(json.dumps(line))
+        faster_than_dense=round(times["dense"] / times["sparse"], 2),
+    )
 
 
 if __name__ == "__main__":

@@ -10,17 +10,17 @@ rows a second.
 
 import argparse
 import itertools
-import json
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-from layer_execution import device_name
 from movielens_ranker import make_ranker
 from movielens_ranker import make_rows
+from report import report
 from side_by_side import Function
 
 EXECUTIONS = ("dense", "sparse")
@@ -64,6 +64,30 @@ def measure(
     }
 
 
+def make_models(
+    num_experts: int, gate: str, folder: Path
+) -> dict[str, Callable[[str, int], Function]]:
+    """For each model: makes a call of an execution with a batch size."""
+    rankers = {
+        execution: make_ranker(
+            gate=gate, num_experts=num_experts, execution=execution
+        )
+        for execution in EXECUTIONS
+    }
+    models: dict[str, Callable[[str, int], Function]] = {
+        "live": lambda name, batch: make_live(rankers[name], batch)
+    }
+    if keras.backend.backend() == "tensorflow":
+        from recsys.stages.saved_model import write_saved_model
+
+        for name, ranker in rankers.items():
+            write_saved_model(ranker, folder / name)
+        models["SavedModel"] = lambda name, batch: make_saved(
+            str(folder / name), batch
+        )
+    return models
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--experts", default=[16, 64], type=int, nargs="+")
@@ -71,38 +95,16 @@ def main() -> None:
     parser.add_argument("--gate", default="top-k")
     parser.add_argument("--seconds", type=float, default=8.0)
     options = parser.parse_args()
-    backend = keras.backend.backend()
     for num_experts in options.experts:
-        rankers = {
-            execution: make_ranker(
-                gate=options.gate, num_experts=num_experts, execution=execution
-            )
-            for execution in EXECUTIONS
-        }
         with tempfile.TemporaryDirectory() as folder:
-            models = ["live"]
-            if backend == "tensorflow":
-                from recsys.stages.saved_model import write_saved_model
-
-                models.append("SavedModel")
-                for name, ranker in rankers.items():
-                    write_saved_model(ranker, Path(folder, name))
+            models = make_models(num_experts, options.gate, Path(folder))
             for model, batch in itertools.product(models, options.batch):
-                functions = {
-                    name: make_live(ranker, batch)
-                    if model == "live"
-                    else make_saved(str(Path(folder, name)), batch)
-                    for name, ranker in rankers.items()
+                calls = {
+                    execution: models[model](execution, batch)
+                    for execution in EXECUTIONS
                 }
-                line = {
-                    "backend": backend,
-                    "device": device_name(),
-                    "model": model,
-                    "n": num_experts,
-                    "batch": batch,
-                    **measure(functions, batch, options.seconds),
-                }
-                print(json.dumps(line), flush=True)
+                times = measure(calls, batch, options.seconds)
+                report(model=model, n=num_experts, batch=batch, **times)
 
 
 if __name__ == "__main__":

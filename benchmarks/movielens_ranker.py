@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 import pandas as pd
 
@@ -12,6 +11,7 @@ from recsys import Schema
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.stages.settle import settle
+from recsys.stages.train import compile_ranker
 
 USERS, ITEMS = 6040, 3706
 
@@ -24,13 +24,9 @@ SCHEMA = Schema(
 
 def make_ranker(**settings: Any) -> Ranker:
     """A compiled, untrained ranker; `settings` are fields of `TrainConfig`."""
-    config = TrainConfig("movielens-1m", "unused", **settings)
-    dataset = Dataset(SCHEMA, {"train": _every_id()})
-    ranker = build_ranker(settle(config, SCHEMA), dataset)
-    ranker.compile(
-        keras.optimizers.Adam(config.learning_rate),
-        loss={"watch": "binary_crossentropy", "rating": "mse"},
-    )
+    config = settle(TrainConfig("movielens-1m", "unused", **settings), SCHEMA)
+    ranker = build_ranker(config, Dataset(SCHEMA, {"train": _every_id()}))
+    compile_ranker(ranker, config)
     return ranker
 
 

@@ -10,13 +10,12 @@ in turn.
 
 import argparse
 import itertools
-import json
 from typing import Any
 
 import keras
-from layer_execution import device_name
 from movielens_ranker import make_ranker
 from movielens_ranker import make_rows
+from report import report
 from side_by_side import Function
 from side_by_side import medians
 
@@ -61,15 +60,8 @@ def main() -> None:
     options = parser.parse_args()
     grid = itertools.product(options.gate, options.experts, options.batch)
     for gate, num_experts, batch in grid:
-        line = {
-            "backend": keras.backend.backend(),
-            "device": device_name(),
-            "gate": gate,
-            "n": num_experts,
-            "batch": batch,
-            **measure(gate, num_experts, batch, options),
-        }
-        print(json.dumps(line), flush=True)
+        times = measure(gate, num_experts, batch, options)
+        report(gate=gate, n=num_experts, batch=batch, **times)
 
 
 if __name__ == "__main__":

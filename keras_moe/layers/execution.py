@@ -104,9 +104,7 @@ class Execution:
 
         if bounded:
             return sparse(pairs)
-        # At least one to spare, unless there is no row at all.
-        spare = (pairs + PAIRS_A_SPARE_ONE - 1) // PAIRS_A_SPARE_ONE
-        budget = pairs + spare
+        budget = with_spare(pairs)
         return self._run_first_if(
             ops.sum(ops.cast(selected, "int32")) <= budget,
             lambda: sparse(budget),
@@ -199,6 +197,14 @@ class Execution:
         )
         outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))
         return combine(outputs, weights, plan)
+
+
+def with_spare(pairs: Any) -> Any:
+    """How many pairs run sparse where the gates' bound is `pairs`.
+
+    At least one more, unless there is no row at all.
+    """
+    return pairs + (pairs + PAIRS_A_SPARE_ONE - 1) // PAIRS_A_SPARE_ONE
 
 
 def _size(shape: Sequence[Any]) -> int:

@@ -63,6 +63,49 @@ def group_blocks(
     return GroupBlocks(experts, starts, ends, firsts, ops.sum(counts))
 
 
+def cut_rows(rows: Any, blocks: GroupBlocks, block_rows: Any) -> Any:
+    """Copies the rows of each block; others fill a block up.
+
+    Args:
+        rows: Tensor `(S, ...)`, the groups one after the other.
+        blocks: What the groups are cut into.
+        block_rows: Integer `B`, or integer tensor.
+
+    Returns:
+        Tensor `(C, B, ...)`.
+    """
+    places = blocks.starts[:, None] + ops.arange(block_rows, dtype="int32")
+    return take_rows(rows, ops.clip(places, 0, ops.shape(rows)[0] - 1))
+
+
+def join_rows(
+    values: Any, blocks: GroupBlocks, group_sizes: Any, num_rows: Any
+) -> Any:
+    """Puts the rows of blocks back where `cut_rows` took them from.
+
+    Args:
+        values: Tensor `(C, B, ...)`.
+        blocks: What the groups were cut into.
+        group_sizes: Int32 `(E,)`.
+        num_rows: Integer `S`, or integer tensor.
+
+    Returns:
+        Tensor `(S, ...)`; any of the values behind the last group.
+    """
+    num_blocks, block_rows, *shape = ops.shape(values)
+    group_sizes = ops.cast(group_sizes, "int32")
+    group_starts = ops.cumsum(group_sizes) - group_sizes
+    # How much further back than in the result a group's rows stand.
+    shifts = blocks.firsts * block_rows - group_starts
+    group = slot_experts(group_sizes, num_rows)
+    shift = take_rows(shifts, ops.minimum(group, group_sizes.shape[0] - 1))
+    place = ops.arange(num_rows, dtype="int32") + shift
+    last = num_blocks * block_rows - 1
+    return take_rows(
+        ops.reshape(values, (-1, *shape)), ops.minimum(place, last)
+    )
+
+
 def block_size(num_rows: Any, num_experts: int) -> Any:
     """Rows a block: a few blocks a group, without much that is left empty.
 

@@ -130,12 +130,7 @@ def _for_blocks(
 
 def _entry(tensor: Any, index: Any) -> Any:
     """`tensor[index]`."""
-    if keras.backend.backend() == "tensorflow":
-        # As in `_Block.read`.
-        return ops.take(tensor, index, axis=0)
-    shape = tensor.shape[1:]
-    start = (index, *[0] * len(shape))
-    return ops.reshape(ops.slice(tensor, start, (1, *shape)), shape)
+    return ops.take(tensor, index, axis=0)
 
 
 def _add_to_entry(tensor: Any, index: Any, values: Any) -> Any:

@@ -89,10 +89,8 @@ def train(
     return metrics
 
 
-def _fit(
-    ranker: Ranker, run: Run, config: TrainConfig, dataset: Dataset
-) -> None:
-    """Trains until the last epoch, or until validation stops improving."""
+def compile_ranker(ranker: Ranker, config: TrainConfig) -> None:
+    """Gives a ranker the optimizer and the losses that it is trained with."""
     ranker.compile(
         keras.optimizers.Adam(config.learning_rate),
         loss={
@@ -101,6 +99,13 @@ def _fit(
         },
         loss_weights=config.task_weights,
     )
+
+
+def _fit(
+    ranker: Ranker, run: Run, config: TrainConfig, dataset: Dataset
+) -> None:
+    """Trains until the last epoch, or until validation stops improving."""
+    compile_ranker(ranker, config)
     checkpoint = Checkpoint(run, config.patience)
     checkpoint.restore(ranker)
     if checkpoint.is_done(config.epochs):

@@ -8,9 +8,9 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.ops.group_blocks import block_size
+from keras_moe.ops.group_blocks import cut_rows
 from keras_moe.ops.group_blocks import group_blocks
-from keras_moe.ops.routing_plan import slot_experts
-from keras_moe.ops.rows import take_rows
+from keras_moe.ops.group_blocks import join_rows
 from keras_moe.ops.split_groups import split_groups
 from keras_moe.ops.tracing import has_dynamic_shapes
 from keras_moe.ops.tracing import is_traced_for_xla
@@ -148,21 +148,10 @@ class LayerExperts(Experts):
         num_rows = ops.shape(inputs)[0]
         size = block_size(num_rows, self.num_experts)
         blocks = group_blocks(group_sizes, num_rows, size)
-        rows = blocks.starts[:, None] + ops.arange(size, dtype="int32")
         outputs = self._map_blocks(
-            take_rows(inputs, ops.clip(rows, 0, num_rows - 1)),
-            blocks.experts,
-            training,
+            cut_rows(inputs, blocks, size), blocks.experts, training
         )
-        outputs = ops.reshape(outputs, (-1, *outputs.shape[2:]))
-        group_starts = ops.cumsum(group_sizes) - group_sizes
-        # How much further back than in `inputs` a group's rows stand.
-        shifts = blocks.firsts * size - group_starts
-        experts = slot_experts(group_sizes, num_rows)
-        shift = take_rows(shifts, ops.minimum(experts, self.num_experts - 1))
-        place = ops.arange(num_rows, dtype="int32") + shift
-        last = ops.shape(outputs)[0] - 1
-        return take_rows(outputs, ops.minimum(place, last))
+        return join_rows(outputs, blocks, group_sizes, num_rows)
 
     def _map_blocks(
         self, blocks: Any, block_experts: Any, training: bool | None

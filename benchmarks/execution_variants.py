@@ -1,0 +1,116 @@
+"""The ways to execute a mixture that `layer_execution.py` compares."""
+
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+from routing_scores import count_pairs
+from routing_scores import make_scores
+
+from keras_moe.layers import MLPExperts
+from keras_moe.layers import MMoE
+from keras_moe.layers import TopKGate
+
+
+class Shape(NamedTuple):
+    """What is measured: the axes of the grid."""
+
+    rows: int
+    experts: int
+    k: int
+    tasks: int
+    width: int
+    layers: int
+    routing: str
+
+    def dense_bytes(self) -> int:
+        """What all experts' outputs on all rows take, once."""
+        return 4 * self.rows * self.experts * self.width * self.layers
+
+
+class WideExperts(MLPExperts):
+    """All experts' first layer on all rows as a single matmul."""
+
+    def call(
+        self, inputs: Any, group_sizes: Any = None, training: Any = None
+    ) -> Any:
+        experts, depth, units = self.kernels[0].shape
+        kernel = ops.transpose(self.kernels[0], (1, 0, 2))
+        kernel = ops.reshape(kernel, (depth, experts * units))
+        outputs = ops.reshape(ops.matmul(inputs, kernel), (-1, experts, units))
+        outputs = self.activation(outputs + self.biases[0])
+        for kernel, bias in zip(self.kernels[1:], self.biases[1:], strict=True):
+            outputs = ops.einsum("neh,ehu->neu", outputs, kernel) + bias
+            outputs = self.activation(outputs)
+        return outputs
+
+
+class Mixture(keras.layers.Layer):
+    """A mixture of which gates are told by scores how to route."""
+
+    def __init__(self, shape: Shape, execution: str, experts: Any) -> None:
+        super().__init__()
+        gates = [
+            TopKGate(
+                shape.experts,
+                shape.k,
+                use_bias=False,
+                kernel_initializer="identity",
+            )
+            for _ in range(shape.tasks)
+        ]
+        self.mixture = MMoE(gates, experts, execution)
+
+    def build(self, *shapes: Any) -> None:
+        self.mixture.build(shapes[0], list(shapes[1:]))
+
+    def call(self, inputs: Any, *scores: Any) -> Any:
+        return self.mixture(inputs, gate_inputs=list(scores))
+
+
+class Limit(keras.layers.Layer):
+    """The experts on equal groups `(n, rows, width)`."""
+
+    def __init__(self, experts: MLPExperts) -> None:
+        super().__init__()
+        self.experts = experts
+
+    def build(self, shape: Any) -> None:
+        self.experts.build(shape)
+
+    def call(self, groups: Any) -> Any:
+        experts = self.experts
+        for kernel, bias in zip(experts.kernels, experts.biases, strict=True):
+            groups = ops.matmul(groups, kernel) + bias[:, None]
+            groups = experts.activation(groups)
+        return groups
+
+
+def make_experts(shape: Shape, bank: type[MLPExperts]) -> MLPExperts:
+    return bank(shape.experts, [shape.width] * shape.layers, seed=1)
+
+
+def make_variants(shape: Shape, names: list[str]) -> Iterator[tuple[str, Any]]:
+    """The built layer and the inputs of each variant."""
+    scores = make_scores(
+        shape.routing, shape.rows, shape.experts, shape.k, shape.tasks
+    )
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(shape.rows, shape.width)).astype("float32")
+    group = -(-count_pairs(scores, shape.k) // shape.experts)
+    groups = rng.normal(size=(shape.experts, group, shape.width))
+    for name in names:
+        if name == "limit":
+            layer = Limit(make_experts(shape, MLPExperts))
+            inputs = [groups.astype("float32")]
+        else:
+            bank = WideExperts if name == "dense_wide" else MLPExperts
+            layer = Mixture(
+                shape, name.split("_")[0], make_experts(shape, bank)
+            )
+            inputs = [rows, *scores]
+        layer.build(*(array.shape for array in inputs))
+        yield name, (layer, inputs)
