@@ -192,3 +192,20 @@ def compare(
     compare(comparison, out, jobs, **given)
     print((out / "table.md").read_text(encoding="utf-8"))
     print(f"Written to {out}")
+
+
+@app.command()
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of sweeps, comparisons and runs."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the report to write.")],
+) -> None:
+    """Report on sweeps, comparisons and runs: tables and figures."""
+    start_backend(None)
+    from recsys.report.report import report
+
+    for title in report(folders, out):
+        print(title)
+    print(f"Written to {out / 'index.html'}")

@@ -2,7 +2,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from scipy.stats import ttest_ind
+
+from recsys.statistics import mean_and_error
+from recsys.statistics import p_value
 
 
 def comparison_table(
@@ -49,7 +51,8 @@ def _lines(rows: pd.DataFrame, against: Mapping[str, str]) -> list[str]:
         cells += [_mean(column, runs[column]) for column in numbers]
         if against:
             other = rows[rows["model"] == against.get(str(model))]
-            cells.append(_p_value(runs["loss"], other["loss"]))
+            p = p_value(runs["loss"], other["loss"])
+            cells.append("" if p is None else f"{p:.2g}")
         lines.append(_line(cells))
     return lines
 
@@ -62,21 +65,12 @@ def _mean(column: str, values: Any) -> str:
     values = values.dropna()
     if values.empty:
         return ""
-    scale, digits = (100, 2) if column == "loss" else (1, _digits(column))
-    text = f"{scale * values.mean():.{digits}f}"
-    if column == "loss" and len(values) > 1:
-        text += f" ± {scale * values.sem():.{digits}f}"
-    return text
+    if column == "loss":
+        return mean_and_error(100 * values, 2)
+    return f"{values.mean():.{_digits(column)}f}"
 
 
 def _digits(column: str) -> int:
     if "epoch" in column:
         return 0 if column == "epochs" else 1
     return 2 if "experts" in column else 4
-
-
-def _p_value(losses: Any, others: Any) -> str:
-    if len(losses) < 2 or len(others) < 2:
-        return ""
-    test = ttest_ind(losses, others, equal_var=False, alternative="less")
-    return f"{test.pvalue:.2g}"

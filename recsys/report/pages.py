@@ -1,0 +1,79 @@
+"""A report as files: an HTML page, the same as Markdown, and the figures."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment
+from jinja2 import PackageLoader
+from jinja2 import StrictUndefined
+
+from recsys import plots
+from recsys.report.section import Section
+from recsys.report.section import Table
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What a report says.
+
+    Args:
+        title: The heading of all.
+        summary: What the report is made of.
+        sections: Its parts.
+    """
+
+    title: str
+    summary: str
+    sections: Sequence[Section]
+
+    def write(self, folder: Path) -> None:
+        """Writes `index.html`, `report.md` and `figures/`.
+
+        Args:
+            folder: An existing folder. The page holds its figures itself.
+        """
+        images = {}
+        for section in self.sections:
+            for picture in section.pictures:
+                file = folder / "figures" / f"{picture.name}.png"
+                plots.save(picture.figure, file)
+                images[picture.name] = b64encode(file.read_bytes()).decode()
+        page = _TEMPLATES.get_template("page.html").render(
+            title=self.title,
+            summary=self.summary,
+            sections=self.sections,
+            images=images,
+        )
+        (folder / "index.html").write_text(page, encoding="utf-8")
+        (folder / "report.md").write_text(self.markdown(), encoding="utf-8")
+
+    def markdown(self) -> str:
+        """Returns the report as Markdown."""
+        parts = [f"# {self.title}", self.summary]
+        for section in self.sections:
+            parts += [f"## {section.title}", section.text]
+            for table in section.tables:
+                parts += [f"**{table.caption}**", _markdown_table(table)]
+            parts += [
+                f"![{picture.caption}](figures/{picture.name}.png)"
+                for picture in section.pictures
+            ]
+        return "\n\n".join(parts) + "\n"
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("recsys.report", "."),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+)
+
+
+def _markdown_table(table: Table) -> str:
+    lines = [table.header, ["---"] * len(table.header), *table.rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |"
+        for line in lines
+    )

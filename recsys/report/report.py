@@ -1,0 +1,61 @@
+from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
+
+from recsys.atomic import replacing
+from recsys.errors import RunError
+from recsys.report.k_sweep import k_sweep
+from recsys.report.pages import Pages
+from recsys.report.results import results
+from recsys.report.section import Section
+from recsys.report.trained import Trained
+from recsys.report.trained import count_failed
+from recsys.report.trained import read_trained
+from recsys.report.tuning_cost import tuning_cost
+
+# Each draws its part from the run folders, or has nothing to say.
+SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
+    results,
+    tuning_cost,
+    k_sweep,
+)
+
+
+def report(folders: Sequence[str | Path], out: str | Path) -> list[str]:
+    """Reports on sweeps, comparisons and runs, without training again.
+
+    The folder gets `index.html`, a page that holds all it shows and works
+    offline, `report.md`, which says the same, and `figures/` with the PNGs.
+
+    Args:
+        folders: Folders of `recsys tune`, `recsys rerun`, `recsys compare` and
+            `recsys train`, in any mixture.
+        out: Folder to write: new or empty.
+
+    Returns:
+        The titles of the sections.
+
+    Raises:
+        RunError: A folder holds nothing finished, or `out` is not empty.
+    """
+    out = Path(out)
+    if out.exists() and (out.is_file() or any(out.iterdir())):
+        raise RunError(
+            "`out` must be a new or empty folder. "
+            f"Received: out={str(out)!r}, which holds something"
+        )
+    trained = read_trained(folders)
+    parts = [section(trained) for section in SECTIONS]
+    sections = [section for section in parts if section is not None]
+    pages = Pages("Report", _summary(trained, count_failed(folders)), sections)
+    with replacing(out) as unfinished:
+        unfinished.mkdir()
+        pages.write(unfinished)
+    return [section.title for section in sections]
+
+
+def _summary(trained: Sequence[Trained], failed: int) -> str:
+    trials = sum(one.searched for one in trained)
+    runs = len(trained) - trials
+    text = f"{trials} trials of sweeps and {runs} other runs were finished"
+    return text + (f"; {failed} trials failed." if failed else ".")

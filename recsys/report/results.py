@@ -1,0 +1,116 @@
+"""Tables of test losses in the form of the COMET and MOESART papers."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from math import ceil
+
+import numpy as np
+
+from recsys.report.section import Section
+from recsys.report.section import Table
+from recsys.report.trained import Trained
+from recsys.report.trained import by_setting
+from recsys.statistics import mean_and_error
+from recsys.statistics import p_value
+
+# The gates that the papers propose, to be tested against all others.
+PROPOSED = ("comet", "moesart")
+SIGNIFICANT = 0.05
+
+
+def results(
+    trained: Sequence[Trained], top_share: float = 0.05
+) -> Section | None:
+    """Makes a table of the test losses for each setting.
+
+    Of a sweep, each model stands for its trials with the lowest validation
+    losses; of other runs, for all of them: the seeds it was repeated with.
+
+    Args:
+        trained: The finished trainings.
+        top_share: Share of a model's trials that count, at least one.
+
+    References:
+        Ibrahim, Chen, Hazimeh, Ponomareva, Zhao, Mazumder. COMET: Learning
+        Cardinality Constrained Mixture of Experts with Trees and Local Search.
+        KDD 2023, tables 2 and 7, supplement S1.3.
+    """
+    searched = [one for one in trained if one.searched]
+    repeated = [one for one in trained if not one.searched]
+    tables = [
+        _table(f"{setting}: best {top_share:.0%} of the trials", by_model)
+        for setting, by_model in by_setting(searched).items()
+        for by_model in [
+            {name: best(runs, top_share) for name, runs in by_model.items()}
+        ]
+    ]
+    tables += [
+        _table(f"{setting}: mean over all runs", by_model)
+        for setting, by_model in by_setting(repeated).items()
+    ]
+    text = (
+        "Means over the runs ± standard errors, on the test split. Losses are "
+        "times 100; n/s: experts per example and task. An asterisk: a gate of "
+        "the papers has a significantly lower loss than the best of the other "
+        f"gates (one-sided unpaired t-test, p < {SIGNIFICANT})."
+    )
+    return Section("Results", text, tables) if tables else None
+
+
+def best(runs: Sequence[Trained], share: float) -> list[Trained]:
+    """Returns the share of the runs with the lowest validation losses."""
+    ranked = sorted(runs, key=lambda run: run.validation_loss)
+    return ranked[: max(1, ceil(share * len(runs)))]
+
+
+def _table(caption: str, by_model: Mapping[str, Sequence[Trained]]) -> Table:
+    columns = list(
+        dict.fromkeys(
+            name
+            for runs in by_model.values()
+            for run in runs
+            for name in run.scores()
+        )
+    )
+    starred = _significant(by_model)
+    rows = []
+    for model, runs in by_model.items():
+        star = "*" if model in starred else ""
+        losses = [100 * run.test_loss for run in runs]
+        scores = [run.scores() for run in runs]
+        cells = [
+            mean_and_error(
+                [values[name] for values in scores if name in values],
+                2 if name == "n/s" else 4,
+            )
+            for name in columns
+        ]
+        rows.append(
+            [model, str(len(runs)), star + mean_and_error(losses, 2), *cells]
+        )
+    return Table(caption, ["model", "runs", "test loss", *columns], rows)
+
+
+def _significant(by_model: Mapping[str, Sequence[Trained]]) -> set[str]:
+    """The proposed models that are better than the best of the others."""
+    losses = {
+        model: [run.test_loss for run in runs]
+        for model, runs in by_model.items()
+    }
+    proposed = {
+        model
+        for model, runs in by_model.items()
+        if runs[0].config.gate.startswith(PROPOSED)
+    }
+    others = [
+        values for model, values in losses.items() if model not in proposed
+    ]
+    if not others:
+        return set()
+    rival = min(others, key=np.mean)
+    tested = {model: p_value(losses[model], rival) for model in proposed}
+    return {
+        model
+        for model, p in tested.items()
+        if p is not None and p < SIGNIFICANT
+    }

@@ -1,0 +1,52 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+
+from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts.
+
+    Attributes:
+        caption: What it shows.
+        header: The titles of the columns.
+        rows: The cells, row by row.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with a name.
+
+    Attributes:
+        name: Name of its file, without suffix.
+        caption: What it shows.
+        figure: The figure.
+    """
+
+    name: str
+    caption: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report.
+
+    Attributes:
+        title: Its heading.
+        text: How to read what follows.
+        tables: Its tables.
+        pictures: Its figures.
+    """
+
+    title: str
+    text: str
+    tables: Sequence[Table] = field(default_factory=list)
+    pictures: Sequence[Picture] = field(default_factory=list)

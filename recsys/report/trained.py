@@ -1,0 +1,151 @@
+"""The finished trainings that a report is made of."""
+
+import json
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recsys.config import TrainConfig
+from recsys.errors import RunError
+from recsys.json_files import read_json
+from recsys.run import Run
+
+TRIALS = "trials.jsonl"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One finished training.
+
+    Attributes:
+        model: What it is called in tables: in a comparison the name of the
+            model, otherwise that of the gate.
+        searched: Whether it is a trial of a sweep.
+        run: Its run folder.
+        config: What it was trained with.
+        metrics: The content of `metrics.json`, by split.
+    """
+
+    model: str
+    searched: bool
+    run: Run
+    config: TrainConfig
+    metrics: Mapping[str, Any]
+
+    @property
+    def setting(self) -> str:
+        """What the trainings of one table have in common."""
+        weights = ", ".join(
+            f"{task} {weight:g}"
+            for task, weight in self.config.task_weights.items()
+        )
+        return (
+            f"{Path(self.config.data).name}, {self.config.num_experts} "
+            f"experts, weights: {weights}"
+        )
+
+    @property
+    def validation_loss(self) -> float:
+        return float(self.metrics["validation"]["loss"])
+
+    @property
+    def test_loss(self) -> float:
+        return float(self.metrics["test"]["loss"])
+
+    def scores(self) -> dict[str, float]:
+        """Experts per example and the tasks' scores on the test split."""
+        test = self.metrics["test"]
+        values = {"n/s": test["experts_per_example"]} | {
+            f"{task} {name}": value
+            for task, metrics in test["tasks"].items()
+            for name, value in metrics.items()
+            if name != "loss"
+        }
+        return {name: v for name, v in values.items() if v is not None}
+
+
+def read_trained(folders: Sequence[str | Path]) -> list[Trained]:
+    """Returns every finished training below some folders.
+
+    Args:
+        folders: Folders of sweeps, of comparisons, or of runs.
+
+    Raises:
+        RunError: There is no such folder, or nothing finished in it.
+    """
+    trained = []
+    for folder in map(Path, folders):
+        found = list(_sweep(folder)) or list(_runs(folder))
+        if not found:
+            raise RunError(
+                f"{folder}: expected a folder with finished runs, or of a "
+                f"sweep with {TRIALS}. Received: "
+                + ("none in it" if folder.is_dir() else "no folder there")
+            )
+        trained += found
+    return trained
+
+
+def by_setting(
+    trained: Sequence[Trained],
+) -> dict[str, dict[str, list[Trained]]]:
+    """Groups trainings by setting and, within it, by model."""
+    grouped: dict[str, dict[str, list[Trained]]] = {}
+    for one in trained:
+        models = grouped.setdefault(one.setting, {})
+        models.setdefault(one.model, []).append(one)
+    return grouped
+
+
+def best_runs(trained: Sequence[Trained]) -> dict[str, list[Trained]]:
+    """Returns, by setting, the best run of each model by validation loss."""
+    return {
+        setting: [
+            min(runs, key=lambda run: run.validation_loss)
+            for runs in models.values()
+        ]
+        for setting, models in by_setting(trained).items()
+    }
+
+
+def count_failed(folders: Sequence[str | Path]) -> int:
+    """Returns how many trials of sweeps have failed."""
+    return sum(
+        line["status"] == "failed"
+        for folder in map(Path, folders)
+        for line in _lines(folder / TRIALS)
+    )
+
+
+def _sweep(folder: Path) -> Iterator[Trained]:
+    for line in _lines(folder / TRIALS):
+        if line["status"] == "completed":
+            config = TrainConfig.from_mapping(line["config"])
+            metrics = {name: line[name] for name in ("validation", "test")}
+            run = Run(folder / "trials" / line["trial"])
+            yield Trained(config.gate, True, run, config, metrics)
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    if not file.is_file():
+        return
+    for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
+        try:
+            yield json.loads(text)
+        except ValueError as error:
+            raise RunError(
+                f"{file}, line {number}: expected JSON. Received: {error}"
+            ) from None
+
+
+def _runs(folder: Path) -> Iterator[Trained]:
+    for file in sorted(folder.rglob("metrics.json")):
+        run = Run(file.parent)
+        if run.config.is_file() and run.is_finished:
+            config = run.read_config()
+            named = run.folder.name == f"seed-{config.seed}"
+            model = run.folder.parent.name if named else config.gate
+            yield Trained(model, False, run, config, read_json(run.metrics))

@@ -1,0 +1,130 @@
+"""How many trials a gate needs to be tuned: the papers' bootstrap."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from recsys.report.section import Picture
+from recsys.report.section import Section
+from recsys.report.section import Table
+from recsys.report.trained import Trained
+from recsys.report.trained import by_setting
+
+RESAMPLES = 1000
+
+
+def tuning_cost(trained: Sequence[Trained]) -> Section | None:
+    """Draws the test loss that a number of trials leads to, for each gate.
+
+    Args:
+        trained: The finished trainings; only trials of sweeps count.
+
+    References:
+        Ibrahim, Chen, Hazimeh, Ponomareva, Zhao, Mazumder. COMET: Learning
+        Cardinality Constrained Mixture of Experts with Trees and Local Search.
+        KDD 2023, section 5.1.2, figure 2 and appendix F.
+    """
+    searched = [one for one in trained if one.searched]
+    tables, pictures = [], []
+    for number, (setting, models) in enumerate(by_setting(searched).items()):
+        curves = {model: _curve(runs) for model, runs in models.items()}
+        if max(len(curve) for curve in curves.values()) < 2:
+            continue
+        pictures.append(
+            Picture(f"tuning_cost_{number}", setting, _draw(curves))
+        )
+        tables.append(_table(setting, curves))
+    text = (
+        "The test loss (times 100) of the trial with the best validation loss "
+        f"among s random ones, drawn with replacement; mean of {RESAMPLES:,} "
+        "draws. A row of the table says how many trials of each gate reach "
+        "the loss that all trials of the gate on its left lead to, and how "
+        "many times fewer that is."
+    )
+    if not pictures:
+        return None
+    return Section("Cost of tuning", text, tables, pictures)
+
+
+def best_of_trials(
+    validation: Sequence[float],
+    test: Sequence[float],
+    size: int,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> float:
+    """Returns the mean test loss of the best of a number of random trials.
+
+    Args:
+        validation: Validation losses of all trials: the best has the lowest.
+        test: Their test losses.
+        size: How many trials are drawn, with replacement.
+        resamples: How often they are drawn.
+        seed: Seed of the draws.
+
+    Example:
+    >>> best_of_trials([0.5, 0.4], [0.52, 0.43], size=64)
+    0.43
+    """
+    generator = np.random.default_rng(seed)
+    drawn = generator.integers(0, len(validation), (resamples, size))
+    chosen = np.argmin(np.asarray(validation)[drawn], axis=1)
+    losses = np.asarray(test)[drawn[np.arange(resamples), chosen]]
+    return float(losses.mean())
+
+
+def trials_to_reach(curve: Sequence[float], loss: float) -> int | None:
+    """Returns the first number of trials, from 1, with at most that loss.
+
+    Example:
+    >>> trials_to_reach([0.5, 0.42, 0.41], 0.42), trials_to_reach([0.5], 0.4)
+    (2, None)
+    """
+    reached = np.flatnonzero(np.asarray(curve) <= loss)
+    return int(reached[0]) + 1 if len(reached) else None
+
+
+def _curve(runs: Sequence[Trained]) -> list[float]:
+    """The loss for 1, 2, ... trials, as many as there are."""
+    validation = [run.validation_loss for run in runs]
+    test = [run.test_loss for run in runs]
+    return [
+        best_of_trials(validation, test, size + 1) for size in range(len(runs))
+    ]
+
+
+def _table(setting: str, curves: dict[str, list[float]]) -> Table:
+    rows = [
+        [
+            model,
+            str(len(curve)),
+            f"{100 * curve[-1]:.2f}",
+            *(_reading(other, curve) for other in curves.values()),
+        ]
+        for model, curve in curves.items()
+    ]
+    header = ["model", "trials", "test loss", *curves]
+    return Table(f"{setting}: trials to the same loss", header, rows)
+
+
+def _reading(curve: Sequence[float], rival: Sequence[float]) -> str:
+    needed = trials_to_reach(curve, rival[-1])
+    if needed is None:
+        return "not reached"
+    return f"{needed} ({len(rival) / needed:.1f}x fewer)"
+
+
+def _draw(curves: dict[str, list[float]]) -> Figure:
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axis = figure.subplots()
+    for model, curve in curves.items():
+        sizes = range(1, len(curve) + 1)
+        losses = [100 * loss for loss in curve]
+        axis.plot(sizes, losses, "o-", ms=3, label=model)
+    axis.set(xlabel="Trials", ylabel="Test loss of the best, x 100")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False)
+    return figure

@@ -1,0 +1,37 @@
+"""How the results of repeated runs are summed up and compared."""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import ttest_ind
+
+
+def mean_and_error(values: Any, digits: int) -> str:
+    """Returns the mean of the values and its standard error as a text.
+
+    Example:
+    >>> mean_and_error([41.0, 43.0], 2), mean_and_error([41.0], 1)
+    ('42.00 ± 1.00', '41.0')
+    """
+    if not len(values):
+        return ""
+    text = f"{np.mean(values):.{digits}f}"
+    if len(values) > 1:
+        error = np.std(values, ddof=1) / len(values) ** 0.5
+        text += f" ± {error:.{digits}f}"
+    return text
+
+
+def p_value(losses: Any, others: Any) -> float | None:
+    """Returns that of Welch's one-sided t-test of the losses being lower.
+
+    `None` where there are fewer than two of either.
+
+    Example:
+    >>> round(p_value([1.0, 1.1, 0.9], [2.0, 2.2, 1.9]), 4)
+    0.0007
+    """
+    if len(losses) < 2 or len(others) < 2:
+        return None
+    test = ttest_ind(losses, others, equal_var=False, alternative="less")
+    return float(test.pvalue)

@@ -1,0 +1,61 @@
+import base64
+import re
+from pathlib import Path
+
+import pytest
+
+from recsys import cli
+from recsys.errors import RunError
+from recsys.report.report import report
+
+
+def test_the_page_holds_its_figures_and_the_markdown_says_the_same(
+    two_sweeps: list[Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "report"
+    titles = report(two_sweeps, out)
+    assert titles == ["Results", "Cost of tuning"]
+    page = (out / "index.html").read_text()
+    markdown = (out / "report.md").read_text()
+    figure = (out / "figures" / "tuning_cost_0.png").read_bytes()
+    assert base64.b64encode(figure).decode() in page
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    for text in (
+        *("8 trials of sweeps and 0 other runs were finished; 1 trials", "n/s"),
+        *("best 5% of the trials", "43.00", "47.00", "watch auc"),
+    ):
+        assert text in page
+        assert text in markdown
+    assert "| top-k | 1 | 47.00 | 2.00 | 0.5300 | 0.9400 |" in markdown
+    assert "](figures/tuning_cost_0.png)" in markdown
+
+
+def test_names_are_escaped(two_sweeps: list[Path], tmp_path: Path) -> None:
+    file = two_sweeps[0] / "trials.jsonl"
+    file.write_text(file.read_text().replace('"synthetic"', '"a<b>|c"'))
+    report(two_sweeps, tmp_path / "report")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "a&lt;b&gt;|c, 16 experts" in page
+
+
+def test_nothing_is_overwritten(two_sweeps: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="`out` must be a new or empty folder"):
+        report(two_sweeps, two_sweeps[0])
+
+
+def test_after_an_error_there_is_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no folder there"):
+        report([tmp_path / "missing"], tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_command(
+    two_sweeps: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "report"
+    assert cli.run(["report", *map(str, two_sweeps), "--out", str(out)]) == 0
+    assert f"Written to {out / 'index.html'}" in capsys.readouterr().out
+    assert cli.run(["report", *map(str, two_sweeps), "--out", str(out)]) == 1
+    assert "`out` must be a new or empty folder" in capsys.readouterr().err
