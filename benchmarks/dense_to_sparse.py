@@ -75,6 +75,8 @@ def main() -> None:
     parser.add_argument("--train-rows", type=int)
     parser.add_argument("--sampled-batches", type=int, default=200)
     parser.add_argument("--timed-steps", type=int, default=30)
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     dataset = load(options.data).with_train_rows(options.train_rows)
     config = TrainConfig(
@@ -83,6 +85,7 @@ def main() -> None:
         gate=options.gate,
         gate_options={"gamma": 10.0, "entropy_weight": 0.1},
         task_weights={"watch": 0.9, "rating": 0.1},
+        batch_size=options.batch,
     )
     config = settle(config, dataset.schema)
     ranker = make_ranker(config, dataset)
@@ -122,7 +125,7 @@ def main() -> None:
             "auto_ms": lambda: fit(ranker, rows),
             "dense_ms": lambda: fit(dense, rows),
         },
-        runs=5,
+        options.runs,
     )
     steps = {name: time / options.timed_steps for name, time in times.items()}
     print(json.dumps({name: round(time, 2) for name, time in steps.items()}))

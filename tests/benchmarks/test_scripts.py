@@ -1,0 +1,112 @@
+"""Every benchmark runs, on tiny shapes, and prints what it should."""
+
+import json
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from recsys.data.synthetic import synthetic
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+Run = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs a script as the command line would; returns its JSON lines."""
+
+    def run(script: str, arguments: str) -> list[dict[str, Any]]:
+        path = str(FOLDER / script)
+        monkeypatch.setattr(sys, "argv", [path, *arguments.split()])
+        monkeypatch.syspath_prepend(str(FOLDER))
+        policy = keras.config.dtype_policy()
+        try:
+            runpy.run_path(path, run_name="__main__")
+        finally:
+            keras.config.set_dtype_policy(policy)
+        lines = capsys.readouterr().out.splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    return run
+
+
+TINY = "--experts 4 --rows 8 --width 4 --runs 1"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [TINY, f"{TINY} --jit --tasks 2 --layers 2", f"{TINY} --routing zipf"],
+)
+def test_layer_execution(run: Run, arguments: str) -> None:
+    (line,) = run("layer_execution.py", arguments)
+    assert line["backend"] == keras.backend.backend()
+    assert (line["rows"], line["experts"]) == (8, 4)
+    for step in ("forward", "forward_backward"):
+        for way in ("dense", "sparse", "auto", "limit"):
+            assert line[step][f"{way}_ms"] > 0
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch",
+    reason="starts six processes, which takes longest on other backends",
+)
+def test_peak_memory_is_that_of_processes_of_their_own(run: Run) -> None:
+    arguments = "--memory --rows 4096 --experts 16 --width 64"
+    (line,) = run("layer_execution.py", arguments)
+    assert line["forward"]["dense_mib"] > line["forward"]["sparse_mib"] > 0
+
+
+def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
+    lines = run("layer_execution.py", TINY.replace("4", "4 8", 1))
+    file = tmp_path / "lines.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    run("execution_figure.py", f"{file} --out {tmp_path / 'figure.png'}")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "wanted"),
+    [
+        ("comet_descent.py", "--experts 4 --rows 8 --width 4", "descent_ms"),
+        (
+            "image_experts.py",
+            "--experts 4 --k 1 --batch 4 --runs 1",
+            "faster_than_dense",
+        ),
+        (
+            "ranker_step.py",
+            "--experts 4 --batch 8 --steps 1 --runs 1",
+            "faster_than_dense",
+        ),
+        (
+            "inference.py",
+            "--experts 4 --batch 2 --seconds 0.01",
+            "sparse",
+        ),
+        ("moesart_bias.py", "--experts 4 --k 2 --samples 64", "bias"),
+    ],
+)
+def test_other_scripts(
+    run: Run, script: str, arguments: str, wanted: str
+) -> None:
+    lines = run(script, arguments)
+    assert lines
+    assert all(wanted in line for line in lines)
+
+
+def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
+    synthetic(2_000, num_users=100, num_items=100).write(tmp_path / "data")
+    lines = run(
+        "dense_to_sparse.py",
+        f"--data {tmp_path / 'data'} --epochs 1 --sampled-batches 2 "
+        "--timed-steps 1 --batch 64 --runs 1",
+    )
+    assert lines[0]["experts_per_example"] > 0
