@@ -102,6 +102,7 @@ def test_other_scripts(
     assert all(wanted in line for line in lines)
 
 
+@pytest.mark.slow
 def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
     synthetic(2_000, num_users=100, num_items=100).write(tmp_path / "data")
     lines = run(
