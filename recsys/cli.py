@@ -17,6 +17,7 @@ from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.metrics_table import metrics_table
 from recsys.options import given_fields
+from recsys.options import named_values
 from recsys.options import with_config_options
 from recsys.run import Run
 
@@ -78,11 +79,16 @@ def prepare(
     raw_dir: Annotated[Path, typer.Option(help="Folder of the download.")],
     out: Annotated[Path, typer.Option(help="Data folder to write.")],
     seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Option of the data set."),
+    ] = None,
 ) -> None:
     """Turn a raw download into a data folder."""
     from recsys.data import prepare
 
-    rows = prepare(name, raw_dir, out, seed)
+    given = named_values("option", option or [])
+    rows = prepare(name, raw_dir, out, seed, True, **given)
     for split, count in rows.items():
         print(f"{split}: {count:,} rows")
     print(f"Written to {out}")

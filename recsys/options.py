@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import MISSING
 from dataclasses import Field
 from dataclasses import fields
@@ -56,8 +57,28 @@ def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     }
     for name, read in (("gate_options", str), ("task_weights", float)):
         if name in given:
-            given[name] = dict(_pair(name, pair, read) for pair in given[name])
+            given[name] = named_values(name, given[name], read)
     return given
+
+
+def named_values(
+    name: str, pairs: Sequence[str], read: Callable[[str], Any] = str
+) -> dict[str, Any]:
+    """Parses what was given to an option that may be given several times.
+
+    Args:
+        name: Name of the option, for the error message.
+        pairs: Texts NAME=VALUE.
+        read: Turns a value's text into the value.
+
+    Raises:
+        ValueError: A text is not of this form.
+
+    Example:
+    >>> named_values("task_weights", ["watch=0.9", "rating=0.1"], float)
+    {'watch': 0.9, 'rating': 0.1}
+    """
+    return dict(_pair(name, pair, read) for pair in pairs)
 
 
 def _option(field: Field[Any], hint: Any, text: str) -> Any:

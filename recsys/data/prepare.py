@@ -1,9 +1,13 @@
+import inspect
 from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 
+from recsys.arguments import typed_arguments
 from recsys.data.dataset import SPLITS
 from recsys.data.dataset import Dataset
 from recsys.data.dataset import check_vacant
@@ -11,7 +15,8 @@ from recsys.data.error import DataError
 from recsys.data.movielens_1m import movielens_1m
 from recsys.data.movielens_100k import movielens_100k
 
-DATA_SETS: dict[str, Callable[[Path, int, Progress], Dataset]] = {
+# Each takes a folder, a seed, a progress bar and options of its own.
+DATA_SETS: dict[str, Callable[..., Dataset]] = {
     "movielens-100k": movielens_100k,
     "movielens-1m": movielens_1m,
 }
@@ -23,11 +28,12 @@ def prepare(
     out: str | Path,
     seed: int = 0,
     progress: bool = True,
+    **options: Any,
 ) -> dict[str, int]:
     """Turns a raw download into a data folder.
 
     The folder appears when it is whole: after an error or an interruption
-    there is none. The same download and seed give the same bytes.
+    there is none. The same download, seed and options give the same bytes.
 
     Args:
         name: `"movielens-1m"` or `"movielens-100k"`.
@@ -35,6 +41,7 @@ def prepare(
         out: Data folder to write: new or empty.
         seed: Seed of what is drawn, not negative.
         progress: Whether to show progress bars on a terminal.
+        **options: Options of the data set, or texts that say them.
 
     Returns:
         The number of rows of each split.
@@ -42,7 +49,8 @@ def prepare(
     Raises:
         DataError: The name is unknown, the download is missing or broken, or
             something is in the way of the data folder.
-        ValueError: The seed is negative.
+        ValueError: The seed is negative, or an option is unknown, missing or
+            outside its bounds.
     """
     if name not in DATA_SETS:
         raise DataError.at(
@@ -50,10 +58,27 @@ def prepare(
         )
     if seed < 0:
         raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
+    data_set = DATA_SETS[name]
+    given = _typed_options(name, data_set, options)
     check_vacant(out)
     console = Console(stderr=True)
     shown = progress and console.is_terminal
     with Progress(console=console, disable=not shown) as bar:
-        dataset = DATA_SETS[name](Path(raw_dir), seed, bar)
+        dataset = data_set(Path(raw_dir), seed, bar, **given)
         dataset.write(out)
     return {split: len(dataset.split(split)) for split in SPLITS}
+
+
+def _typed_options(
+    name: str, data_set: Callable[..., Dataset], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    signature = inspect.signature(data_set, eval_str=True)
+    own = list(signature.parameters.values())[3:]
+    what = f"`options` of the data set {name!r}"
+    for option in own:
+        if option.default is option.empty and option.name not in options:
+            raise ValueError(
+                f"{what} must name {option.name}. Received: {list(options)}"
+            )
+    hints = {option.name: option.annotation for option in own}
+    return typed_arguments(what, options, hints)

@@ -2,12 +2,11 @@
 
 import inspect
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
-from typing import get_args
 from typing import get_type_hints
 
 from keras_moe import layers
+from recsys.arguments import typed_arguments
 
 GATES: dict[str, type[layers.Gate]] = {
     "softmax": layers.SoftmaxGate,
@@ -69,17 +68,11 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     {'gamma': 10.0, 'entropy_weight': 0.1}
     """
     hints = _arguments(gate_class(name))
-    known = [option for option in hints if option not in _DERIVED]
-    for option in options:
-        if option not in known:
-            raise ValueError(
-                f"`gate_options` of the gate {name!r} must be among "
-                f"{', '.join(known) or 'none'}. Received: {option!r}"
-            )
-    return {
-        option: _typed(option, value, hints[option])
-        for option, value in options.items()
-    }
+    return typed_arguments(
+        f"`gate_options` of the gate {name!r}",
+        options,
+        {key: hints[key] for key in hints if key not in _DERIVED},
+    )
 
 
 def create_gate(
@@ -128,24 +121,3 @@ def _arguments(gate: type[layers.Gate]) -> dict[str, Any]:
             if own and name != "kwargs":
                 arguments.setdefault(name, hints[name])
     return arguments
-
-
-def _typed(option: str, value: Any, hint: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    kinds = get_args(hint) or (hint,)
-    if type(None) in kinds and value.lower() == "none":
-        return None
-    if bool in kinds and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    for kind in (int, float):
-        if kind in kinds:
-            with suppress(ValueError):
-                return kind(value)
-    if str in kinds or Any in kinds:
-        return value
-    expected = " or ".join(kind.__name__ for kind in kinds)
-    raise ValueError(
-        f"`gate_options`: {option} must be of type {expected}. "
-        f"Received: {option}={value!r}"
-    )

@@ -252,6 +252,25 @@ def test_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
         recsys(["train", "--out", "run"])
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("scale", "`option` must be NAME=VALUE. Received: 'scale'"),
+        ("scale=5", "of the data set 'movielens-1m' must be among none"),
+        ("seed=5", "multiple values for argument 'seed'"),
+    ],
+)
+def test_wrong_option_of_a_data_set_is_one_line(
+    option: str,
+    message: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--raw-dir", str(tmp_path), "--out", str(tmp_path / "out")]
+    words += ["--option", option]
+    assert message in error_of(capfd, 2, "prepare", "movielens-1m", *words)
+
+
 def test_prepare_reports_what_is_missing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rich.progress import Progress
 
 from recsys.data import DataError
+from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data.movielens_100k import movielens_100k
+from recsys.data.prepare import DATA_SETS
 
 NAMES = ("movielens-1m", "movielens-100k")
 any_data_set = pytest.mark.parametrize("name", NAMES)
@@ -104,6 +107,39 @@ def test_unknown_name(tmp_path: Path) -> None:
 def test_negative_seed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`seed`.*Received: seed=-1$"):
         prepare("movielens-1m", tmp_path, tmp_path / "out", seed=-1)
+
+
+def test_an_option_that_a_data_set_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="options") as caught:
+        prepare("movielens-1m", tmp_path, tmp_path / "out", scale="5")
+    assert str(caught.value) == (
+        "`options` of the data set 'movielens-1m' must be among none. "
+        "Received: 'scale'"
+    )
+
+
+def test_options_come_typed_and_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Dataset
+) -> None:
+    received = {}
+
+    def data_set(
+        raw_dir: Path,
+        seed: int,
+        progress: Progress,
+        columns: list[str],
+        scale: float = 5.0,
+        time: str | None = None,
+    ) -> Dataset:
+        received.update(columns=columns, scale=scale, time=time)
+        return tiny
+
+    monkeypatch.setitem(DATA_SETS, "own", data_set)
+    options = {"columns": "user,item", "scale": "2"}
+    prepare("own", tmp_path, tmp_path / "out", progress=False, **options)
+    assert received == {"columns": ["user", "item"], "scale": 2.0, "time": None}
+    with pytest.raises(ValueError, match=r"'own' must name columns. Received"):
+        prepare("own", tmp_path, tmp_path / "b", progress=False, scale=2.0)
 
 
 @any_data_set

@@ -1,0 +1,47 @@
+from typing import Any
+
+import pytest
+
+from recsys.arguments import typed_arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "expected"),
+    [
+        ("3", int, 3),
+        ("3", float, 3.0),
+        ("0.5", int | float, 0.5),
+        ("none", float | None, None),
+        ("None", str | None, None),
+        ("True", bool, True),
+        ("3", str, "3"),
+        ("a b,c", list[str], ["a b", "c"]),
+        ("1,2", list[int], [1, 2]),
+        (0.5, int, 0.5),
+    ],
+)
+def test_a_text_is_read_as_its_argument(
+    text: Any, hint: Any, expected: Any
+) -> None:
+    (value,) = typed_arguments("`x`", {"a": text}, {"a": hint}).values()
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "kind"),
+    [
+        ("three", int, "int"),
+        ("0.5", int, "int"),
+        ("yes", bool, "bool"),
+        ("1,b", list[int], "int"),
+    ],
+)
+def test_a_text_of_another_type(text: str, hint: Any, kind: str) -> None:
+    with pytest.raises(ValueError, match=rf"`x`: a must be of type {kind}\."):
+        typed_arguments("`x`", {"a": text}, {"a": hint})
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(ValueError, match=r"`x` must be among a, b\..*: 'c'$"):
+        typed_arguments("`x`", {"c": 1}, {"a": int, "b": int})
