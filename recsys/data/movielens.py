@@ -1,4 +1,3 @@
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -6,13 +5,11 @@ from rich.progress import Progress
 
 from recsys.data.dataset import Dataset
 from recsys.data.download import read_download
-from recsys.data.error import DataError
 from recsys.data.ratings import parse_ratings
+from recsys.data.release import check_release
 from recsys.data.splitting import split_rows
 from recsys.data.two_tasks import two_tasks
 from recsys.data.two_tasks import two_tasks_schema
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -72,14 +69,5 @@ class MovieLens:
             "movies": ratings["item"].nunique(),
             **{name: len(split) for name, split in splits.items()},
         }
-        if counts["ratings"] != self.counts["ratings"]:
-            _log.warning(
-                "%s holds %d ratings, %s has %d: prepared as a subset.",
-                file,
-                counts["ratings"],
-                self.name,
-                self.counts["ratings"],
-            )
-        elif counts != self.counts:
-            raise DataError.at(file, f"{self.counts}", f"{counts}")
+        check_release(self.name, file, counts, self.counts)
         return Dataset(two_tasks_schema(self.name), splits)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from recsys.arguments import typed_arguments
+from recsys.data.books import books
 from recsys.data.dataset import SPLITS
 from recsys.data.dataset import Dataset
 from recsys.data.dataset import check_vacant
@@ -17,6 +18,7 @@ from recsys.data.movielens_100k import movielens_100k
 
 # Each takes a folder, a seed, a progress bar and options of its own.
 DATA_SETS: dict[str, Callable[..., Dataset]] = {
+    "books": books,
     "movielens-100k": movielens_100k,
     "movielens-1m": movielens_1m,
 }
@@ -36,7 +38,7 @@ def prepare(
     there is none. The same download, seed and options give the same bytes.
 
     Args:
-        name: `"movielens-1m"` or `"movielens-100k"`.
+        name: `"movielens-1m"`, `"movielens-100k"` or `"books"`.
         raw_dir: Folder of the download.
         out: Data folder to write: new or empty.
         seed: Seed of what is drawn, not negative.

@@ -1,4 +1,3 @@
-import io
 import re
 from pathlib import Path
 
@@ -7,9 +6,8 @@ import pandas as pd
 from rich.progress import Progress
 
 from recsys.data.error import DataError
-from recsys.data.error import shown
+from recsys.data.lines import parse_lines
 
-CHUNK = 1 << 20  # bytes parsed at a time
 FIELDS = {
     "user": r"(\d{1,18})",
     "item": r"(\d{1,18})",
@@ -47,29 +45,14 @@ def parse_ratings(
     if not text:
         raise DataError.at(file, "lines of ratings", "an empty file")
     names = _field_names(text, separator)
-    line_form = re.escape(separator).join(FIELDS[name] for name in names)
-    pattern = re.compile(f"^{line_form}\r?$".encode(), re.MULTILINE)
-    task = progress.add_task(f"Reading {file.name}", total=len(text))
-    stream = io.BytesIO(text)
-    chunks: list[np.ndarray] = []
-    line = 1
-    while lines := stream.readlines(CHUNK):
-        found = pattern.findall(b"".join(lines))
-        if len(found) < len(lines):
-            bad = next(
-                i for i, row in enumerate(lines) if not pattern.match(row)
-            )
-            raise DataError.at(
-                file,
-                f"{separator.join(names)!r}, whole numbers, rating 1 to 5",
-                shown(lines[bad].decode("latin-1").rstrip("\r\n")),
-                line=line + bad,
-            )
-        chunks.append(np.array(found, dtype=bytes).astype(np.int64))
-        line += len(lines)
-        progress.update(task, completed=stream.tell())
+    form = re.escape(separator).join(FIELDS[name] for name in names)
+    expected = f"{separator.join(names)!r}, whole numbers, rating 1 to 5"
+    chunks = [
+        np.array(fields, dtype=bytes).astype(np.int64)
+        for fields in parse_lines(text, form, expected, file, progress)
+    ]
     ratings = pd.DataFrame(np.concatenate(chunks), columns=names[:3])
-    _check_unique(ratings, file)
+    check_unique(ratings, file)
     return ratings.astype({"rating": "float64"})
 
 
@@ -80,13 +63,22 @@ def _field_names(text: bytes, separator: str) -> list[str]:
     return names if first.count(separator) >= 3 else names[:3]
 
 
-def _check_unique(ratings: pd.DataFrame, file: Path) -> None:
+def check_unique(
+    ratings: pd.DataFrame, file: Path, first_line: int = 1
+) -> None:
+    """Raises DataError where a line repeats a user's rating of an item.
+
+    Args:
+        ratings: Columns user and item, a row a line.
+        file: Where the lines come from.
+        first_line: Number of the first of them in the file.
+    """
     repeated = np.flatnonzero(ratings.duplicated(["user", "item"]))
     if len(repeated):
-        user, item = ratings.loc[repeated[0], ["user", "item"]].astype(int)
+        user, item = ratings.loc[repeated[0], ["user", "item"]]
         raise DataError.at(
             file,
             "each user's rating of an item once",
             f"user {user}, item {item} again",
-            line=int(repeated[0]) + 1,
+            line=int(repeated[0]) + first_line,
         )

@@ -76,7 +76,7 @@ def test_a_line_that_lost_its_timestamp() -> None:
 def test_lines_are_counted_over_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("recsys.data.ratings.CHUNK", 64)
+    monkeypatch.setattr("recsys.data.lines.CHUNK", 64)
     good = [f"{user}::7::4" for user in range(100)]
     assert parsed("\n".join(good))["user"].tolist() == list(range(100))
     good[77] = "77::7"
