@@ -1,5 +1,6 @@
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from recsys.data.error import DataError
@@ -22,24 +23,54 @@ def read_download(
     Raises:
         DataError: None of the three is there, or the archive is broken.
     """
+    found = find_download(raw_dir, [archive], [member])
+    if found is None:
+        names = (Path(member).name, member, archive)
+        raise DataError.at(raw_dir, f"one of the files {names}", "none of them")
+    return found
+
+
+def find_download(
+    raw_dir: Path, archives: Sequence[str], members: Sequence[str]
+) -> tuple[Path, bytes] | None:
+    """Reads a file that goes by several names, as `read_download` does.
+
+    Args:
+        raw_dir: Folder of the download.
+        archives: Names of the zip archive, first come, first served.
+        members: Names of the file, likewise.
+
+    Returns:
+        Where the file was found, and its content; `None` if neither the file
+        nor an archive is there.
+
+    Raises:
+        DataError: There is no folder, or the archive is broken or holds
+            something else.
+    """
     if not raw_dir.is_dir():
         raise DataError.at(raw_dir, "the folder of the download", "no folder")
-    names = (Path(member).name, member, archive)
-    for path in (raw_dir / name for name in names):
+    for member in members:
+        for path in (raw_dir / Path(member).name, raw_dir / member):
+            if path.is_file():
+                return path, path.read_bytes()
+    for archive in archives:
+        path = raw_dir / archive
         if path.is_file():
-            if path.name == archive:
-                return path / member, _read_member(path, member)
-            return path, path.read_bytes()
-    raise DataError.at(raw_dir, f"one of the files {names}", "none of them")
+            return _read_member(path, members)
+    return None
 
 
-def _read_member(archive: Path, member: str) -> bytes:
+def _read_member(archive: Path, members: Sequence[str]) -> tuple[Path, bytes]:
     try:
         with zipfile.ZipFile(archive) as folder:
-            if member not in folder.namelist():
-                raise DataError.at(
-                    archive, f"the file {member} in it", "an archive without it"
-                )
-            return folder.read(member)
+            for member in members:
+                if member in folder.namelist():
+                    return archive / member, folder.read(member)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError.at(archive, "a zip archive", str(error)) from error
+    raise DataError.at(
+        archive,
+        f"the file {' or '.join(members)} in it",
+        "an archive without it",
+    )

@@ -13,12 +13,14 @@ from recsys.data.dataset import SPLITS
 from recsys.data.dataset import Dataset
 from recsys.data.dataset import check_vacant
 from recsys.data.error import DataError
+from recsys.data.jester import jester
 from recsys.data.movielens_1m import movielens_1m
 from recsys.data.movielens_100k import movielens_100k
 
 # Each takes a folder, a seed, a progress bar and options of its own.
 DATA_SETS: dict[str, Callable[..., Dataset]] = {
     "books": books,
+    "jester": jester,
     "movielens-100k": movielens_100k,
     "movielens-1m": movielens_1m,
 }
@@ -38,7 +40,7 @@ def prepare(
     there is none. The same download, seed and options give the same bytes.
 
     Args:
-        name: `"movielens-1m"`, `"movielens-100k"` or `"books"`.
+        name: `"movielens-1m"`, `"movielens-100k"`, `"books"` or `"jester"`.
         raw_dir: Folder of the download.
         out: Data folder to write: new or empty.
         seed: Seed of what is drawn, not negative.

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from recsys.data import DataError
+from recsys.data.download import find_download
 from recsys.data.download import read_download
 
 ARCHIVE, MEMBER = "ml-100k.zip", "ml-100k/u.data"
@@ -71,3 +72,21 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"ml-100k\.zip: expected a zip arch"):
         read_download(tmp_path, ARCHIVE, MEMBER)
+
+
+def test_the_first_of_several_names(tmp_path: Path) -> None:
+    archives, members = ["a.zip", ARCHIVE], ["ml-100k/u.csv", MEMBER]
+    assert find_download(tmp_path, archives, members) is None
+    packed = write_archive(tmp_path)
+    expected = (packed / MEMBER, b"content " * 100)
+    assert find_download(tmp_path, archives, members) == expected
+    for name in ("u.data", "u.csv"):
+        (tmp_path / name).write_bytes(name.encode())
+        expected = (tmp_path / name, name.encode())
+        assert find_download(tmp_path, archives, members) == expected
+
+
+def test_an_archive_without_any_of_several_names(tmp_path: Path) -> None:
+    write_archive(tmp_path)
+    with pytest.raises(DataError, match=r"the file a\.xls or a\.csv in it"):
+        find_download(tmp_path, [ARCHIVE], ["a.xls", "a.csv"])

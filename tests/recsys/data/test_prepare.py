@@ -99,8 +99,8 @@ def test_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         prepare("netflix", tmp_path, tmp_path / "out")
     assert str(caught.value) == (
-        "`name`: expected one of the data sets ['movielens-100k', "
-        "'movielens-1m']. Received: 'netflix'"
+        f"`name`: expected one of the data sets {sorted(DATA_SETS)}. "
+        "Received: 'netflix'"
     )
 
 

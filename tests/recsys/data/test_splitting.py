@@ -25,6 +25,15 @@ def test_splits_are_disjoint_complete_and_stratified() -> None:
         assert list(split.index) == list(range(len(split)))
 
 
+def test_shares_are_rounded_up_but_for_what_floats_add() -> None:
+    for number, sizes in {
+        200: [140, 30, 30],  # 0.15 / 0.85 * 170 is a float above 30.
+        204: [142, 31, 31],  # 30.6 of 204 and 30.5 of the rest
+    }.items():
+        splits = split_rows(rows(number), "watch", 0.15, 0.15 / 0.85, 0, "r")
+        assert [len(split) for split in splits.values()] == sizes
+
+
 def test_the_seed_decides() -> None:
     tests = [
         split_rows(rows(800), "watch", 0.1, 0.125, seed, "rows")["test"]
