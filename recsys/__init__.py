@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from recsys.data import DataError as DataError
     from recsys.data import Dataset as Dataset
     from recsys.data import Schema as Schema
+    from recsys.data import dataset_from_table as dataset_from_table
     from recsys.data import load as load
     from recsys.data import prepare as prepare
     from recsys.data import synthetic as synthetic
@@ -34,6 +35,7 @@ _HOMES = {
         "DataError",
         "Dataset",
         "Schema",
+        "dataset_from_table",
         "load",
         "prepare",
         "synthetic",

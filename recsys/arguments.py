@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 from typing import get_args
@@ -44,7 +45,7 @@ def typed_arguments(
 def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
     if not isinstance(value, str):
         return value
-    if get_origin(hint) is list:
+    if get_origin(hint) in (list, Sequence):
         (kind,) = get_args(hint)
         return [_typed(what, name, part, kind) for part in value.split(",")]
     kinds = get_args(hint) or (hint,)

@@ -2,6 +2,7 @@
 
 from recsys.data.dataset import Dataset as Dataset
 from recsys.data.error import DataError as DataError
+from recsys.data.from_table import dataset_from_table as dataset_from_table
 from recsys.data.load import load as load
 from recsys.data.prepare import prepare as prepare
 from recsys.data.schema import Schema as Schema

@@ -16,6 +16,7 @@ from recsys.data.error import DataError
 from recsys.data.jester import jester
 from recsys.data.movielens_1m import movielens_1m
 from recsys.data.movielens_100k import movielens_100k
+from recsys.data.own_table import own_table
 
 # Each takes a folder, a seed, a progress bar and options of its own.
 DATA_SETS: dict[str, Callable[..., Dataset]] = {
@@ -23,6 +24,7 @@ DATA_SETS: dict[str, Callable[..., Dataset]] = {
     "jester": jester,
     "movielens-100k": movielens_100k,
     "movielens-1m": movielens_1m,
+    "table": own_table,
 }
 
 
@@ -40,7 +42,8 @@ def prepare(
     there is none. The same download, seed and options give the same bytes.
 
     Args:
-        name: `"movielens-1m"`, `"movielens-100k"`, `"books"` or `"jester"`.
+        name: `"movielens-1m"`, `"movielens-100k"`, `"books"`, `"jester"`, or
+            `"table"` for files of one's own.
         raw_dir: Folder of the download.
         out: Data folder to write: new or empty.
         seed: Seed of what is drawn, not negative.

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,3 +97,12 @@ def run(
 def other_backend() -> str:
     """A backend that is not the active one."""
     return "jax" if keras.backend.backend() != "jax" else "torch"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real downloads."""
+    folder = os.environ.get("RECSYS_DATA")
+    if not folder:
+        pytest.skip("RECSYS_DATA names no folder with the real downloads")
+    return Path(folder)

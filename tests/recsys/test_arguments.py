@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from recsys.arguments import typed_arguments
         ("True", bool, True),
         ("3", str, "3"),
         ("a b,c", list[str], ["a b", "c"]),
-        ("1,2", list[int], [1, 2]),
+        ("1,2", Sequence[int], [1, 2]),
         (0.5, int, 0.5),
     ],
 )

@@ -1,4 +1,3 @@
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,12 +47,3 @@ def write_folder(
         return folder
 
     return write
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Path:
-    """The folder with the real downloads."""
-    folder = os.environ.get("RECSYS_DATA")
-    if not folder:
-        pytest.skip("RECSYS_DATA names no folder with the real downloads")
-    return Path(folder)
