@@ -94,9 +94,7 @@ class Dataset:
         splits = {}
         for name in SPLITS:
             file = _split_file(folder, name)
-            splits[name] = parse(read_table(file), columns, file)
-            if splits[name].empty:
-                raise DataError.at(file, "at least one row", "no rows")
+            splits[name] = parse_split(read_table(file), columns, file)
         for column, kind in schema.features.items():
             if kind == "id":
                 _unify_ids(splits, column)
@@ -118,6 +116,15 @@ class Dataset:
                 write_table(self.splits[name], unfinished / f"{name}.parquet")
             text = self.schema.to_json()
             (unfinished / SCHEMA_FILE).write_text(text, encoding="utf-8")
+
+
+def parse_split(
+    table: pd.DataFrame, columns: Mapping[str, str], file: object
+) -> pd.DataFrame:
+    """Parses a table as `recsys.data.columns.parse`; it must have a row."""
+    if table.empty:
+        raise DataError.at(file, "at least one row", "no rows")
+    return parse(table, columns, file)
 
 
 def check_vacant(folder: str | Path) -> None:

@@ -5,8 +5,8 @@ from rich.progress import Progress
 
 from recsys.data.columns import FEATURE_TYPES
 from recsys.data.columns import TASK_TYPES
-from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
+from recsys.data.dataset import parse_split
 from recsys.data.from_table import cut
 from recsys.data.from_table import row_order
 from recsys.data.named_columns import named_columns
@@ -58,6 +58,18 @@ def own_table(
     Raises:
         DataError: A file, a column or a value is missing or wrong.
         ValueError: A share is outside its bounds.
+
+    Example:
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from recsys.data import write_table
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> log = pd.DataFrame({"user": range(20), "click": [0, 1] * 10})
+    >>> write_table(log, folder / "log.csv")
+    >>> options = {"train": "log.csv", "ids": ["user"], "binary": ["click"]}
+    >>> dataset = own_table(folder, 0, Progress(disable=True), **options)
+    >>> len(dataset.split("train"))
+    14
     """
     named = {"train": train, "validation": validation, "test": test}
     files = {split: raw_dir / name for split, name in named.items() if name}
@@ -68,8 +80,12 @@ def own_table(
     file, table = files["train"], tables["train"]
     columns = named_columns(
         [column for column in table.columns if column != time],
-        {"id": ids, "number": numbers, "binary": binary}
-        | {"regression": regression},
+        {
+            "id": ids,
+            "number": numbers,
+            "binary": binary,
+            "regression": regression,
+        },
         file,
     )
     schema = Schema(
@@ -78,7 +94,8 @@ def own_table(
         {name: kind for name, kind in columns.items() if kind in TASK_TYPES},
     )
     splits = {
-        split: parse(tables[split], columns, files[split]) for split in files
+        split: parse_split(tables[split], columns, files[split])
+        for split in files
     }
     shares = {"validation": validation_share, "test": test_share}
     missing = {split: shares[split] for split in shares if split not in files}

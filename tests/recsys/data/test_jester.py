@@ -116,7 +116,10 @@ def test_a_row_of_another_width_is_named(width: int) -> None:
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"<html>404</html>"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<html>404</html>", csv(rows(2)).decode().encode("utf-16")],
+)
 def test_what_is_no_such_file(content: bytes) -> None:
     with pytest.raises(DataError, match=r"^jester-data-1\.csv.*: expected"):
         parse_joke_ratings(content, CSV)

@@ -148,6 +148,12 @@ def test_a_column_that_another_file_lacks(raw_dir: Path) -> None:
         prepared(raw_dir, test="later.csv.gz")
 
 
+def test_a_file_without_rows(raw_dir: Path) -> None:
+    write_table(log([]), raw_dir / "later.csv.gz")
+    with pytest.raises(DataError, match=r"later\.csv\.gz: .*at least one row"):
+        prepared(raw_dir, test="later.csv.gz")
+
+
 def test_the_file_to_train_on_must_be_given(raw_dir: Path) -> None:
     with pytest.raises(ValueError, match=r"'table' must name train\. Received"):
         prepare("table", raw_dir, raw_dir.parent / "out", **COLUMNS)
