@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
@@ -14,16 +11,9 @@ import pandas as pd
 from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.json_files import read_json
-from recsys.json_files import write_json
 from recsys.run import Run
 from recsys.stages.comparison_table import comparison_table
-
-# What each library calls the number of threads that it may use.
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-)
+from recsys.stages.training_processes import TrainingProcesses
 
 
 @dataclass(frozen=True)
@@ -119,42 +109,6 @@ class PlannedRun:
     model: str
     config: TrainConfig
 
-    def train(self, threads: int) -> None:
-        """Trains in a process of its own; goes on with what was begun.
-
-        Args:
-            threads: How many threads the process should use.
-
-        Raises:
-            RunError: The training failed, or the folder holds another run.
-        """
-        run = Run(self.config.out)
-        request = run.folder.with_suffix(".json")
-        asked = self.config.to_mapping()
-        if request.is_file() and read_json(request) != asked:
-            raise RunError(
-                f"{run.folder}: the comparison asks for another configuration "
-                "than the run was begun with; choose another folder"
-            )
-        write_json(request, asked)
-        if run.is_finished:
-            return
-        options = ["--resume"] if run.config.is_file() else []
-        log = run.folder.with_suffix(".log")
-        with log.open("a") as output:
-            code = subprocess.run(
-                [
-                    *(sys.executable, "-m", "recsys", "train"),
-                    *("--config", str(request), *options),
-                ],
-                env={**dict.fromkeys(_THREADS, str(threads)), **os.environ},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=False,
-            ).returncode
-        if code:
-            raise RunError(f"{run.folder}: the training failed; see {log}")
-
     def result(self) -> dict[str, Any] | None:
         """What the table needs to know, or `None` while it is not trained."""
         run = Run(self.config.out)
@@ -214,10 +168,10 @@ def compare(
         raise ValueError(f"`jobs` must be at least 1. Received: jobs={jobs}")
     out = Path(out).resolve()
     planned = comparison.runs(out, **fields)
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    processes = TrainingProcesses(jobs)
     failures = []
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(run.train, threads) for run in planned]
+        futures = [pool.submit(processes.train, run.config) for run in planned]
         try:
             for future in as_completed(futures):
                 error = future.exception()
@@ -226,6 +180,7 @@ def compare(
                 failures += [str(error)] if error else []
                 results = _write_results(planned, comparison, out)
         except BaseException:
+            processes.stop()
             pool.shutdown(cancel_futures=True)
             raise
     if failures:

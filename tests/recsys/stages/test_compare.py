@@ -11,8 +11,9 @@ from scipy.stats import t as student
 import recsys
 from recsys import Comparison
 from recsys import RunError
-from recsys.stages.compare import PlannedRun
+from recsys import TrainConfig
 from recsys.stages.comparison_table import comparison_table
+from recsys.stages.training_processes import TrainingProcesses
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -105,7 +106,7 @@ def test_trains_what_is_missing_and_writes_the_table(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a finished run is trained again")
 
-    monkeypatch.setattr("subprocess.run", refuse)
+    monkeypatch.setattr("subprocess.Popen", refuse)
     again = recsys.compare(comparison, tmp_path / "out")
     pd.testing.assert_frame_equal(again, results)
     other = Comparison(MODELS, {**base, "k": 1})
@@ -118,16 +119,16 @@ def test_a_failure_does_not_keep_the_others_from_running(
 ) -> None:
     trained = []
 
-    def train(run: PlannedRun, threads: int) -> None:
-        trained.append(run.model)
-        if run.model == "Top-k":
+    def train(self: TrainingProcesses, config: TrainConfig) -> None:
+        trained.append(config.gate)
+        if config.gate == "top-k":
             raise RunError("Top-k does not work")
 
-    monkeypatch.setattr(PlannedRun, "train", train)
+    monkeypatch.setattr(TrainingProcesses, "train", train)
     comparison = Comparison(MODELS, {"data": "synthetic"})
     with pytest.raises(RunError, match="Top-k does not work"):
         recsys.compare(comparison, tmp_path)
-    assert trained == list(MODELS)
+    assert trained == ["top-k", "top-k+"]
 
 
 def test_jobs_must_be_positive(tmp_path: Path) -> None:
