@@ -50,6 +50,23 @@ def searches(name: str) -> bool:
     return name.endswith(SEARCH_SUFFIX)
 
 
+def option_types(name: str) -> dict[str, Any]:
+    """Returns what the options of the gate of that name are annotated with.
+
+    Args:
+        name: Name of the gate.
+
+    Raises:
+        ValueError: There is no such gate.
+
+    Example:
+    >>> option_types("hash")
+    {'balanced': <class 'bool'>}
+    """
+    hints = _arguments(gate_class(name))
+    return {key: hints[key] for key in hints if key not in _DERIVED}
+
+
 def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Gives the texts among a gate's options the types of its arguments.
 
@@ -67,11 +84,10 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     >>> typed_options("comet", {"gamma": "10", "entropy_weight": 0.1})
     {'gamma': 10.0, 'entropy_weight': 0.1}
     """
-    hints = _arguments(gate_class(name))
     return typed_arguments(
         f"`gate_options` of the gate {name!r}",
         options,
-        {key: hints[key] for key in hints if key not in _DERIVED},
+        option_types(name),
     )
 
 

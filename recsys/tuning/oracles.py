@@ -1,0 +1,135 @@
+"""KerasTuner's oracles, which draw the trials, made fit to be resumed."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras_tuner
+import numpy as np
+from keras_tuner.engine.trial import Trial
+from sklearn.exceptions import ConvergenceWarning
+
+from recsys.json_files import write_json
+from recsys.tuning.space import Space
+
+OBJECTIVE = keras_tuner.Objective("val_loss", direction="min")
+
+
+class ResumableOracle(keras_tuner.Oracle):
+    """Keeps all that an oracle knows in one file, written whole or not at all.
+
+    KerasTuner writes a file for each trial and one for the rest. A process
+    that is killed between them, or within one, leaves a state in which a
+    trial is lost, or which cannot be read.
+
+    Attributes:
+        on_trial_end: Called with the name and the loss of each trial that has
+            come to its end; the loss is `None` if it has failed.
+    """
+
+    on_trial_end: Callable[[str, float | None], None] | None = None
+
+    @property
+    def losses(self) -> list[float | None]:
+        """The losses of the trials that have come to their end."""
+        return [self.trials[name].score for name in self.end_order]
+
+    def get_state(self) -> dict[str, Any]:
+        trials = [trial.get_state() for trial in self.trials.values()]
+        return {**super().get_state(), "trials": trials}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        trials = map(Trial.from_state, state["trials"])
+        self.trials = {trial.trial_id: trial for trial in trials}
+        super().set_state(state)
+
+    def save(self) -> None:
+        write_json(Path(self._get_oracle_fname()), self.get_state())
+
+    def _save_trial(self, trial: Trial) -> None:
+        """Leaves it to `save`, which always follows."""
+
+    @keras_tuner.synchronized  # type: ignore[untyped-decorator]
+    def end_trial(self, trial: Trial) -> None:
+        super().end_trial(trial)
+        if self.on_trial_end is not None:
+            score = self.trials[trial.trial_id].score
+            self.on_trial_end(trial.trial_id, score)
+
+
+class RandomOracle(ResumableOracle, keras_tuner.oracles.RandomSearchOracle):
+    """Draws each trial at random."""
+
+
+class BayesianOracle(
+    ResumableOracle, keras_tuner.oracles.BayesianOptimizationOracle
+):
+    """Draws trials where a Gaussian process expects low losses."""
+
+    def populate_space(self, trial_id: str) -> dict[str, Any]:
+        # The state of this generator would be lost in an interruption.
+        self._random_state = np.random.RandomState([self.seed, int(trial_id)])
+        with warnings.catch_warnings():
+            # Few trials do not determine the process's length scale.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return super().populate_space(trial_id)
+
+
+class HyperbandOracle(ResumableOracle, keras_tuner.oracles.HyperbandOracle):
+    """Gives the best trials of few epochs more of them."""
+
+
+TUNERS: dict[str, type[ResumableOracle]] = {
+    "random": RandomOracle,
+    "bayesian": BayesianOracle,
+    "hyperband": HyperbandOracle,
+}
+
+
+def create_oracle(
+    tuner: str, space: Space, trials: int, epochs: int, seed: int
+) -> ResumableOracle:
+    """Creates the oracle that draws the trials of a sweep.
+
+    Args:
+        tuner: "random", "bayesian" or "hyperband".
+        space: What is searched.
+        trials: How many trials there are at most.
+        epochs: Most epochs that Hyperband gives to a trial.
+        seed: Which trials are drawn.
+
+    Raises:
+        ValueError: There is no such tuner.
+    """
+    if tuner not in TUNERS:
+        raise ValueError(
+            f"`tuner` must be one of {', '.join(TUNERS)}. "
+            f"Received: tuner={tuner!r}"
+        )
+    options: dict[str, Any] = {}
+    if tuner == "hyperband":
+        # Again and again, until there are enough trials.
+        options = {"max_epochs": epochs, "hyperband_iterations": trials}
+    oracle = TUNERS[tuner](
+        objective=OBJECTIVE,
+        hyperparameters=space.hyperparameters(),
+        tune_new_entries=False,
+        allow_new_entries=False,
+        seed=_seed(seed),
+        # A sweep goes on, however many of its trials fail.
+        max_consecutive_failed_trials=trials + 1,
+        **options,
+    )
+    oracle.max_trials = trials
+    oracle.verbose = 0
+    return oracle
+
+
+def _seed(seed: int) -> int:
+    """A seed that KerasTuner can use.
+
+    It takes 0 for none, and of neighbouring seeds the second draws what the
+    first does, one value later.
+    """
+    return 1 + int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)

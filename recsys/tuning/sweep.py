@@ -1,0 +1,105 @@
+import json
+from dataclasses import asdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recsys.errors import RunError
+from recsys.json_files import read_json
+from recsys.json_files import write_json
+from recsys.tuning.trial_log import TrialLog
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the trials of a sweep depend on.
+
+    Attributes:
+        tuner: What draws the trials: "random", "bayesian" or "hyperband".
+        trials: How many trials there are at most.
+        fields: The fields of `TrainConfig` that all trials share.
+        space: What the others are drawn from, as in a YAML file.
+    """
+
+    tuner: str
+    trials: int
+    fields: dict[str, Any]
+    space: dict[str, Any]
+
+
+class Sweep:
+    """The folder of a sweep and the names of what is in it.
+
+    Attributes:
+        folder: The folder, which need not exist yet.
+        plan: What the sweep was started with.
+        log: The finished trials, `trials.jsonl`.
+        runs: Folder of the run folders of the trials.
+        tuner: Folder of the state of KerasTuner.
+        state: The file in it.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.plan = self.folder / "sweep.json"
+        self.log = TrialLog(self.folder / "trials.jsonl")
+        self.runs = self.folder / "trials"
+        self.tuner = self.folder / "tuner"
+        self.state = self.tuner / "oracle.json"
+
+    def start(self, plan: Plan) -> None:
+        """Begins a sweep in a new or empty folder.
+
+        Raises:
+            RunError: The folder is not empty.
+        """
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise RunError(
+                "`out` must be a new or empty folder, or the folder of an "
+                "interrupted sweep together with `resume`. "
+                f"Received: out={str(self.folder)!r}, a folder with files in it"
+            )
+        write_json(self.plan, asdict(plan))
+
+    def check_same(self, plan: Plan) -> None:
+        """Checks that a sweep is gone on with as it was started.
+
+        Raises:
+            RunError: There is no sweep in the folder.
+            ValueError: It was started with something else.
+        """
+        started = self.read_plan()
+        for name, value in asdict(plan).items():
+            was = getattr(started, name)
+            if json.dumps(value) != json.dumps(was):  # (1, 2) is [1, 2] there.
+                raise ValueError(
+                    f"`{name}` must be what the sweep was started with, {was}, "
+                    f"to go on with it. Received: {name}={value}"
+                )
+
+    def read_plan(self) -> Plan:
+        """Returns what the sweep was started with.
+
+        Raises:
+            RunError: There is no sweep in the folder.
+        """
+        if not self.plan.is_file():
+            raise RunError(
+                f"{self.folder}: expected the folder of a sweep. "
+                "Received: a folder without sweep.json"
+            )
+        return Plan(**read_json(self.plan))
+
+    def best(self, count: int) -> list[dict[str, Any]]:
+        """Returns the completed trials with the lowest validation losses.
+
+        Args:
+            count: How many to return, if there are as many.
+        """
+        completed = [
+            record
+            for record in self.log.read()
+            if record["status"] == "completed"
+        ]
+        completed.sort(key=lambda record: record["validation"]["loss"])
+        return completed[:count]

@@ -1,0 +1,58 @@
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class TrialLog:
+    """The finished trials of a sweep, a JSON line each.
+
+    Several threads and processes may append at the same time. A line that is
+    cut off, as a killed process may leave the last one, counts as not there.
+
+    Args:
+        file: The file, which need not exist yet.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def read(self) -> list[dict[str, Any]]:
+        """Returns the trials in the order in which they came to their end.
+
+        Raises:
+            ValueError: A line is not JSON.
+        """
+        if not self.file.is_file():
+            return []
+        text = self.file.read_text(encoding="utf-8")
+        records = []
+        for number, line in enumerate(text.split("\n")[:-1], start=1):
+            try:
+                records.append(json.loads(line))
+            except ValueError as error:
+                raise ValueError(
+                    f"{self.file}, line {number}: expected JSON. "
+                    f"Received: {error}"
+                ) from None
+        return records
+
+    def find(self, trial: str) -> dict[str, Any] | None:
+        """Returns what is known of one trial; `None` if it is not finished."""
+        for record in self.read():
+            if record["trial"] == trial:
+                return record
+        return None
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Adds a trial, and takes away a last line that is cut off."""
+        line = json.dumps(record, ensure_ascii=False) + "\n"
+        with self.file.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # Until the file is closed.
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+            file.write(line.encode())
+            file.flush()
+            # The oracle must never know of more trials than the log.
+            os.fsync(file.fileno())

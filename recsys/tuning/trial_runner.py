@@ -1,0 +1,81 @@
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recsys.config import TrainConfig
+from recsys.errors import RunError
+from recsys.json_files import read_json
+from recsys.run import Run
+from recsys.stages.training_processes import TrainingProcesses
+from recsys.tuning.space import Space
+from recsys.tuning.sweep import Sweep
+
+# Where Hyperband says how long a trial is to be trained.
+_EPOCHS = "tuner/epochs"
+
+
+@dataclass(frozen=True)
+class TrialRunner:
+    """Trains the trials of a sweep and keeps a record of each.
+
+    Args:
+        sweep: The folder of the sweep.
+        space: What the trials are drawn from.
+        processes: What trains.
+    """
+
+    sweep: Sweep
+    space: Space
+    processes: TrainingProcesses
+
+    def run(self, trial: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
+        """Trains a trial, unless it is finished, and adds it to the log.
+
+        Args:
+            trial: Name of the trial.
+            drawn: The values that KerasTuner has drawn for it.
+
+        Returns:
+            The trial's line in the log.
+
+        Raises:
+            KeyboardInterrupt: The training was interrupted.
+        """
+        record = self.sweep.log.find(trial)
+        if record is None:
+            record = self._train(trial, drawn)
+            self.sweep.log.append(record)
+        return record
+
+    def _train(self, trial: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
+        values = self.space.decode(drawn)
+        if _EPOCHS in drawn:
+            values["epochs"] = drawn[_EPOCHS]
+        run = Run(self.sweep.runs / trial)
+        config = TrainConfig.from_mapping(
+            {**self.space.fields(values), "out": str(run.folder)}
+        )
+        start = time.perf_counter()
+        error = None
+        try:
+            self.processes.train(config)
+        except RunError as failure:
+            error = str(failure)
+        seconds = time.perf_counter() - start
+        metrics = read_json(run.metrics) if error is None else {}
+        test = metrics.get("test")
+        return {
+            "trial": trial,
+            "status": "completed" if error is None else "failed",
+            "hyperparameters": values,
+            # What the run has settled, if it came so far.
+            "config": (
+                run.read_config() if run.config.is_file() else config
+            ).to_mapping(),
+            "validation": metrics.get("validation"),
+            "test": test,
+            "experts_per_example": test and test["experts_per_example"],
+            "seconds": seconds,
+            "error": error,
+        }
