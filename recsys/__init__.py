@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from recsys.stages.evaluate import evaluate as evaluate
     from recsys.stages.export import export as export
     from recsys.stages.predict import predict as predict
+    from recsys.stages.rerun import rerun as rerun
     from recsys.stages.train import train as train
+    from recsys.stages.tune import tune as tune
 
 _HOMES = {
     "recsys.config": ("TrainConfig",),
@@ -47,7 +49,9 @@ _HOMES = {
     "recsys.stages.evaluate": ("evaluate",),
     "recsys.stages.export": ("export",),
     "recsys.stages.predict": ("predict",),
+    "recsys.stages.rerun": ("rerun",),
     "recsys.stages.train": ("train",),
+    "recsys.stages.tune": ("tune",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -201,6 +201,61 @@ def compare(
 
 
 @app.command()
+@with_config_options
+def tune(
+    trials: Annotated[int, typer.Option(help="Most trials.")],
+    tuner: Annotated[
+        str, typer.Option(help="random, bayesian or hyperband.")
+    ] = "random",
+    space: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file of what is searched; the published space of the "
+            "gate and the data set unless given."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Trials at a time.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the sweep in --out.")
+    ] = False,
+    **options: Any,
+) -> None:
+    """Search for the configuration with the lowest validation loss.
+
+    Options of `recsys train` that are given hold for all trials.
+    """
+    given = given_fields(options)
+    start_backend(TrainConfig.from_mapping(given).backend)
+    from recsys.stages.tune import tune
+
+    try:
+        records = tune(given, trials, tuner, space, workers, resume)
+    except KeyboardInterrupt:
+        print("\nInterrupted. To go on: the same command with --resume")
+        raise
+    failed = sum(record["status"] == "failed" for record in records)
+    print(
+        f"{len(records)} trials, {failed} failed: {given['out']}/trials.jsonl"
+    )
+
+
+@app.command()
+def rerun(
+    sweep: Annotated[Path, typer.Option(help="Folder of the sweep.")],
+    out: Annotated[Path, typer.Option(help="Folder of the runs and tables.")],
+    seeds: Annotated[int, typer.Option(help="Repetitions, each new.")],
+    top: Annotated[int, typer.Option(help="Best trials to repeat.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
+) -> None:
+    """Train the best trials of a sweep again, with several seeds."""
+    from recsys.stages.rerun import rerun
+
+    rerun(sweep, out, seeds, top, jobs)
+    print((out / "table.md").read_text(encoding="utf-8"))
+    print(f"Written to {out}")
+
+
+@app.command()
 def report(
     folders: Annotated[
         list[Path],

@@ -23,6 +23,7 @@ def install(folder: Path, extra: str = "") -> Path:
         extra: Python lines to run in it before it writes its metrics; `fields`
             is the configuration, `here` the folder of the program.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     program = folder / "trainer"
     program.write_text(
         f"#!{sys.executable}\n"
@@ -70,3 +71,12 @@ def calls(folder: Path) -> list[str]:
     """What the program has noted."""
     file = folder / "calls.txt"
     return file.read_text().splitlines() if file.is_file() else []
+
+
+def recsys_command(program: Path) -> list[str]:
+    """A command line of `recsys` in which the program trains."""
+    code = (
+        f"import sys; sys.executable = {str(program)!r};"
+        "from recsys.cli import run; sys.exit(run(sys.argv[1:]))"
+    )
+    return [sys.executable, "-c", code]

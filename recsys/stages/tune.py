@@ -1,0 +1,169 @@
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_tuner.engine.base_tuner import BaseTuner
+
+from recsys.backend import check_backend
+from recsys.config import TrainConfig
+from recsys.data import Schema
+from recsys.data import load
+from recsys.models.gates import create_gate
+from recsys.stages.settle import settle
+from recsys.stages.training_processes import TrainingProcesses
+from recsys.tuning.oracles import ResumableOracle
+from recsys.tuning.oracles import create_oracle
+from recsys.tuning.parse_space import parse_space
+from recsys.tuning.progress import SweepProgress
+from recsys.tuning.published_space import published_space
+from recsys.tuning.role import role
+from recsys.tuning.search import search
+from recsys.tuning.space import Space
+from recsys.tuning.sweep import Plan
+from recsys.tuning.sweep import Sweep
+from recsys.tuning.trial_runner import TrialRunner
+from recsys.tuning.yaml_file import read_yaml
+
+
+def tune(
+    fields: Mapping[str, Any],
+    trials: int,
+    tuner: str = "random",
+    space: Mapping[str, Any] | str | Path | None = None,
+    workers: int = 1,
+    resume: bool = False,
+) -> list[dict[str, Any]]:
+    """Searches for the configuration with the lowest validation loss.
+
+    KerasTuner draws the trials; each is trained in a fresh process. The
+    folder `fields["out"]` gets `trials.jsonl`, a line for each trial that has
+    come to its end, and the trials' run folders in `trials/`. A trial that
+    fails is recorded, and the sweep goes on. A sweep that was interrupted, by
+    Ctrl-C or otherwise, goes on with `resume`, down to the epoch.
+
+    With KerasTuner's environment variables set, the sweep is shared by
+    processes on several machines: see `docs/tuning.md`.
+
+    Args:
+        fields: The fields of `TrainConfig` that all trials share, by name;
+            "data" and "out", the folder of the sweep, are needed. What is
+            given here is not searched. "seed" also says which trials are
+            drawn.
+        trials: How many trials there are at most.
+        tuner: What draws the trials: "random", "bayesian" or "hyperband",
+            which takes the epochs for the most that a trial is given.
+            Defaults to "random".
+        space: What is searched: a mapping as `recsys.tuning.parse_space`
+            reads it, or a YAML file with one. What the papers have for this
+            gate and data set, unless given.
+        workers: How many trials are trained at a time, each with an equal
+            share of the cores. Defaults to 1.
+        resume: Boolean, whether to go on with the sweep in `out`, which must
+            have been started with the same arguments. Defaults to `False`.
+
+    Returns:
+        The content of `trials.jsonl`.
+
+    Raises:
+        DataError: The data are missing or wrong.
+        RunError: The folder is not empty, or there is no sweep to resume.
+        ValueError, TypeError: An argument, a field or the space is wrong.
+        KeyboardInterrupt: After Ctrl-C; the sweep can be resumed.
+    """
+    for name, number in (("trials", trials), ("workers", workers)):
+        if number < 1:
+            raise ValueError(
+                f"`{name}` must be at least 1. Received: {name}={number}"
+            )
+    base = TrainConfig.from_mapping(fields)
+    check_backend(base.backend)
+    schema = load(base.data).schema
+    settled = settle(base, schema)
+    given = {name: getattr(base, name) for name in fields if name != "out"}
+    given |= {"data": settled.data, "backend": settled.backend}
+    content = _content(space, base.gate, schema)
+    try:
+        searched = parse_space(content, given)
+        _check(searched, schema, tuner)
+    except (ValueError, TypeError) as error:
+        if isinstance(space, str | Path):
+            raise type(error)(f"{space}: {error}") from None
+        raise
+    epochs = searched.fields({}).get("epochs", base.epochs)
+    oracle = create_oracle(tuner, searched, trials, epochs, base.seed)
+    sweep = Sweep(Path(base.out).resolve())
+    plan = Plan(tuner, trials, given, content)
+    runner = TrialRunner(sweep, searched, TrainingProcesses(workers))
+    if role() == "worker":
+        _work_for_chief(oracle, runner, plan, workers)
+    else:
+        _lead(oracle, runner, plan, workers, resume)
+    return sweep.log.read()
+
+
+def _content(
+    space: Mapping[str, Any] | str | Path | None, gate: str, schema: Schema
+) -> Any:
+    if space is None:
+        return published_space(gate, schema.name)
+    return read_yaml(Path(space)) if isinstance(space, str | Path) else space
+
+
+def _check(space: Space, schema: Schema, tuner: str) -> None:
+    """Checks that there is something to search, and that it can be trained."""
+    if not space.searched:
+        raise ValueError(
+            "expected a field to be searched. Received: none but those that "
+            f"are given or have one choice, {list(space.fields({}))}"
+        )
+    if tuner == "hyperband" and "epochs" in space.searched:
+        raise ValueError(
+            "`epochs` must not be searched by hyperband, which decides on "
+            f"them. Received: {space.searched['epochs']}"
+        )
+    for fields in space.examples():
+        config = TrainConfig.from_mapping({**fields, "out": "."})
+        options = settle(config, schema).gate_options
+        create_gate(config.gate, config.num_experts, config.k, 1, 0, options)
+
+
+def _lead(
+    oracle: ResumableOracle,
+    runner: TrialRunner,
+    plan: Plan,
+    workers: int,
+    resume: bool,
+) -> None:
+    """Draws the trials; runs them as well, unless there are workers for it."""
+    if resume:
+        runner.sweep.check_same(plan)
+    else:
+        runner.sweep.start(plan)
+    tuner = _tuner(oracle, runner.sweep)
+    if runner.sweep.state.is_file():
+        oracle.reload()
+    with SweepProgress(plan.trials, oracle.losses) as progress:
+        oracle.on_trial_end = progress.trial_ended
+        if role() == "chief":
+            tuner.search()
+        else:
+            search(oracle, runner, workers, tuner.tuner_id)
+
+
+def _work_for_chief(
+    oracle: ResumableOracle, runner: TrialRunner, plan: Plan, workers: int
+) -> None:
+    """Runs trials that a chief in another process draws."""
+    tuner = _tuner(oracle, runner.sweep)
+    tuner.oracle.get_space()  # Waits for the chief.
+    runner.sweep.check_same(plan)
+    search(tuner.oracle, runner, workers, tuner.tuner_id)
+
+
+def _tuner(oracle: ResumableOracle, sweep: Sweep) -> BaseTuner:
+    """KerasTuner's tuner, with the chief's oracle instead in a worker."""
+    return BaseTuner(
+        oracle,
+        directory=str(sweep.tuner.parent),
+        project_name=sweep.tuner.name,
+    )
