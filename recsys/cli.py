@@ -1,5 +1,6 @@
 """The command line: it parses, calls the package and prints what came back."""
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -227,6 +228,7 @@ def tune(
     given = given_fields(options)
     start_backend(TrainConfig.from_mapping(given).backend)
     from recsys.stages.tune import tune
+    from recsys.tuning.sweep import Sweep
 
     try:
         records = tune(given, trials, tuner, space, workers, resume)
@@ -234,9 +236,10 @@ def tune(
         print("\nInterrupted. To go on: the same command with --resume")
         raise
     failed = sum(record["status"] == "failed" for record in records)
-    print(
-        f"{len(records)} trials, {failed} failed: {given['out']}/trials.jsonl"
-    )
+    print(f"{len(records)} trials, {failed} of them failed, in {given['out']}")
+    for best in Sweep(given["out"]).best(1):
+        values = json.dumps(best["hyperparameters"])
+        print(f"Best: trial {best['trial']} with {values}")
 
 
 @app.command()

@@ -1,0 +1,82 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import recsys
+from recsys import RunError
+from tests.recsys import fake_trainer
+
+Settings = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def sweep(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A sweep of four trials, one of which has failed."""
+    fail = "if fields['learning_rate'] == 0.4: sys.exit(1)"
+    program = fake_trainer.install(tmp_path, fail)
+    monkeypatch.setattr("sys.executable", str(program))
+    fields = settings(tmp_path / "sweep", seed=5)
+    fields.pop("learning_rate")
+    space = {"learning_rate": [0.1, 0.2, 0.3, 0.4]}
+    recsys.tune(fields, 50, space=space)
+    (tmp_path / "calls.txt").unlink()
+    return tmp_path / "sweep"
+
+
+def test_best_trials_are_trained_with_new_seeds(
+    sweep: Path, tmp_path: Path
+) -> None:
+    results = recsys.rerun(sweep, tmp_path / "out", seeds=3, top=2)
+    by_rate = {
+        record["hyperparameters"]["learning_rate"]: record["trial"]
+        for record in map(
+            json.loads, (sweep / "trials.jsonl").read_text().splitlines()
+        )
+    }
+    # The lowest learning rate is the best one there.
+    names = [f"trial-{by_rate[rate]}" for rate in (0.1, 0.2)]
+    assert results["model"].tolist() == names * 3
+    assert results["seed"].tolist() == [6, 6, 7, 7, 8, 8]
+    written = pd.read_csv(tmp_path / "out" / "results.csv")
+    assert written["loss"].tolist() == results["loss"].tolist()
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert f"| {names[0]} | 3 |" in table
+    config = tmp_path / "out" / names[1] / "seed-7.json"
+    asked = json.loads(config.read_text())
+    assert (asked["learning_rate"], asked["seed"]) == (0.2, 7)
+    assert asked["embedding_dim"] == 4
+
+
+def test_goes_on_where_it_was(sweep: Path, tmp_path: Path) -> None:
+    recsys.rerun(sweep, tmp_path / "out", seeds=1)
+    recsys.rerun(sweep, tmp_path / "out", seeds=2)
+    assert fake_trainer.calls(tmp_path) == ["seed-6", "seed-7"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seeds": 0}, "`seeds` must be at least 1"),
+        ({"seeds": 1, "top": 0}, "`top` must be at least 1"),
+        ({"seeds": 1, "jobs": 0}, "`jobs` must be at least 1"),
+    ],
+)
+def test_wrong_numbers(
+    arguments: dict[str, int], message: str, sweep: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        recsys.rerun(sweep, tmp_path / "out", **arguments)
+
+
+def test_nothing_to_train(sweep: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="expected the folder of a sweep"):
+        recsys.rerun(tmp_path, tmp_path / "out", seeds=1)
+    (sweep / "trials.jsonl").unlink()
+    with pytest.raises(RunError, match="expected a sweep with a completed"):
+        recsys.rerun(sweep, tmp_path / "out", seeds=1)

@@ -1,0 +1,137 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recsys.cli import run as recsys
+from tests.recsys import fake_trainer
+from tests.recsys.test_cli import error_of
+
+SPACE = "learning_rate: {min: 1e-4, max: 1e-2, sampling: log}\nk: [1, 2]\n"
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Path:
+    file = tmp_path / "space.yaml"
+    file.write_text(SPACE)
+    return file
+
+
+def test_from_a_sweep_to_a_table(
+    data: Path,
+    space: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    program = fake_trainer.install(tmp_path)
+    monkeypatch.setattr("sys.executable", str(program))
+    out = str(tmp_path / "sweep")
+    command = ["tune", "--data", str(data), "--gate", "top-k", "--out", out]
+    command += ["--trials", "2", "--space", str(space), "--epochs", "1"]
+    assert recsys(command) == 0
+    printed = capfd.readouterr().out.splitlines()
+    assert printed[0].startswith("trial 0: validation loss 0.0000 (1 of 2, ")
+    assert printed[2] == f"2 trials, 0 of them failed, in {out}"
+    assert printed[3].startswith("Best: trial ")
+    assert '"learning_rate": 0.00' in printed[3]
+    assert recsys([*command, "--resume"]) == 0
+
+    tables = str(tmp_path / "tables")
+    words = ["--sweep", out, "--out", tables, "--seeds", "2", "--top", "1"]
+    assert recsys(["rerun", *words]) == 0
+    assert "| model | seeds | loss |" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--trials", "2", "--tuner", "grid"], "`tuner` must be one of"),
+        (["--trials", "0"], "`trials` must be at least 1"),
+        (["--trials", "2", "--workers", "0"], "`workers` must be at least 1"),
+        (["--trials", "two"], "'--trials'"),
+        ([], "'--trials'"),
+        (["--trials", "2", "--backend", "numpy"], "`backend` must be one of"),
+        (["--trials", "2", "--gate", "best"], "`gate` must be one of softmax"),
+        (["--trials", "2", "--space", "none.yaml"], "none.yaml"),
+        (["--trials", "2", "--gate-option", "gama=1"], "'gama'"),
+    ],
+)
+def test_wrong_argument_is_one_line(
+    words: list[str],
+    message: str,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["tune", "--data", str(data), "--out", "sweep", *words]
+    status = 1 if "none.yaml" in words else 2
+    assert message in error_of(capfd, status, *command)
+    assert not Path("sweep").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("k: [1, 2", "expected YAML"),
+        ("momentum: [0.9]", "Received: 'momentum'"),
+        ("k: {min: 2, max: 1}", "`k`: expected `max` to be above min, 2"),
+        ("k: [0, 1]", "`k` must be at least 1"),
+    ],
+)
+def test_wrong_space_is_one_line(
+    content: str,
+    message: str,
+    data: Path,
+    space: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    space.write_text(content)
+    out = tmp_path / "sweep"
+    words = ["--data", str(data), "--out", str(out), "--trials", "2"]
+    line = error_of(capfd, 2, "tune", *words, "--space", str(space))
+    assert line.startswith(f"error: {space}: ")
+    assert message in line
+    assert not out.exists()
+
+
+def test_missing_data_are_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
+    line = error_of(capfd, 1, "tune", *words, "--trials", "2")
+    assert "expected a data folder" in line
+
+
+def test_missing_sweep_is_one_line(
+    settings: Callable[..., dict[str, Any]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    out = ["--out", str(tmp_path / "out")]
+    words = ["--sweep", str(tmp_path), "--seeds", "2"]
+    line = error_of(capfd, 1, "rerun", *words, *out)
+    assert "expected the folder of a sweep" in line
+    data = settings(tmp_path)["data"]
+    words = ["--data", data, "--trials", "2", "--resume"]
+    line = error_of(capfd, 1, "tune", *words, *out)
+    assert "expected the folder of a sweep" in line
+
+
+def test_half_an_environment_is_one_line(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
+    monkeypatch.delenv("KERASTUNER_TUNER_ID", raising=False)
+    out = tmp_path / "sweep"
+    words = ["--data", str(data), "--out", str(out), "--trials", "2"]
+    line = error_of(capfd, 2, "tune", *words)
+    assert "KERASTUNER_TUNER_ID must be set" in line
+    assert not out.exists()
