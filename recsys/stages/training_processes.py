@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -68,7 +69,8 @@ class TrainingProcesses:
         run = Run(config.out)
         request = run.folder.with_suffix(".json")
         asked = config.to_mapping()
-        if request.is_file() and read_json(request) != asked:
+        begun = request.is_file()
+        if begun and read_json(request) != asked:
             raise RunError(
                 f"{run.folder}: another configuration is asked for than the "
                 "run was begun with; choose another folder"
@@ -76,6 +78,9 @@ class TrainingProcesses:
         write_json(request, asked)
         if run.is_finished:
             return
+        if begun and not run.config.is_file():
+            # It was killed before there was anything to go on with.
+            shutil.rmtree(run.folder, ignore_errors=True)
         options = ["--resume"] if run.config.is_file() else []
         log = run.folder.with_suffix(".log")
         code = self._run(["train", "--config", str(request), *options], log)

@@ -1,4 +1,6 @@
+from collections.abc import Iterator
 from collections.abc import Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +84,9 @@ def tune(
     given = {name: getattr(base, name) for name in fields if name != "out"}
     given |= {"data": settled.data, "backend": settled.backend}
     content = _content(space, base.gate, schema)
-    try:
+    with _naming(space):
         searched = parse_space(content, given)
         _check(searched, schema, tuner)
-    except (ValueError, TypeError) as error:
-        if isinstance(space, str | Path):
-            raise type(error)(f"{space}: {error}") from None
-        raise
     epochs = searched.fields({}).get("epochs", base.epochs)
     oracle = create_oracle(tuner, searched, trials, epochs, base.seed)
     sweep = Sweep(Path(base.out).resolve())
@@ -107,6 +105,17 @@ def _content(
     if space is None:
         return published_space(gate, schema.name)
     return read_yaml(Path(space)) if isinstance(space, str | Path) else space
+
+
+@contextmanager
+def _naming(space: Mapping[str, Any] | str | Path | None) -> Iterator[None]:
+    """Puts the file, if the space is one, before what is wrong with it."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if isinstance(space, str | Path):
+            raise type(error)(f"{space}: {error}") from None
+        raise
 
 
 def _check(space: Space, schema: Schema, tuner: str) -> None:

@@ -42,6 +42,25 @@ def test_goes_on_with_what_was_begun(
     assert fake_trainer.calls(tmp_path) == ["run resumed"]
 
 
+def test_what_cannot_be_gone_on_with_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = fake_trainer.install(
+        tmp_path,
+        """
+        assert not (out / ".unfinished").exists()
+        if len((here / "calls.txt").read_text().split()) == 1:
+            (out / "config.json").rename(out / ".unfinished")
+            sys.exit(1)
+        """,
+    )
+    monkeypatch.setattr("sys.executable", str(program))
+    with pytest.raises(RunError):
+        TrainingProcesses().train(config(tmp_path))
+    TrainingProcesses().train(config(tmp_path))
+    assert fake_trainer.calls(tmp_path) == ["run", "run"]
+
+
 def test_another_configuration_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from recsys.tuning.parse_space import parse_space
 from recsys.tuning.yaml_file import read_yaml
 
 
@@ -27,3 +28,19 @@ def test_other_files_are_one_line(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=re.escape(f"{file}: expected")) as e:
         read_yaml(file)
     assert "\n" not in str(e.value)
+
+
+def test_example_of_the_documentation_is_a_space(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "tuning.md"
+    text = page.read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.S)
+    file = tmp_path / "space.yaml"
+    file.write_text(example)
+    space = parse_space(read_yaml(file), {"gate": "dselect-k"})
+    assert list(space.searched) == [
+        "learning_rate",
+        "epochs",
+        "k",
+        "gate_options.gamma",
+        "gate_options.entropy_weight",
+    ]
