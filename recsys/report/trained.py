@@ -1,6 +1,5 @@
 """The finished trainings that a report is made of."""
 
-import json
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -12,8 +11,7 @@ from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.run import Run
-
-TRIALS = "trials.jsonl"
+from recsys.tuning.sweep import Sweep
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,8 @@ def read_trained(folders: Sequence[str | Path]) -> list[Trained]:
         found = list(_sweep(folder)) or list(_runs(folder))
         if not found:
             raise RunError(
-                f"{folder}: expected a folder with finished runs, or of a "
-                f"sweep with {TRIALS}. Received: "
+                f"{folder}: expected a folder of finished runs, or of a "
+                "sweep with finished trials. Received: "
                 + ("none in it" if folder.is_dir() else "no folder there")
             )
         trained += found
@@ -114,31 +112,20 @@ def best_runs(trained: Sequence[Trained]) -> dict[str, list[Trained]]:
 def count_failed(folders: Sequence[str | Path]) -> int:
     """Returns how many trials of sweeps have failed."""
     return sum(
-        line["status"] == "failed"
-        for folder in map(Path, folders)
-        for line in _lines(folder / TRIALS)
+        record["status"] == "failed"
+        for folder in folders
+        for record in Sweep(Path(folder)).log.read()
     )
 
 
 def _sweep(folder: Path) -> Iterator[Trained]:
-    for line in _lines(folder / TRIALS):
-        if line["status"] == "completed":
-            config = TrainConfig.from_mapping(line["config"])
-            metrics = {name: line[name] for name in ("validation", "test")}
-            run = Run(folder / "trials" / line["trial"])
+    sweep = Sweep(folder)
+    for record in sweep.log.read():
+        if record["status"] == "completed":
+            config = TrainConfig.from_mapping(record["config"])
+            metrics = {name: record[name] for name in ("validation", "test")}
+            run = Run(sweep.runs / record["trial"])
             yield Trained(config.gate, True, run, config, metrics)
-
-
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    if not file.is_file():
-        return
-    for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
-        try:
-            yield json.loads(text)
-        except ValueError as error:
-            raise RunError(
-                f"{file}, line {number}: expected JSON. Received: {error}"
-            ) from None
 
 
 def _runs(folder: Path) -> Iterator[Trained]:

@@ -57,12 +57,12 @@ def test_runs_are_grouped_by_setting_and_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["missing", "empty"])
 def test_a_folder_without_runs_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match=f"{name}: expected a folder with fini"):
+    with pytest.raises(RunError, match=f"{name}: expected a folder of fini"):
         read_trained([tmp_path / name])
 
 
 def test_a_broken_line_is_named(two_sweeps: list[Path]) -> None:
     file = two_sweeps[1] / "trials.jsonl"
     file.write_text(file.read_text() + "{broken\n")
-    with pytest.raises(RunError, match=r"jsonl, line 5: expected JSON"):
+    with pytest.raises(ValueError, match=r"jsonl, line 5: expected JSON"):
         read_trained(two_sweeps)
