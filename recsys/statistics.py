@@ -29,7 +29,7 @@ def p_value(losses: Any, others: Any) -> float | None:
 
     Example:
     >>> round(p_value([1.0, 1.1, 0.9], [2.0, 2.2, 1.9]), 4)
-    0.0007
+    0.0006
     """
     if len(losses) < 2 or len(others) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Runs the examples in the docstrings of `keras_moe`."""
+"""Runs the examples in the docstrings of both packages."""
 
 import doctest
 import importlib
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import keras_moe
+import recsys
 
 NAMES = {
     "keras": keras,
@@ -21,11 +22,15 @@ NAMES = {
 
 def find_examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder()
-    for info in pkgutil.walk_packages(keras_moe.__path__, "keras_moe."):
-        module = importlib.import_module(info.name)
-        for test in finder.find(module, extraglobs=NAMES):
-            if test.examples:
-                yield test
+    for package in (keras_moe, recsys):
+        prefix = f"{package.__name__}."
+        for info in pkgutil.walk_packages(package.__path__, prefix):
+            if info.name.endswith("__main__"):
+                continue
+            module = importlib.import_module(info.name)
+            for test in finder.find(module, extraglobs=NAMES):
+                if test.examples:
+                    yield test
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,8 @@ def option_types(name: str) -> dict[str, Any]:
         ValueError: There is no such gate.
 
     Example:
-    >>> option_types("hash")
-    {'balanced': <class 'bool'>}
+    >>> option_types("hash")["balanced"]
+    <class 'bool'>
     """
     hints = _arguments(gate_class(name))
     return {key: hints[key] for key in hints if key not in _DERIVED}

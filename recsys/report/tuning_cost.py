@@ -65,7 +65,7 @@ def best_of_trials(
         seed: Seed of the draws.
 
     Example:
-    >>> best_of_trials([0.5, 0.4], [0.52, 0.43], size=64)
+    >>> round(best_of_trials([0.5, 0.4], [0.52, 0.43], size=64), 6)
     0.43
     """
     generator = np.random.default_rng(seed)
