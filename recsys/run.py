@@ -24,6 +24,7 @@ class Run:
         model: The trained ranker.
         metrics: The metrics of the model, by split.
         history: A row an epoch.
+        weights: The mean weight of each expert, by epoch and task.
         plots: Folder of the figures.
         tensorboard: Folder of the TensorBoard logs.
         checkpoint: Folder of what an unfinished run is resumed from.
@@ -35,6 +36,7 @@ class Run:
         self.model = self.folder / "model.keras"
         self.metrics = self.folder / "metrics.json"
         self.history = self.folder / "history.csv"
+        self.weights = self.folder / "weights.csv"
         self.plots = self.folder / "plots"
         self.tensorboard = self.folder / "tensorboard"
         self.checkpoint = self.folder / "checkpoint"

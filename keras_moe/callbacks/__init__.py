@@ -12,3 +12,4 @@ from keras_moe.callbacks.routing_plots import (
     experts_per_example_curve as experts_per_example_curve,
 )
 from keras_moe.callbacks.routing_plots import load_heat_map as load_heat_map
+from keras_moe.callbacks.weight_curves import weight_curves as weight_curves

@@ -10,6 +10,7 @@ from keras_moe.metrics import LoadImbalance
 from keras_moe.metrics import LoadPerExpert
 from keras_moe.metrics import SimplexViolation
 from keras_moe.metrics import WeightEntropy
+from keras_moe.metrics import WeightPerExpert
 
 
 def measure_routing(
@@ -23,8 +24,8 @@ def measure_routing(
 
     Returns:
         Per task, the statistics by name: the floats `experts_per_example`,
-        `load_imbalance`, `weight_entropy` and `simplex_violation`, and
-        `load_per_expert`, an array `(n,)`.
+        `load_imbalance`, `weight_entropy` and `simplex_violation`, and the
+        arrays `load_per_expert` and `weight_per_expert`, `(n,)`.
 
     Raises:
         ValueError: If the model calls no mixture.
@@ -68,6 +69,7 @@ def _new_metrics(num_experts: int) -> list[keras.metrics.Metric]:
         LoadImbalance(num_experts),
         WeightEntropy(),
         SimplexViolation(),
+        WeightPerExpert(num_experts),
     ]
 
 

@@ -55,6 +55,8 @@ class RoutingMonitor(keras.callbacks.Callback):
             measurement came after; the first one is from before training.
         loads: Dict of task to float array `(measurements, n)`, the share of
             the examples that select each expert.
+        weights: Dict of task to float array `(measurements, n)`, the weight
+            of each expert, on average over the examples.
 
     Args:
         data: What the model takes as inputs: an array, or a dict, list or
@@ -108,19 +110,24 @@ class RoutingMonitor(keras.callbacks.Callback):
             require_matplotlib()  # Now, not after hours of training.
         self.epochs: list[int] = []
         self._sample = Sample(data, batch_size)
-        self._loads: dict[str, list[Any]] = {}
+        self._measurements: list[dict[str, dict[str, Any]]] = []
 
     @property
     def loads(self) -> dict[str, Any]:
         """The loads of every measurement, task by task."""
-        return {task: np.stack(loads) for task, loads in self._loads.items()}
+        return self._of_each_task("load_per_expert")
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """The mean weights of every measurement, task by task."""
+        return self._of_each_task("weight_per_expert")
 
     def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
         self._routing_model = RoutingModel(model)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self.epochs, self._loads = [], {}
+        self.epochs, self._measurements = [], []
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
@@ -185,9 +192,16 @@ class RoutingMonitor(keras.callbacks.Callback):
     def _measure(self, epochs_done: int) -> dict[str, dict[str, Any]]:
         statistics = measure_routing(self._routing_model, self._sample)
         self.epochs.append(epochs_done)
-        for task, values in statistics.items():
-            self._loads.setdefault(task, []).append(values["load_per_expert"])
+        self._measurements.append(statistics)
         return statistics
+
+    def _of_each_task(self, name: str) -> dict[str, Any]:
+        """One statistic of every measurement, stacked, task by task."""
+        tasks = self._measurements[0] if self._measurements else {}
+        return {
+            task: np.stack([tasks[task][name] for tasks in self._measurements])
+            for task in tasks
+        }
 
 
 def _as_logs(statistics: dict[str, dict[str, Any]]) -> dict[str, float]:

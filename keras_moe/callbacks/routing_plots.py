@@ -54,11 +54,11 @@ def load_heat_map(
         >>> figure.axes[0].get_xlabel()
         'Expert'
     """
-    _check_not_empty("loads", loads)
+    check_not_empty("loads", loads)
     percent = 100 * _stacked(list(loads.values()))
     num_tasks, num_experts = percent.shape
     width = np.clip(0.5 * num_experts, 6, 14) + 2
-    figure = _new_figure(width, 0.5 * num_tasks + 2)
+    figure = new_figure(width, 0.5 * num_tasks + 2)
     axes = figure.subplots()
     from matplotlib import colormaps
 
@@ -110,8 +110,8 @@ def experts_per_example_curve(
         >>> figure.axes[0].get_xlabel()
         'Epochs of training'
     """
-    _check_not_empty("experts_per_example", experts_per_example)
-    figure = _new_figure(8, 4)
+    check_not_empty("experts_per_example", experts_per_example)
+    figure = new_figure(8, 4)
     from matplotlib.ticker import MaxNLocator
 
     axes = figure.subplots()
@@ -132,7 +132,7 @@ def experts_per_example_curve(
     return figure
 
 
-def _new_figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
     """A figure that no window system and no global state knows of."""
     require_matplotlib()
     from matplotlib.figure import Figure
@@ -140,7 +140,8 @@ def _new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained", dpi=120)
 
 
-def _check_not_empty(name: str, values: Mapping[str, Any]) -> None:
+def check_not_empty(name: str, values: Mapping[str, Any]) -> None:
+    """Raises a ValueError where there is no task to draw."""
     if not values:
         raise ValueError(
             f"`{name}` must hold at least one task. Received: {values!r}"

@@ -10,3 +10,6 @@ from keras_moe.metrics.simplex_violation import (
     SimplexViolation as SimplexViolation,
 )
 from keras_moe.metrics.weight_entropy import WeightEntropy as WeightEntropy
+from keras_moe.metrics.weight_per_expert import (
+    WeightPerExpert as WeightPerExpert,
+)

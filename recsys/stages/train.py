@@ -28,6 +28,7 @@ from recsys.stages.progress_line import ProgressLine
 from recsys.stages.settle import settle
 from recsys.stages.stopwatch import Stopwatch
 from recsys.stages.validation import Validation
+from recsys.stages.weight_history import WeightHistory
 
 _LOSSES = {
     "binary": keras.losses.BinaryCrossentropy,
@@ -41,7 +42,8 @@ def train(
     """Trains a ranker and fills a run folder.
 
     The folder gets `config.json`, `model.keras` (the weights of the epoch
-    with the lowest validation loss), `metrics.json`, `history.csv`, `plots/`
+    with the lowest validation loss), `metrics.json`, `history.csv`,
+    `weights.csv` (each task's mean expert weights after every epoch), `plots/`
     and `tensorboard/`. Each epoch ends with a checkpoint; a training that was
     interrupted, by Ctrl-C or otherwise, goes on from there with `resume`, and
     ends as it would have without the interruption.
@@ -122,7 +124,8 @@ def _fit(
         search = [PermutationSearch(config.search_epochs)]
     routing = []
     if has_routing(ranker):
-        routing = [RoutingMonitor(routing_sample(ranker, dataset))]
+        monitor = RoutingMonitor(routing_sample(ranker, dataset))
+        routing = [monitor, WeightHistory(run.weights, monitor)]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         ranker.fit(
             batches,

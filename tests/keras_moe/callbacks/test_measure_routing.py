@@ -33,6 +33,10 @@ def test_hand_computed_over_uneven_batches():
     watch, rating = statistics["watch"], statistics["rating"]
     np.testing.assert_allclose(watch.pop("load_per_expert"), [2 / 3, 2 / 3])
     np.testing.assert_allclose(rating.pop("load_per_expert"), [1, 0])
+    np.testing.assert_allclose(watch.pop("weight_per_expert"), [0.5, 0.5])
+    np.testing.assert_allclose(
+        rating.pop("weight_per_expert"), [2.8 / 3, 0], rtol=1e-6
+    )
     assert watch == pytest.approx(
         {
             "experts_per_example": 4 / 3,

@@ -93,6 +93,12 @@ def test_an_epoch_is_measured_with_the_weights_of_its_end(new_model):
     for task, loads in monitor.loads.items():
         assert loads.shape == (2, NUM_EXPERTS)
         np.testing.assert_allclose(loads[-1], after[task]["load_per_expert"])
+        weights = monitor.weights[task]
+        assert weights.shape == (2, NUM_EXPERTS)
+        np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+        np.testing.assert_allclose(
+            weights[-1], after[task]["weight_per_expert"], rtol=1e-5
+        )
         prefix = "" if len(after) == 1 else f"{task}_"
         for name in ("weight_entropy", "load_imbalance"):
             assert history[prefix + name] == [
@@ -106,6 +112,7 @@ def test_the_start_is_measured_with_the_weights_before_training():
     gate.bias.assign([0.0, -50.0, 0.0, -50.0])
     fit(model, [monitor])
     np.testing.assert_array_equal(monitor.loads["watch"][0], [1, 0, 1, 0])
+    np.testing.assert_array_equal(monitor.weights["watch"][0][[1, 3]], 0)
 
 
 def test_training_and_validation_are_the_same_as_without_it():

@@ -8,6 +8,7 @@ from keras_moe.metrics import LoadImbalance
 from keras_moe.metrics import LoadPerExpert
 from keras_moe.metrics import SimplexViolation
 from keras_moe.metrics import WeightEntropy
+from keras_moe.metrics import WeightPerExpert
 from keras_moe.ops.selected import is_selected
 
 NUM_EXPERTS = 4
@@ -17,6 +18,9 @@ METRICS = {
     "load_imbalance": lambda **kwargs: LoadImbalance(NUM_EXPERTS, **kwargs),
     "weight_entropy": WeightEntropy,
     "simplex_violation": SimplexViolation,
+    "weight_per_expert": lambda **kwargs: WeightPerExpert(
+        NUM_EXPERTS, **kwargs
+    ),
 }
 every_metric = pytest.mark.parametrize("name", METRICS)
 
@@ -36,6 +40,7 @@ EXPECTED = {
     "load_imbalance": (3 / 4) / (2 / 4),
     "weight_entropy": 3 * np.log(2) / 4,
     "simplex_violation": 0.1,
+    "weight_per_expert": [1.75 / 4, 1.65 / 4, 0.25 / 4, 0.25 / 4],
 }
 # By hand, when only the second and third rows count.
 MASK = np.array([0, 1, 1, 0])
@@ -45,11 +50,12 @@ EXPECTED_MASKED = {
     "load_imbalance": 1 / (5 / 8),
     "weight_entropy": np.log(2),
     "simplex_violation": 0.0,
+    "weight_per_expert": [1.25 / 2, 0.25 / 2, 0.25 / 2, 0.25 / 2],
 }
 
 
 def numpy_statistics(rows, counts):
-    """The five statistics in float64, of whole arrays."""
+    """The six statistics in float64, of whole arrays."""
     rows, counts = rows[counts > 0].astype("float64"), counts[counts > 0]
     selected = rows >= np.float32(1e-5)
     loads = counts @ selected / counts.sum()
@@ -62,6 +68,7 @@ def numpy_statistics(rows, counts):
         "load_imbalance": loads.max() / loads.mean(),
         "weight_entropy": counts[sums > 0] @ entropies / counts[sums > 0].sum(),
         "simplex_violation": max(np.abs(sums - 1).max(), -rows.min(), 0),
+        "weight_per_expert": counts @ rows / counts.sum(),
     }
 
 
@@ -230,7 +237,9 @@ def test_a_mask_of_another_rank_is_refused(name):
         metric.update_state(np.zeros((2, 3, 4)), sample_weight=[1, 0])
 
 
-@pytest.mark.parametrize("metric_class", [LoadPerExpert, LoadImbalance])
+@pytest.mark.parametrize(
+    "metric_class", [LoadPerExpert, LoadImbalance, WeightPerExpert]
+)
 def test_weights_of_another_number_of_experts_are_refused(metric_class):
     metric = metric_class(4)
     with pytest.raises(
@@ -239,7 +248,9 @@ def test_weights_of_another_number_of_experts_are_refused(metric_class):
         metric.update_state(np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize("metric_class", [LoadPerExpert, LoadImbalance])
+@pytest.mark.parametrize(
+    "metric_class", [LoadPerExpert, LoadImbalance, WeightPerExpert]
+)
 def test_num_experts_is_checked(metric_class):
     with pytest.raises(ValueError, match="`num_experts` must be at least 2"):
         metric_class(1)

@@ -45,6 +45,7 @@ def test_run_folder_is_complete(run: Path) -> None:
         "model.keras",
         "metrics.json",
         "history.csv",
+        "weights.csv",
         "plots",
         "tensorboard",
     }
@@ -72,6 +73,24 @@ def test_history_and_metrics_agree(run: Path) -> None:
         "watch": 2,
         "rating": 2,
     }
+
+
+def test_weights_of_every_epoch_are_recorded(run: Path) -> None:
+    weights = pd.read_csv(run / "weights.csv")
+    assert list(weights) == ["epoch", "task", "expert", "weight"]
+    shape = weights.groupby(["epoch", "task"], sort=False)["expert"].agg(list)
+    assert shape.to_dict() == {
+        (epoch, task): [0, 1, 2, 3]
+        for epoch in (0, 1, 2)
+        for task in ("watch", "rating")
+    }
+    sums = weights.groupby(["epoch", "task"])["weight"].sum()
+    assert sums.to_numpy() == pytest.approx(1, rel=1e-5)
+    first, last = (
+        weights[weights["epoch"] == epoch]["weight"].to_numpy()
+        for epoch in (0, 2)
+    )
+    assert not (first == last).all()
 
 
 def test_configuration_repeats_the_run(
@@ -163,6 +182,11 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     keras.utils.set_random_seed(99)
     metrics = recsys.train(fields, resume=True)
     pd.testing.assert_frame_equal(read_history(run), history, rtol=1e-6)
+    pd.testing.assert_frame_equal(
+        pd.read_csv(run.weights),
+        pd.read_csv(stopped / "weights.csv"),
+        rtol=1e-5,
+    )
     expected = json.loads((stopped / "metrics.json").read_text())
     assert metrics["test"]["loss"] == pytest.approx(
         expected["test"]["loss"], rel=1e-6
@@ -247,6 +271,7 @@ def test_every_kind_of_model_trains(
     experts = metrics["test"]["experts_per_example_by_task"]
     if fields.get("structure") == "shared-bottom":
         assert not experts
+        assert not (tmp_path / "run" / "weights.csv").exists()
         assert metrics["test"]["experts_per_example"] is None
     else:
         assert list(experts) == ["watch", "rating"]

@@ -1,0 +1,66 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+
+from keras_moe.callbacks import RoutingMonitor
+from recsys.atomic import replacing
+
+
+class WeightHistory(keras.callbacks.Callback):
+    """Writes what a `RoutingMonitor` measures of the experts' weights.
+
+    The file is a CSV with the columns epoch, task, expert and weight: after
+    so many epochs (0: before training) the task gives the expert that weight,
+    on average over the monitor's sample. It is whole after every epoch. A
+    training that goes on keeps what the file says of the epochs before.
+
+    Args:
+        file: The file to write.
+        monitor: The monitor; it comes before this one among the callbacks.
+    """
+
+    def __init__(self, file: Path, monitor: RoutingMonitor) -> None:
+        super().__init__()
+        self.file = file
+        self.monitor = monitor
+        self.written: list[pd.DataFrame] = []
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        if self.file.is_file():
+            written = pd.read_csv(
+                self.file,
+                dtype={"task": str, "weight": np.float32},
+                keep_default_na=False,  # A task may be named "null".
+            )
+            self.written = [written]
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        # An epoch that was not finished by a checkpoint is measured again.
+        first = self.monitor.epochs[0]
+        kept = [table[table["epoch"] < first] for table in self.written]
+        rows = pd.concat([*kept, weight_table(self.monitor)])
+        with replacing(self.file) as unfinished:
+            rows.to_csv(unfinished, index=False)
+
+
+def weight_table(monitor: RoutingMonitor) -> pd.DataFrame:
+    """Returns a monitor's weights as a table: epoch, task, expert, weight."""
+    parts = []
+    for task, weights in monitor.weights.items():
+        measurement, expert = np.indices(weights.shape)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "epoch": np.asarray(monitor.epochs)[measurement.ravel()],
+                    "task": task,
+                    "expert": expert.ravel(),
+                    "weight": weights.ravel(),
+                }
+            )
+        )
+    return pd.concat(parts).sort_values("epoch", kind="stable")
