@@ -41,8 +41,8 @@ import keras
 import numpy as np
 import pandas as pd
 from keras import ops
-from markdown_table import markdown_table
 from report import report
+from results_table import results_table
 
 from keras_moe.callbacks import RoutingMonitor
 from keras_moe.callbacks import weight_curves
@@ -262,7 +262,7 @@ def main() -> None:
         if options.figure and seed == 0:
             draw(monitor, starts, options.figure)
     table = pd.concat(summaries).groupby("gate", sort=False).mean()
-    print(markdown_table(table.reset_index()))
+    print(results_table(table.reset_index()))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ import keras
 import numpy as np
 import pandas as pd
 from keras import ops
-from markdown_table import markdown_table
 from report import report
+from results_table import results_table
 
 from keras_moe.callbacks import RoutingMonitor
 from keras_moe.callbacks import weight_curves
@@ -290,7 +290,7 @@ def main() -> None:
         latest[gate] = best
     table = pd.DataFrame(lines)
     table = table.groupby(["tasks", "gate"], sort=False).mean().reset_index()
-    print(markdown_table(table))
+    print(results_table(table))
     if options.figure:
         draw_figure(table, options.figure)
     if options.curves:

@@ -10,8 +10,8 @@ from jinja2 import PackageLoader
 from jinja2 import StrictUndefined
 
 from recsys import plots
+from recsys.markdown import markdown_table
 from recsys.report.section import Section
-from recsys.report.section import Table
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,10 @@ class Pages:
         for section in self.sections:
             parts += [f"## {section.title}", section.text]
             for table in section.tables:
-                parts += [f"**{table.caption}**", _markdown_table(table)]
+                parts += [
+                    f"**{table.caption}**",
+                    markdown_table(table.header, table.rows),
+                ]
             parts += [
                 f"![{picture.caption}](figures/{picture.name}.png)"
                 for picture in section.pictures
@@ -69,11 +72,3 @@ _TEMPLATES = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
 )
-
-
-def _markdown_table(table: Table) -> str:
-    lines = [table.header, ["---"] * len(table.header), *table.rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |"
-        for line in lines
-    )

@@ -7,6 +7,7 @@ from recsys.errors import RunError
 from recsys.report.k_sweep import k_sweep
 from recsys.report.pages import Pages
 from recsys.report.results import results
+from recsys.report.routing import routing
 from recsys.report.section import Section
 from recsys.report.trained import Trained
 from recsys.report.trained import count_failed
@@ -18,6 +19,7 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     results,
     tuning_cost,
     k_sweep,
+    routing,
 )
 
 

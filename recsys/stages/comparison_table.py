@@ -3,6 +3,7 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.markdown import markdown_table
 from recsys.statistics import mean_and_error
 from recsys.statistics import p_value
 
@@ -34,18 +35,18 @@ def comparison_table(
     parts = []
     for setting, rows in results.groupby("setting", sort=False):
         title = [f"### {setting!s}", ""] if setting else []
-        parts.append("\n".join([*title, *_lines(rows, against or {})]))
+        parts.append("\n".join([*title, _table(rows, against or {})]))
     return "\n\n".join(parts)
 
 
-def _lines(rows: pd.DataFrame, against: Mapping[str, str]) -> list[str]:
+def _table(rows: pd.DataFrame, against: Mapping[str, str]) -> str:
     numbers = [
         column
         for column in rows.columns
         if column not in ("setting", "model", "seed")
     ]
     header = ["model", "seeds", *numbers, *(["p"] if against else [])]
-    lines = [_line(header), _line(["---"] * len(header)).replace(" ", "")]
+    lines = []
     for model, runs in rows.groupby("model", sort=False):
         cells = [str(model), str(len(runs))]
         cells += [_mean(column, runs[column]) for column in numbers]
@@ -53,12 +54,8 @@ def _lines(rows: pd.DataFrame, against: Mapping[str, str]) -> list[str]:
             other = rows[rows["model"] == against.get(str(model))]
             p = p_value(runs["loss"], other["loss"])
             cells.append("" if p is None else f"{p:.2g}")
-        lines.append(_line(cells))
-    return lines
-
-
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+        lines.append(cells)
+    return markdown_table(header, lines)
 
 
 def _mean(column: str, values: Any) -> str:

@@ -2,13 +2,15 @@
 
 import pandas as pd
 
+from recsys.markdown import markdown_table
 
-def markdown_table(frame: pd.DataFrame) -> str:
+
+def results_table(frame: pd.DataFrame) -> str:
     """Writes a table as Markdown; numbers with four digits, gaps as -."""
-    lines = [list(frame.columns), ["---"] * len(frame.columns)]
-    for row in frame.itertuples(index=False):
-        lines.append([_cell(value) for value in row])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    rows = frame.itertuples(index=False)
+    return markdown_table(
+        list(frame.columns), [[_cell(value) for value in row] for row in rows]
+    )
 
 
 def _cell(value: object) -> str:

@@ -1,0 +1,57 @@
+from collections.abc import Sequence
+
+import pandas as pd
+
+from keras_moe.callbacks import load_heat_map
+from keras_moe.callbacks import weight_curves
+from recsys.report.section import Picture
+from recsys.report.section import Section
+from recsys.report.trained import Trained
+from recsys.report.trained import best_runs
+
+
+def routing(trained: Sequence[Trained]) -> Section | None:
+    """Draws how the gates came to weigh the experts, from the run folders.
+
+    Args:
+        trained: The finished trainings; the best of each model is drawn.
+
+    References:
+        Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture of
+        Experts with Applications to Multi-Task Learning, NeurIPS 2021, figures
+        2 and C.6.
+    """
+    pictures: list[Picture] = []
+    for setting, runs in best_runs(trained).items():
+        for run in runs:
+            if run.run.weights.is_file():
+                pictures += _draw(run, f"{run.model}: {setting}", len(pictures))
+    text = (
+        "The mean weight of each expert over a sample of the validation split, "
+        "for the best run of each model by validation loss: of each task over "
+        "the epochs, and of all tasks after the last epoch."
+    )
+    return Section("Routing", text, pictures=pictures) if pictures else None
+
+
+def _draw(run: Trained, title: str, number: int) -> list[Picture]:
+    table = pd.read_csv(run.run.weights, keep_default_na=False)
+    by_task = {
+        str(task): rows.pivot(index="epoch", columns="expert", values="weight")
+        for task, rows in table.groupby("task", sort=False)
+    }
+    epochs = next(iter(by_task.values())).index.tolist()
+    curves = {task: weights.to_numpy() for task, weights in by_task.items()}
+    last = {task: weights[-1] for task, weights in curves.items()}
+    return [
+        Picture(
+            f"weights_{number}",
+            f"{title}: weights over the epochs",
+            weight_curves(curves, epochs),
+        ),
+        Picture(
+            f"weights_{number + 1}",
+            f"{title}: weights after the last epoch",
+            load_heat_map(last, "Mean weight of each expert"),
+        ),
+    ]
