@@ -19,6 +19,7 @@ from keras_moe.layers.gates.gumbel_softmax_gate import (
     GumbelSoftmaxGate as GumbelSoftmaxGate,
 )
 from keras_moe.layers.gates.hash_gate import HashGate as HashGate
+from keras_moe.layers.gates.logit_gate import LogitGate as LogitGate
 from keras_moe.layers.gates.moesart_gate import MOESARTGate as MOESARTGate
 from keras_moe.layers.gates.permuted_gate import PermutedGate as PermutedGate
 from keras_moe.layers.gates.softmax_gate import SoftmaxGate as SoftmaxGate
