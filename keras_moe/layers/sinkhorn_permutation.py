@@ -183,6 +183,23 @@ class SinkhornPermutation(keras.layers.Layer):
     def _soft_matrix(self) -> np.ndarray[Any, Any]:
         return ops.convert_to_numpy(ops.exp(self._log_soft_matrix()))
 
+    def _hard_matrix(self) -> np.ndarray[Any, Any]:
+        order = ops.convert_to_numpy(self.order)
+        return np.eye(self.num_experts, dtype="float32")[order]
+
+    def matrix(self) -> np.ndarray[Any, Any]:
+        """Returns the `P` that training takes at this moment.
+
+        Not for compiled functions.
+
+        Returns:
+            Array `(n, n)`, soft in the search and hard after it. Row `i` says
+            which entries expert `i` gets.
+        """
+        if ops.convert_to_numpy(self.frozen):
+            return self._hard_matrix()
+        return self._soft_matrix()
+
     def harden(self) -> float:
         """Brings the hard permutation up to the soft one, while searching.
 
@@ -195,10 +212,8 @@ class SinkhornPermutation(keras.layers.Layer):
         if ops.convert_to_numpy(self.frozen):
             return 0.0
         soft = self._soft_matrix()
-        order = _assignment(soft)
-        self.order.assign(order)
-        hard = np.eye(self.num_experts)[order]
-        return float(np.linalg.norm(soft - hard))
+        self.order.assign(_assignment(soft))
+        return float(np.linalg.norm(soft - self._hard_matrix()))
 
     def freeze(self) -> None:
         """Ends the search: from now on, training takes `order` as well."""

@@ -112,6 +112,16 @@ def test_harden_takes_the_nearest_permutation(logits):
     assert distance == pytest.approx(np.linalg.norm(soft - hard), rel=1e-4)
 
 
+def test_the_matrix_is_soft_until_the_search_is_over(logits):
+    permutation = build(logits)
+    np.testing.assert_allclose(
+        permutation.matrix(), soft_reference(logits, 1e-3, 20), rtol=1e-4
+    )
+    permutation.order.assign([2, 0, 3, 1])
+    permutation.freeze()
+    np.testing.assert_array_equal(permutation.matrix(), np.eye(N)[[2, 0, 3, 1]])
+
+
 @pytest.mark.parametrize(
     ("step", "num_iterations", "log10_temperature"),
     [(0, 20, -3.0), (3, 59, -4.2), (5, 85, -5.0), (10, 150, -7.0)],
