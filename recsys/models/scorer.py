@@ -9,6 +9,7 @@ from keras import ops
 from keras_moe.layers import record_routing
 from keras_moe.ops.selected import is_selected
 from recsys.models.ranker import Ranker
+from recsys.tensorflow_log import relevant_log
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,12 @@ class Scorer(keras.Model):
         if frame.empty:
             nothing = dict.fromkeys(self.ranker.tasks, np.zeros(0))
             return Scores(nothing, nothing)
-        predictions, experts = self.predict(
-            self.ranker.encode(frame), batch_size=self.batch_size, verbose=0
-        )
+        with relevant_log():
+            predictions, experts = self.predict(
+                self.ranker.encode(frame),
+                batch_size=self.batch_size,
+                verbose=0,
+            )
         tasks = self.ranker.tasks  # JAX returns dicts in another order.
         return Scores(
             {

@@ -9,6 +9,7 @@ import tensorflow as tf
 from recsys.errors import ExportError
 from recsys.models.ranker import Ranker
 from recsys.models.vocabulary import Vocabulary
+from recsys.tensorflow_log import relevant_log
 
 _ARGUMENT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -61,9 +62,10 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
     module.tables = tables
     # Not the ranker: TensorFlow would describe its layers in the file.
     module.weights = [variable.value for variable in ranker.variables]
-    tf.saved_model.save(
-        module, str(folder), signatures={"serving_default": signature}
-    )
+    with relevant_log():
+        tf.saved_model.save(
+            module, str(folder), signatures={"serving_default": signature}
+        )
 
 
 def _lookup_table(vocabulary: Vocabulary) -> Any:
