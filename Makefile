@@ -14,7 +14,7 @@ export RECSYS_DATA ?= $(abspath ../shared/data)
 endif
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help train test lint format bench clean
+.PHONY: help train test lint format notebooks bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -53,6 +53,9 @@ lint: $(VENV)/.installed-dev ## Check style, formatting and types
 format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+notebooks: $(VENV)/.installed-dev ## Execute the notebooks and keep what comes out
+	KERAS_BACKEND=tensorflow $(BIN)/python notebooks/execute.py
 
 bench: $(VENV)/.installed-dev ## Time sparse against dense execution, briefly
 	@for backend in $(BACKENDS); do \

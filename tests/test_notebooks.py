@@ -1,0 +1,83 @@
+"""Executes the notebooks, and compares what comes out with what they hold."""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import nbformat
+import pytest
+
+from notebooks.execute import FOLDER
+from notebooks.execute import execute
+from notebooks.execute import source_hash
+
+MOST_BYTES = 400_000
+NAMES = ("quick_start", "gates", "local_search")
+# Times come with their unit, which changes with them.
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?([mu]?s\b)?")
+
+
+def read(name: str) -> Any:
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def outputs(notebook: Any) -> Iterator[tuple[int, Any]]:
+    """The outputs of a notebook, each with the number of its cell."""
+    for number, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", []):
+            yield number, output
+
+
+def text(output: Any) -> str:
+    if output.output_type == "stream":
+        return output.text
+    return output.data.get("text/plain", "")
+
+
+def summary(notebook: Any) -> list[tuple[Any, ...]]:
+    """What is the same on any machine: numbers and spaces are left out."""
+    return [
+        (
+            number,
+            output.get("name"),
+            sorted(output.get("data", {})),
+            " ".join(NUMBER.sub("#", text(output)).split()),
+        )
+        for number, output in outputs(notebook)
+    ]
+
+
+def test_every_notebook_is_tested() -> None:
+    assert {file.stem for file in FOLDER.glob("*.ipynb")} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_those_of_the_source(name: str) -> None:
+    notebook = read(name)
+    assert notebook.metadata["executed_source"] == source_hash(notebook), (
+        "The source was changed after the execution: run `make notebooks`."
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebooks_stay_small(name: str) -> None:
+    assert (FOLDER / f"{name}.ipynb").stat().st_size < MOST_BYTES
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="Executed on one backend: TensorFlow, which the export needs",
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_execution_gives_the_same_again(name: str, tmp_path: Path) -> None:
+    kept, executed = read(name), read(name)
+    execute(executed, tmp_path)
+    for number, output in outputs(executed):
+        assert output.get("name") != "stderr", (number, output.text)
+        for folder in (Path.home(), tempfile.gettempdir(), FOLDER.parent):
+            assert str(folder) not in text(output), number
+    assert summary(executed) == summary(kept), "Run `make notebooks`."
