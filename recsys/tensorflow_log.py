@@ -2,8 +2,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# It takes all models that Keras compiles for one function, traced again and
-# again; and it names a folder that is renamed once it is complete.
+# TensorFlow takes all models that Keras compiles for one function, which is
+# traced too often; and it names a folder that is renamed once it is complete.
 _OF_NO_USE = ("triggered tf.function retracing", "Assets written to")
 
 
@@ -14,11 +14,11 @@ def _is_of_use(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def relevant_log() -> Iterator[None]:
-    """Leaves out what TensorFlow logs of how it is used here.
+    """Leaves out what TensorFlow logs about the package, not about its user.
 
     A process that trains, predicts and exports has several models, each
-    compiled once; TensorFlow warns of that. In a notebook it also logs where
-    it writes.
+    compiled once, and TensorFlow warns of frequent retracing. In a notebook
+    it also logs where it writes.
 
     Example:
     >>> with relevant_log():
