@@ -3,9 +3,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from recsys.data.dataset import SPLITS
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
+from recsys.data.split_dataset import SPLITS
 
 EXPERTS_PER_GROUP = 4
 UNITS = 4  # ReLU units of an expert.

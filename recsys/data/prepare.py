@@ -9,14 +9,14 @@ from rich.progress import Progress
 
 from recsys.arguments import typed_arguments
 from recsys.data.books import books
-from recsys.data.dataset import SPLITS
 from recsys.data.dataset import Dataset
-from recsys.data.dataset import check_vacant
 from recsys.data.error import DataError
 from recsys.data.jester import jester
 from recsys.data.movielens_1m import movielens_1m
 from recsys.data.movielens_100k import movielens_100k
 from recsys.data.own_table import own_table
+from recsys.data.split_dataset import SPLITS
+from recsys.data.split_dataset import check_vacant
 
 # Each takes a folder, a seed, a progress bar and options of its own.
 DATA_SETS: dict[str, Callable[..., Dataset]] = {

@@ -1,0 +1,126 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from typing import Generic
+from typing import Protocol
+from typing import Self
+from typing import TypeVar
+
+from recsys.atomic import replacing
+from recsys.data.error import DataError
+from recsys.data.schema import Schema
+
+SPLITS = ("train", "validation", "test")
+SCHEMA_FILE = "dataset.json"
+
+
+class Split(Protocol):
+    """Rows of a data set: a table, or images with their labels."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Returns the column of a task, with a `to_numpy` method."""
+
+    def sample(self, n: int, *, random_state: int) -> Self:
+        """Returns `n` different rows, always the same for a random state."""
+
+
+AnySplit = TypeVar("AnySplit", bound=Split)
+
+
+@dataclass(frozen=True)
+class SplitDataset(Generic[AnySplit]):
+    """A data set in three splits, every value checked.
+
+    On disk it is a folder with a file a split and a `dataset.json` that says
+    what is in them.
+
+    Args:
+        schema: What the splits hold.
+        splits: The `"train"`, `"validation"` and `"test"` split.
+    """
+
+    schema: Schema
+    splits: Mapping[str, AnySplit]
+
+    def split(self, name: str) -> AnySplit:
+        """Returns one split.
+
+        Args:
+            name: `"train"`, `"validation"` or `"test"`.
+
+        Raises:
+            DataError: There is no such split.
+        """
+        if name not in self.splits:
+            raise DataError.at(
+                self.schema.name, f"one of the splits {SPLITS}", repr(name)
+            )
+        return self.splits[name]
+
+    def with_train_rows(self, count: int | None) -> Self:
+        """Returns the data set with a sample of its training split.
+
+        Args:
+            count: How many rows to draw, always the same ones; all of them
+                with `None`, or where there are no more.
+        """
+        train = self.split("train")
+        if count is None or count >= len(train):
+            return self
+        sample = train.sample(count, random_state=0)
+        return replace(self, splits={**self.splits, "train": sample})
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the data folder, as a whole or not at all.
+
+        Args:
+            folder: A new or empty folder.
+
+        Raises:
+            DataError: Something else is there.
+        """
+        check_vacant(folder)
+        with replacing(Path(folder)) as unfinished:
+            unfinished.mkdir()
+            for name in SPLITS:
+                self._write_split(self.splits[name], unfinished, name)
+            text = self.schema.to_json()
+            (unfinished / SCHEMA_FILE).write_text(text, encoding="utf-8")
+
+    def _write_split(self, split: AnySplit, folder: Path, name: str) -> None:
+        """Writes the file of a split."""
+        raise NotImplementedError
+
+
+def check_vacant(folder: str | Path) -> None:
+    """Raises DataError unless the folder is empty or does not exist."""
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError.at(
+            folder,
+            "a new or empty folder",
+            "a folder with files in it" if folder.is_dir() else "a file",
+        )
+
+
+def read_schema(folder: str | Path) -> Schema:
+    """Reads the `dataset.json` of a data folder.
+
+    Raises:
+        DataError: There is no such folder or file, or no schema in it.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError.at(folder, "a data folder", "no folder there")
+    file = folder / SCHEMA_FILE
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError.at(file, "a file", "none of that name") from None
+    except UnicodeDecodeError as error:
+        raise DataError.at(file, "UTF-8 text", str(error)) from None
+    return Schema.from_json(text, file)
