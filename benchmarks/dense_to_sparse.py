@@ -29,13 +29,13 @@ from recsys import TrainConfig
 from recsys import load
 from recsys.models.build import build_ranker
 from recsys.stages.settle import settle
-from recsys.stages.train import compile_ranker
+from recsys.stages.train import compile_model
 
 
 def make_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     keras.utils.set_random_seed(0)
     ranker = build_ranker(config, dataset)
-    compile_ranker(ranker, config)
+    compile_model(ranker, config)
     return ranker
 
 

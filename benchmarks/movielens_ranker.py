@@ -11,7 +11,7 @@ from recsys import Schema
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.stages.settle import settle
-from recsys.stages.train import compile_ranker
+from recsys.stages.train import compile_model
 
 USERS, ITEMS = 6040, 3706
 
@@ -26,7 +26,7 @@ def make_ranker(**settings: Any) -> Ranker:
     """A compiled, untrained ranker; `settings` are fields of `TrainConfig`."""
     config = settle(TrainConfig("movielens-1m", "unused", **settings), SCHEMA)
     ranker = build_ranker(config, Dataset(SCHEMA, {"train": _every_id()}))
-    compile_ranker(ranker, config)
+    compile_model(ranker, config)
     return ranker
 
 

@@ -107,7 +107,7 @@ def train(
     ] = False,
     **options: Any,
 ) -> None:
-    """Train a ranker and fill a run folder."""
+    """Train a model and fill a run folder."""
     given = given_fields(options)
     if resume and config is None and "out" in given:
         config = Run(given["out"]).config

@@ -4,10 +4,16 @@ from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import fields
+from dataclasses import replace
+from types import UnionType
 from typing import Any
 from typing import get_args
 from typing import get_origin
 from typing import get_type_hints
+
+from recsys.architectures import ARCHITECTURES
+from recsys.architectures import TABLES
+from recsys.architectures import Architecture
 
 _EXPECTED = {
     str: "a string",
@@ -15,7 +21,8 @@ _EXPECTED = {
     int: "an integer",
     int | None: "an integer",
     float: "a number",
-    list[int]: "a list of integers",
+    float | None: "a number",
+    list[int] | None: "a list of integers",
     dict[str, float]: "numbers by name",
     dict[str, Any]: "values by name",
 }
@@ -25,30 +32,40 @@ _EXPECTED = {
 class TrainConfig:
     """Everything that one training run depends on.
 
-    The defaults are the ranker that the COMET paper trains on MovieLens-1M.
+    The defaults are the ranker that the COMET paper trains on MovieLens-1M,
+    or the published model for images of the same name.
 
     Args:
         data: Data folder, or "synthetic" for the generated data set.
         out: Run folder; new or empty, unless a run is resumed.
-        structure: What lies between the embeddings and the tasks' heads:
-            mmoe (a gate for each task), moe (one gate for all), cgc or ple
-            (experts of each task's own beside the shared ones), or
-            shared-bottom (an MLP, no experts and no gate).
+        architecture: The published sizes that hold where others are not
+            given: movielens for tables; celeba, cifar10, digits,
+            multi-fashion-mnist, multi-mnist or svhn for images, the one named
+            like the data set unless given.
+        structure: What lies between the inputs and the tasks' heads: mmoe (a
+            gate for each task), moe (one gate for all), cgc or ple (experts
+            of each task's own beside the shared ones; ple for tables), or
+            shared-bottom (an MLP, or one CNN; no experts and no gate).
         gate: Name of the gate, such as comet or top-k. A + after it adds
             permutation local search.
-        num_experts: Number of experts that the tasks share.
+        num_experts: Number of experts that the tasks share. Unless given, as
+            the architecture has; 16 for movielens.
         task_experts: Number of each task's own experts, for cgc and ple.
         num_levels: Number of levels of experts, for ple.
-        k: Experts per example and task, for the gates that bound them.
+        k: Experts per example and task, for the gates that bound them. Unless
+            given, as the architecture has; 2 for movielens.
         gate_options: Further hyperparameters of the gate, by name.
         search_epochs: Epochs of the permutation local search.
         search_entropy_weight: Weight of the permutation's entropy in the loss
             while it is searched for.
         execution: How experts are run: auto, dense or sparse.
         embedding_dim: Width of the embedding of each id feature.
-        expert_units: Width of each layer of an expert.
+        expert_units: Width of each dense layer of an expert. Unless given, as
+            the architecture has; 256 for movielens.
         expert_dropout: Share of an expert's outputs dropped while training.
-        head_units: Width of each hidden layer of a task's head.
+            Unless given, as the architecture has; 0.5 for movielens.
+        head_units: Width of each hidden layer of a task's head. Unless given,
+            as the architecture has; 256 for movielens.
         hash_feature: Id feature that a hash gate routes by; the first one
             unless given.
         unknown_rate: Share of the ids that training replaces by the
@@ -79,15 +96,18 @@ class TrainConfig:
 
     data: str
     out: str
+    architecture: str | None = field(
+        default=None, metadata={"choices": tuple(ARCHITECTURES)}
+    )
     structure: str = field(
         default="mmoe",
         metadata={"choices": ("mmoe", "moe", "cgc", "ple", "shared-bottom")},
     )
     gate: str = "comet"
-    num_experts: int = field(default=16, metadata={"minimum": 2})
+    num_experts: int | None = field(default=None, metadata={"minimum": 2})
     task_experts: int = field(default=4, metadata={"minimum": 1})
     num_levels: int = field(default=2, metadata={"minimum": 1})
-    k: int = field(default=2, metadata={"minimum": 1})
+    k: int | None = field(default=None, metadata={"minimum": 1})
     gate_options: dict[str, Any] = field(default_factory=dict)
     search_epochs: int = field(default=5, metadata={"minimum": 1})
     search_entropy_weight: float = field(default=1e-4, metadata={"minimum": 0})
@@ -95,15 +115,13 @@ class TrainConfig:
         default="auto", metadata={"choices": ("auto", "dense", "sparse")}
     )
     embedding_dim: int = field(default=128, metadata={"minimum": 1})
-    expert_units: list[int] = field(
-        default_factory=lambda: [256], metadata={"minimum": 1}
+    expert_units: list[int] | None = field(
+        default=None, metadata={"minimum": 1}
     )
-    expert_dropout: float = field(
-        default=0.5, metadata={"minimum": 0, "below": 1}
+    expert_dropout: float | None = field(
+        default=None, metadata={"minimum": 0, "below": 1}
     )
-    head_units: list[int] = field(
-        default_factory=lambda: [256], metadata={"minimum": 1}
-    )
+    head_units: list[int] | None = field(default=None, metadata={"minimum": 1})
     hash_feature: str | None = None
     unknown_rate: float = field(
         default=0.01, metadata={"minimum": 0, "below": 1}
@@ -131,6 +149,17 @@ class TrainConfig:
             for part in _parts(value):
                 _check_bounds(item.name, part, **item.metadata)
             object.__setattr__(self, item.name, value)
+
+    @property
+    def sizes(self) -> Architecture:
+        """The sizes that are given, and the architecture's where none is."""
+        published = ARCHITECTURES[self.architecture or TABLES]
+        given = {
+            item.name: value
+            for item in fields(published)
+            if (value := getattr(self, item.name, None)) is not None
+        }
+        return replace(published, **given)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "TrainConfig":
@@ -166,6 +195,8 @@ class TrainConfig:
 
 
 def _fits(value: Any, hint: Any) -> bool:
+    if get_origin(hint) is UnionType:
+        return any(_fits(value, part) for part in get_args(hint))
     if get_origin(hint) is list:
         return isinstance(value, list | tuple) and all(
             _fits(item, int) for item in value

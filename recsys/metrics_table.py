@@ -4,6 +4,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+_TITLES = {"loss": "Loss", "auc": "AUC", "accuracy": "Accuracy", "mse": "MSE"}
+
 
 def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     """Returns the metrics of one or more splits as a table for a terminal.
@@ -12,7 +14,14 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
         metrics: By split, what `recsys.stages.evaluate.measure` returns.
     """
     table = Table("Split", "Task", box=SIMPLE_HEAD)
-    for title in ("Loss", "AUC", "MSE", "Experts/example"):
+    measured = {
+        name
+        for values in metrics.values()
+        for scores in values["tasks"].values()
+        for name in scores
+    }
+    names = [name for name in _TITLES if name in measured]
+    for title in (*(_TITLES[name] for name in names), "Experts/example"):
         table.add_column(title, justify="right")
     for split, values in metrics.items():
         experts = values["experts_per_example_by_task"]
@@ -20,15 +29,14 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
             table.add_row(
                 split,
                 task,
-                *(_shown(scores.get(name)) for name in ("loss", "auc", "mse")),
+                *(_shown(scores.get(name)) for name in names),
                 _shown(experts.get(task), 2),
             )
         table.add_row(
             f"{values['rows']:,} rows",
             "weighted total",
             _shown(values["loss"]),
-            "",
-            "",
+            *[""] * (len(names) - 1),
             _shown(values["experts_per_example"], 2),
             end_section=True,
             style="bold",

@@ -12,6 +12,7 @@ from recsys.json_files import read_json
 from recsys.json_files import write_json
 
 if TYPE_CHECKING:
+    from recsys.models.multi_task_model import MultiTaskModel
     from recsys.models.ranker import Ranker
 
 
@@ -21,7 +22,7 @@ class Run:
     Attributes:
         folder: The folder, which need not exist yet.
         config: Everything that is needed to repeat the run.
-        model: The trained ranker.
+        model: The trained model.
         metrics: The metrics of the model, by split.
         history: A row an epoch.
         weights: The mean weight of each expert, by epoch and task.
@@ -72,8 +73,8 @@ class Run:
                 "Received: a folder without model.keras"
             )
 
-    def load_model(self) -> "Ranker":
-        """Loads the trained ranker.
+    def load_model(self) -> "MultiTaskModel":
+        """Loads the trained model.
 
         Raises:
             RunError: The run has no model yet.
@@ -81,21 +82,38 @@ class Run:
         self.check_model()
         import keras
 
-        # Registers the class that the file names.
+        # Registers the classes that the file may name.
+        from recsys.models.image_classifier import ImageClassifier
         from recsys.models.ranker import Ranker
 
-        ranker = keras.saving.load_model(self.model, compile=False)
-        assert isinstance(ranker, Ranker)
-        return ranker
+        model = keras.saving.load_model(self.model, compile=False)
+        assert isinstance(model, (ImageClassifier, Ranker))
+        return model
+
+    def load_ranker(self) -> "Ranker":
+        """Loads the trained model of a run on tables.
+
+        Raises:
+            RunError: The run has no model yet, or one for images.
+        """
+        model = self.load_model()
+        from recsys.models.ranker import Ranker
+
+        if not isinstance(model, Ranker):
+            raise RunError(
+                f"{self.folder}: expected a run on tables. "
+                f"Received: a run with the features {model.features}"
+            )
+        return model
 
     def remove_checkpoint(self) -> None:
         """Removes what only an unfinished run needs."""
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
-    def save_model(self, ranker: "Ranker") -> None:
-        """Saves a ranker, without the optimizer's state."""
+    def save_model(self, model: "MultiTaskModel") -> None:
+        """Saves a model, without the optimizer's state."""
         with replacing(self.model) as unfinished:
-            ranker.save(unfinished, include_optimizer=False)
+            model.save(unfinished, include_optimizer=False)
 
 
 def load_ranker(run: str | Path) -> "Ranker":
@@ -108,9 +126,9 @@ def load_ranker(run: str | Path) -> "Ranker":
         A Keras model; `ranker(ranker.encode(table))` predicts every task.
 
     Raises:
-        RunError: There is no trained run in the folder.
+        RunError: There is no trained run in the folder, or one on images.
     """
-    return Run(run).load_model()
+    return Run(run).load_ranker()
 
 
 def versions() -> dict[str, str]:

@@ -1,10 +1,14 @@
 from pathlib import Path
 
 from recsys.data.dataset import Dataset
+from recsys.data.image_dataset import ImageDataset
+from recsys.data.split_dataset import read_schema
 from recsys.data.synthetic import synthetic
 
+AnyDataset = Dataset | ImageDataset
 
-def load(source: str | Path, seed: int = 0) -> Dataset:
+
+def load(source: str | Path, seed: int = 0) -> AnyDataset:
     """Loads a data set, every value checked.
 
     Args:
@@ -13,7 +17,7 @@ def load(source: str | Path, seed: int = 0) -> Dataset:
         seed: Seed of the synthetic data set.
 
     Returns:
-        The data set.
+        The data set, of tables or of images as its `dataset.json` says.
 
     Raises:
         DataError: A file, a column or a value of the folder is missing or
@@ -26,4 +30,6 @@ def load(source: str | Path, seed: int = 0) -> Dataset:
     """
     if source == "synthetic":
         return synthetic(seed=seed)
+    if read_schema(source).holds_images:
+        return ImageDataset.read(source)
     return Dataset.read(source)

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from dataclasses import dataclass
 
@@ -7,6 +7,9 @@ from recsys.data.columns import FEATURE_TYPES
 from recsys.data.columns import TASK_TYPES
 from recsys.data.error import DataError
 from recsys.data.error import shown
+
+IMAGE = "image"
+IMAGE_TASK_TYPES = ("binary", "multiclass")
 
 
 @dataclass(frozen=True)
@@ -16,9 +19,11 @@ class Schema:
     Args:
         name: Name of the data set.
         features: Input columns, each with its type: `"id"` (integers or
-            strings, only equality counts) or `"number"`.
+            strings, only equality counts) or `"number"`; or one `"image"`
+            alone.
         tasks: Label columns, each with its type: `"binary"` (0 or 1) or
-            `"regression"` (finite numbers).
+            `"regression"` (finite numbers); of images, `"binary"` or
+            `"multiclass"` (a class 0, 1, 2, ...).
 
     Raises:
         DataError: A name, a type or a structure is not one of the above, or
@@ -37,12 +42,22 @@ class Schema:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise DataError.at("'name'", "a text", shown(self.name))
-        _check_types("features", self.features, FEATURE_TYPES)
-        _check_types("tasks", self.tasks, TASK_TYPES)
+        _check_types("features", self.features, (*FEATURE_TYPES, IMAGE))
+        if self.holds_images and len(self.features) > 1:
+            raise DataError.at(
+                "'features'", "an image alone", str(list(self.features))
+            )
+        task_types = IMAGE_TASK_TYPES if self.holds_images else TASK_TYPES
+        _check_types("tasks", self.tasks, task_types)
         if both := self.features.keys() & self.tasks.keys():
             raise DataError.at(
                 "'tasks'", "columns that are not features", str(sorted(both))
             )
+
+    @property
+    def holds_images(self) -> bool:
+        """Whether the rows are images rather than those of a table."""
+        return IMAGE in self.features.values()
 
     @property
     def columns(self) -> list[str]:
@@ -86,9 +101,7 @@ class Schema:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
 
-def _check_types(
-    what: str, columns: object, known: Mapping[str, object]
-) -> None:
+def _check_types(what: str, columns: object, known: Iterable[str]) -> None:
     if not isinstance(columns, dict) or not columns:
         raise DataError.at(
             f"'{what}'", "column names with a type each", shown(columns)

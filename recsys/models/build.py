@@ -3,10 +3,51 @@ import pandas as pd
 
 from recsys.config import TrainConfig
 from recsys.data import Dataset
+from recsys.data import ImageDataset
+from recsys.data.load import AnyDataset
 from recsys.models.gates import gate_class
+from recsys.models.image_classifier import ImageClassifier
+from recsys.models.image_structures import ImageStructures
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
-from recsys.models.structures import Structures
+from recsys.models.table_structures import TableStructures
 from recsys.models.vocabulary import Vocabulary
+
+
+def build_model(config: TrainConfig, dataset: AnyDataset) -> MultiTaskModel:
+    """Builds the untrained model of a configuration.
+
+    Args:
+        config: A configuration whose open fields are settled.
+        dataset: The data set to be trained on.
+
+    Raises:
+        ValueError: The gate or the structure does not fit the data.
+    """
+    if isinstance(dataset, ImageDataset):
+        return build_image_classifier(config, dataset)
+    return build_ranker(config, dataset)
+
+
+def build_image_classifier(
+    config: TrainConfig, dataset: ImageDataset
+) -> ImageClassifier:
+    """Builds the untrained classifier of a configuration.
+
+    Args:
+        config: A configuration whose open fields are settled.
+        dataset: The data set to be trained on.
+    """
+    _routed_id(config, dataset)
+    tasks = dataset.schema.tasks
+    return ImageClassifier(
+        dataset.image_shape,
+        tasks,
+        ImageStructures(config, list(tasks), num_buckets=0).create(),
+        config.sizes.head_units,
+        dataset.num_classes,
+        dataset.image_feature,
+    )
 
 
 def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
@@ -25,16 +66,9 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         for name, kind in features.items()
         if kind == "id"
     }
-    hash_feature = None
+    hash_feature = _routed_id(config, dataset)
     num_buckets = 0
-    if gate_class(config.gate).feature_rank == 0:
-        hash_feature = config.hash_feature
-        if hash_feature is None:
-            raise ValueError(
-                f"`gate` must not be {config.gate!r}, which routes by an id, "
-                "where the data have no id feature. "
-                f"Received: features {features}"
-            )
+    if hash_feature is not None:
         num_buckets = vocabularies[hash_feature].size + 1
     numbers = {
         name: _moments(train[name])
@@ -47,12 +81,25 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         vocabularies,
         numbers,
         tasks,
-        Structures(config, list(tasks), width, num_buckets).create(),
+        TableStructures(config, list(tasks), num_buckets, width).create(),
         config.embedding_dim,
-        config.head_units,
+        config.sizes.head_units,
         hash_feature,
         config.unknown_rate,
     )
+
+
+def _routed_id(config: TrainConfig, dataset: AnyDataset) -> str | None:
+    """The id feature that the gates see, `None` for gates that see all."""
+    if gate_class(config.gate).feature_rank != 0:
+        return None
+    if config.hash_feature is None:
+        raise ValueError(
+            f"`gate` must not be {config.gate!r}, which routes by an id, "
+            "where the data have no id feature. "
+            f"Received: features {dataset.schema.features}"
+        )
+    return config.hash_feature
 
 
 def _moments(column: "pd.Series[float]") -> tuple[float, float]:

@@ -8,11 +8,12 @@ import pandas as pd
 from keras import ops
 
 from recsys.models.id_embedding import IdEmbedding
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.vocabulary import Vocabulary
 
 
 @keras.saving.register_keras_serializable(package="recsys")
-class Ranker(keras.Model):
+class Ranker(MultiTaskModel):
     """The multi-task recommender: embeddings, a mixture, a head for each task.
 
     Each id is embedded, numbers are standardised, and all of it concatenated;
@@ -74,13 +75,10 @@ class Ranker(keras.Model):
         unknown_rate: float = 0.01,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(tasks, mixture, head_units, **kwargs)
         self.vocabularies = dict(vocabularies)
         self.numbers = {name: list(pair) for name, pair in numbers.items()}
-        self.tasks = dict(tasks)
-        self.mixture = mixture
         self.embedding_dim = embedding_dim
-        self.head_units = list(head_units)
         self.hash_feature = hash_feature
         self.unknown_rate = unknown_rate
         self.embeddings = {
@@ -92,10 +90,7 @@ class Ranker(keras.Model):
             self.normalization = keras.layers.Normalization(
                 mean=list(means), variance=list(variances)
             )
-        self.heads = {
-            task: _head(kind, self.head_units)
-            for task, kind in self.tasks.items()
-        }
+        self.heads = self._make_heads()
         self.build()
 
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
@@ -126,24 +121,16 @@ class Ranker(keras.Model):
             width += self.embedding_dim
         if self.numbers:
             self.normalization.build((None, len(self.numbers)))
-        features = (None, width)
         gate_inputs = None if self.hash_feature is None else (None,)
-        self.mixture.build(features, gate_inputs)
-        shapes = self.mixture.compute_output_shape(features, gate_inputs)
-        for task, head in self.heads.items():
-            head.build(shapes[task])
-        self.built = True
+        self._build_towers((None, width), gate_inputs)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        features = self._features(inputs, training)
+    def _mixture_inputs(
+        self, inputs: Any, training: bool | None
+    ) -> tuple[Any, Any]:
         gate_inputs = (
             None if self.hash_feature is None else inputs[self.hash_feature]
         )
-        towers = self.mixture(features, gate_inputs, training=training)
-        return {
-            task: head(towers[task], training=training)
-            for task, head in self.heads.items()
-        }
+        return self._features(inputs, training), gate_inputs
 
     def _features(self, inputs: Any, training: bool | None) -> Any:
         parts = [
@@ -157,35 +144,30 @@ class Ranker(keras.Model):
             parts.append(ops.where(ops.isnan(numbers), 0.0, numbers))
         return ops.concatenate(parts, axis=-1)
 
-    def encode(self, frame: pd.DataFrame) -> dict[str, Any]:
+    def encode(self, split: pd.DataFrame) -> dict[str, Any]:
         """Returns the model's inputs for a table of features.
 
         Args:
-            frame: A column a feature, ids and numbers as
+            split: A column a feature, ids and numbers as
                 `recsys.data.Dataset` holds them; other columns are ignored.
 
         Returns:
             Dict of feature to int32 or float32 array `(rows,)`.
         """
         ids = {
-            name: vocabulary.encode(frame[name])
+            name: vocabulary.encode(split[name])
             for name, vocabulary in self.vocabularies.items()
         }
         numbers = {
-            name: frame[name].to_numpy(np.float32) for name in self.numbers
+            name: split[name].to_numpy(np.float32) for name in self.numbers
         }
         return ids | numbers
 
     @property
     def features(self) -> dict[str, str]:
-        """The features with their type, `"id"` or `"number"`."""
         return dict.fromkeys(self.vocabularies, "id") | dict.fromkeys(
             self.numbers, "number"
         )
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        batch = next(iter(input_shape.values()))[0]
-        return dict.fromkeys(self.tasks, (batch, 1))
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -195,10 +177,7 @@ class Ranker(keras.Model):
                 for name, vocabulary in self.vocabularies.items()
             },
             "numbers": self.numbers,
-            "tasks": self.tasks,
-            "mixture": keras.saving.serialize_keras_object(self.mixture),
             "embedding_dim": self.embedding_dim,
-            "head_units": self.head_units,
             "hash_feature": self.hash_feature,
             "unknown_rate": self.unknown_rate,
         }
@@ -218,14 +197,3 @@ class Ranker(keras.Model):
                 "mixture": restore(config["mixture"]),
             }
         )
-
-
-def _head(kind: str, units: Sequence[int]) -> keras.layers.Layer:
-    activation = "sigmoid" if kind == "binary" else None
-    return keras.Sequential(
-        [
-            *(keras.layers.Dense(width, activation="relu") for width in units),
-            # Float32 under any dtype policy: a probability near 1 needs it.
-            keras.layers.Dense(1, activation=activation, dtype="float32"),
-        ]
-    )

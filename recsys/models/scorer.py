@@ -3,21 +3,22 @@ from typing import Any
 
 import keras
 import numpy as np
-import pandas as pd
 from keras import ops
 
 from keras_moe.layers import record_routing
 from keras_moe.ops.selected import is_selected
-from recsys.models.ranker import Ranker
+from recsys.data import Split
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.tensorflow_log import relevant_log
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What a ranker says about each row of a table.
+    """What a model says about each row of a split.
 
     Attributes:
-        predictions: For each task, float64 array `(rows,)`.
+        predictions: For each task, float64 array `(rows,)`, or
+            `(rows, classes)` for a multiclass task.
         experts: For each task, how many experts had weight, array
             `(rows,)`; where experts come in levels, the mean of the levels.
             Without experts, empty.
@@ -31,20 +32,22 @@ class Scorer(keras.Model):
     """Predictions and numbers of experts from one compiled pass.
 
     Args:
-        ranker: The model to run; it is not changed, and may be trained on
+        model: The model to run; it is not changed, and may be trained on
             between two calls.
-        batch_size: Rows in a step.
+        batch_size: Rows in a step; as many as suit the model unless given.
     """
 
-    def __init__(self, ranker: Ranker, batch_size: int = 4096) -> None:
+    def __init__(
+        self, model: MultiTaskModel, batch_size: int | None = None
+    ) -> None:
         super().__init__()
-        self.ranker = ranker
-        self.batch_size = batch_size
+        self.model = model
+        self.batch_size = batch_size or model.rows_per_step
         self.built = True
 
     def call(self, inputs: Any) -> Any:
         with record_routing() as records:
-            predictions = self.ranker(inputs, training=False)
+            predictions = self.model(inputs, training=False)
         experts = {
             task: _mean_counts(
                 [
@@ -54,34 +57,37 @@ class Scorer(keras.Model):
                     for only in [record.mixture.name]
                 ]
             )
-            for task in self.ranker.tasks
+            for task in self.model.tasks
             if records
         }
         return predictions, experts
 
-    def score(self, frame: pd.DataFrame) -> Scores:
-        """Runs the ranker on a table with its features.
+    def score(self, split: Split) -> Scores:
+        """Runs the model on rows with its features.
 
         Args:
-            frame: As `Ranker.encode` takes it.
+            split: As `encode` of the model takes it.
         """
-        if frame.empty:
-            nothing = dict.fromkeys(self.ranker.tasks, np.zeros(0))
+        tasks = self.model.tasks  # JAX returns dicts in another order.
+        if not len(split):
+            nothing = dict.fromkeys(tasks, np.zeros(0))
             return Scores(nothing, nothing)
         with relevant_log():
             predictions, experts = self.predict(
-                self.ranker.encode(frame),
+                self.model.encode(split),
                 batch_size=self.batch_size,
                 verbose=0,
             )
-        tasks = self.ranker.tasks  # JAX returns dicts in another order.
         return Scores(
-            {
-                task: np.asarray(predictions[task][:, 0], np.float64)
-                for task in tasks
-            },
+            {task: _without_unit_axis(predictions[task]) for task in tasks},
             {task: experts[task] for task in tasks if task in experts},
         )
+
+
+def _without_unit_axis(outputs: Any) -> Any:
+    """Float64 `(rows,)` where there is one output a row, else as it is."""
+    outputs = np.asarray(outputs, np.float64)
+    return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
 def _mean_counts(levels: list[Any]) -> Any:

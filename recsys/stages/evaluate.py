@@ -3,18 +3,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from recsys.data import DataError
-from recsys.data import Dataset
+from recsys.data import Split
 from recsys.data import load
-from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.run import Run
 
-# What Keras's binary cross-entropy keeps probabilities away from 0 and 1.
+# What Keras's cross-entropies keep probabilities away from 0 and 1.
 _EPSILON = 1e-7
 
 
@@ -37,40 +34,41 @@ def evaluate(
     """
     folder = Run(run)
     config = folder.read_config()
-    ranker = folder.load_model()
+    model = folder.load_model()
     dataset = load(data)
-    _check_columns(ranker, dataset)
-    frame = dataset.split(split)
+    model.check_fits(dataset)
+    rows = dataset.split(split)
     return measure(
-        Scorer(ranker).score(frame), frame, ranker.tasks, config.task_weights
+        Scorer(model).score(rows), rows, model.tasks, config.task_weights
     )
 
 
 def measure(
     scores: Scores,
-    frame: pd.DataFrame,
+    rows: Split,
     tasks: Mapping[str, str],
     task_weights: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Returns the exact metrics of a table, in float64, ready for JSON.
+    """Returns the exact metrics of a split, in float64, ready for JSON.
 
     Args:
         scores: What the model says about the rows.
-        frame: The rows with their labels, a column a task, NaN where missing.
-        tasks: The tasks with their type, "binary" or "regression".
+        rows: The rows with their labels, a column a task, NaN where missing.
+        tasks: The tasks with their type, "binary", "regression" or
+            "multiclass".
         task_weights: Weight of each task's loss.
 
     Returns:
         "loss", the weighted sum of the tasks' losses without regularisers;
         "rows"; "tasks", for each the "loss", a mean over the rows that have
-        a label, with "auc" or "mse"; "experts_per_example", the mean of
-        "experts_per_example_by_task". What cannot be computed, such as an AUC
-        of one class or the experts of a shared bottom, is `None`.
+        a label, with "auc", "mse" or "accuracy"; "experts_per_example", the
+        mean of "experts_per_example_by_task". What cannot be computed, such as
+        an AUC of one class or the experts of a shared bottom, is `None`.
     """
     by_task = {
         task: _measure_task(
             kind,
-            frame[task].to_numpy(np.float64),
+            rows[task].to_numpy(np.float64),
             scores.predictions[task],
         )
         for task, kind in tasks.items()
@@ -84,7 +82,7 @@ def measure(
             for task, metrics in by_task.items()
             if metrics["loss"] is not None
         ),
-        "rows": len(frame),
+        "rows": len(rows),
         "tasks": by_task,
         "experts_per_example": float(np.mean(list(experts.values())))
         if experts
@@ -98,8 +96,7 @@ def _measure_task(
 ) -> dict[str, float | None]:
     labelled = ~np.isnan(labels)
     labels, predictions = labels[labelled], predictions[labelled]
-    score = _measure_binary if kind == "binary" else _measure_regression
-    return score(labels, predictions)
+    return _MEASURES[kind](labels, predictions)
 
 
 def _measure_binary(labels: Any, probabilities: Any) -> dict[str, float | None]:
@@ -125,13 +122,22 @@ def _measure_regression(
     return {"loss": mse, "mse": mse}
 
 
-def _check_columns(ranker: Ranker, dataset: Dataset) -> None:
-    schema = dataset.schema
-    columns = schema.features | schema.tasks
-    for column, kind in (ranker.features | ranker.tasks).items():
-        if columns.get(column) != kind:
-            raise DataError.at(
-                f"data set {schema.name!r}",
-                f"a column {column!r} of type {kind}, as in training",
-                columns.get(column, "no such column"),
-            )
+def _measure_multiclass(
+    labels: Any, probabilities: Any
+) -> dict[str, float | None]:
+    if not len(labels):
+        return {"loss": None, "accuracy": None}
+    classes = labels.astype(np.int64)
+    of_label = probabilities[np.arange(len(classes)), classes]
+    certain = np.clip(of_label, _EPSILON, 1 - _EPSILON)
+    return {
+        "loss": float(-np.log(certain).mean()),
+        "accuracy": float((probabilities.argmax(axis=1) == classes).mean()),
+    }
+
+
+_MEASURES = {
+    "binary": _measure_binary,
+    "regression": _measure_regression,
+    "multiclass": _measure_multiclass,
+}

@@ -39,8 +39,8 @@ def export(run: str | Path, out: str | Path) -> None:
     Raises:
         ExportError: The SavedModel does not predict what the model does;
             nothing is left at `out`.
-        RunError: There is no trained run in the folder, or `out` is not
-            empty.
+        RunError: There is no trained run on tables in the folder, or `out` is
+            not empty.
     """
     out = Path(out)
     if out.exists() and (out.is_file() or any(out.iterdir())):
@@ -55,7 +55,7 @@ def export(run: str | Path, out: str | Path) -> None:
         return
     from recsys.stages.saved_model import write_saved_model
 
-    ranker = folder.load_model()
+    ranker = folder.load_ranker()
     with replacing(out) as unfinished:
         write_saved_model(without_unused_experts(ranker), unfinished)
         verify(unfinished, ranker)

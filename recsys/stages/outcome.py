@@ -10,9 +10,10 @@ from keras_moe.callbacks import measure_routing
 from keras_moe.layers import Gate
 from recsys import plots
 from recsys.config import TrainConfig
-from recsys.data import Dataset
+from recsys.data import Split
+from recsys.data.load import AnyDataset
 from recsys.json_files import write_json
-from recsys.models.ranker import Ranker
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.run import Run
@@ -21,11 +22,13 @@ from recsys.stages.evaluate import measure
 _ROUTED_ROWS = 4096
 
 
-def routing_sample(ranker: Ranker, dataset: Dataset) -> dict[str, Any]:
+def routing_sample(
+    model: MultiTaskModel, dataset: AnyDataset
+) -> dict[str, Any]:
     """Encoded rows of the validation split to watch and draw the routing on.
 
     Args:
-        ranker: The model.
+        model: The model.
         dataset: The data set that it is trained on.
 
     Returns:
@@ -33,16 +36,16 @@ def routing_sample(ranker: Ranker, dataset: Dataset) -> dict[str, Any]:
     """
     validation = dataset.split("validation")
     size = min(_ROUTED_ROWS, len(validation))
-    return ranker.encode(validation.sample(size, random_state=0))
+    return model.encode(validation.sample(size, random_state=0))
 
 
-def has_routing(ranker: Ranker) -> bool:
+def has_routing(model: MultiTaskModel) -> bool:
     """Whether any gate is at work in the model."""
-    return any(isinstance(layer, Gate) for layer in ranker._flatten_layers())
+    return any(isinstance(layer, Gate) for layer in model._flatten_layers())
 
 
 def write_outcome(
-    run: Run, config: TrainConfig, dataset: Dataset, splits: Sequence[str]
+    run: Run, config: TrainConfig, dataset: AnyDataset, splits: Sequence[str]
 ) -> dict[str, Any]:
     """Evaluates the model of a run folder; writes its metrics and plots.
 
@@ -55,49 +58,47 @@ def write_outcome(
     Returns:
         The metrics by split.
     """
-    ranker = run.load_model()
-    scorer = Scorer(ranker)
+    model = run.load_model()
+    scorer = Scorer(model)
     metrics = {}
     for split in splits:
-        frame = dataset.split(split)
-        scores = scorer.score(frame)
-        metrics[split] = measure(
-            scores, frame, ranker.tasks, config.task_weights
-        )
-    _draw_calibration(run, ranker, frame, scores, split)
-    if has_routing(ranker):
-        _draw_routing(run, ranker, dataset)
+        rows = dataset.split(split)
+        scores = scorer.score(rows)
+        metrics[split] = measure(scores, rows, model.tasks, config.task_weights)
+    _draw_calibration(run, model, rows, scores, split)
+    if has_routing(model):
+        _draw_routing(run, model, dataset)
     if run.history.is_file():
-        _draw_history(run, ranker)
+        _draw_history(run, model)
     write_json(run.metrics, metrics)
     return metrics
 
 
 def _draw_calibration(
-    run: Run, ranker: Ranker, frame: pd.DataFrame, scores: Scores, split: str
+    run: Run, model: MultiTaskModel, rows: Split, scores: Scores, split: str
 ) -> None:
-    for task, kind in ranker.tasks.items():
+    for task, kind in model.tasks.items():
         if kind == "binary":
             figure = plots.calibration(
                 f"{task}, {split} split",
-                frame[task].to_numpy(),
+                rows[task].to_numpy(),
                 scores.predictions[task],
             )
             plots.save(figure, run.plots / f"calibration_{task}.png")
 
 
-def _draw_routing(run: Run, ranker: Ranker, dataset: Dataset) -> None:
-    sample = routing_sample(ranker, dataset)
-    statistics = measure_routing(RoutingModel(ranker), [sample])
+def _draw_routing(run: Run, model: MultiTaskModel, dataset: AnyDataset) -> None:
+    sample = routing_sample(model, dataset)
+    statistics = measure_routing(RoutingModel(model), [sample])
     figure = load_heat_map(
         {task: values["load_per_expert"] for task, values in statistics.items()}
     )
     plots.save(figure, run.plots / "load_heat_map.png")
 
 
-def _draw_history(run: Run, ranker: Ranker) -> None:
+def _draw_history(run: Run, model: MultiTaskModel) -> None:
     history = pd.read_csv(run.history)
-    tasks = list(ranker.tasks)
+    tasks = list(model.tasks)
     figure = plots.loss_curves(history, tasks)
     plots.save(figure, run.plots / "loss_curves.png")
     columns = _experts_columns(history)

@@ -32,14 +32,14 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
 
     Raises:
         DataError: The table, a feature or a value is missing or wrong.
-        RunError: There is no trained run in the folder.
+        RunError: There is no trained run on tables in the folder.
     """
     out = Path(out)
     if not out.name.endswith(SUFFIXES):
         raise DataError.at(
             "`out`", f"a file name ending in one of {SUFFIXES}", repr(out.name)
         )
-    ranker = Run(run).load_model()
+    ranker = Run(run).load_ranker()
     table = read_table(input)
     scores = Scorer(ranker).score(parse(table, ranker.features, input))
     predicted = table.rename(columns=_kept_labels(table, ranker.tasks, input))

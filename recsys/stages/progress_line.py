@@ -14,7 +14,9 @@ class ProgressLine(keras.callbacks.ProgbarLogger):
         super().__init__()
         self.shown = ["loss", "val_loss", "experts_per_example"]
         for task in tasks:
-            self.shown += [f"val_{task}_loss", f"val_{task}_auc"]
+            self.shown += [
+                f"val_{task}_{name}" for name in ("loss", "auc", "accuracy")
+            ]
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None

@@ -1,10 +1,13 @@
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from dataclasses import replace
 from pathlib import Path
 
 import keras
 
+from recsys.architectures import ARCHITECTURES
+from recsys.architectures import TABLES
 from recsys.config import TrainConfig
 from recsys.data import DataError
 from recsys.data import Schema
@@ -22,8 +25,9 @@ def settle(config: TrainConfig, schema: Schema) -> TrainConfig:
         schema: The schema of the data set to be trained on.
 
     Returns:
-        The configuration with an absolute data folder, typed gate options, a
-        weight for each task, the hash feature and the backend.
+        The configuration with an absolute data folder, the architecture and
+        its sizes, typed gate options, a weight for each task, the hash feature
+        and the backend.
 
     Raises:
         DataError: A task has a name that cannot be used.
@@ -37,14 +41,35 @@ def settle(config: TrainConfig, schema: Schema) -> TrainConfig:
                 repr(task),
             )
     data = config.data
+    name = _architecture(config.architecture, schema)
+    config = replace(config, architecture=name)
+    sizes = asdict(config.sizes)
+    del sizes["convolutions"]  # They go by the architecture's name.
     return replace(
         config,
+        **sizes,
         data=data if data == "synthetic" else str(Path(data).resolve()),
         gate_options=typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
         task_weights=_task_weights(config.task_weights, schema),
         backend=keras.backend.backend(),
     )
+
+
+def _architecture(name: str | None, schema: Schema) -> str:
+    fitting = [
+        name
+        for name, sizes in ARCHITECTURES.items()
+        if bool(sizes.convolutions) == schema.holds_images
+    ]
+    if name is None:
+        name = schema.name if schema.holds_images else TABLES
+    if name not in fitting:
+        raise ValueError(
+            f"`architecture` must be one of {fitting} for the data set "
+            f"{schema.name!r}. Received: architecture={name!r}"
+        )
+    return name
 
 
 def _hash_feature(name: str | None, schema: Schema) -> str | None:

@@ -8,13 +8,13 @@ from keras_moe.callbacks import PermutationSearch
 from keras_moe.callbacks import RoutingMonitor
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
-from recsys.data import Dataset
 from recsys.data import load
+from recsys.data.load import AnyDataset
 from recsys.errors import RunError
-from recsys.models.build import build_ranker
+from recsys.models.build import build_model
 from recsys.models.gates import searches
 from recsys.models.gates import typed_options
-from recsys.models.ranker import Ranker
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.run import Run
 from recsys.stages.batches import TrainingBatches
@@ -33,13 +33,14 @@ from recsys.stages.weight_history import WeightHistory
 _LOSSES = {
     "binary": keras.losses.BinaryCrossentropy,
     "regression": keras.losses.MeanSquaredError,
+    "multiclass": keras.losses.SparseCategoricalCrossentropy,
 }
 
 
 def train(
     config: TrainConfig | Mapping[str, Any], resume: bool = False
 ) -> dict[str, Any]:
-    """Trains a ranker and fills a run folder.
+    """Trains a model and fills a run folder.
 
     The folder gets `config.json`, `model.keras` (the weights of the epoch
     with the lowest validation loss), `metrics.json`, `history.csv`,
@@ -77,13 +78,13 @@ def train(
     if resume:
         _check_same(config, run.read_config())
     keras.utils.set_random_seed(config.seed)
-    ranker = build_ranker(config, dataset)
+    model = build_model(config, dataset)
     run.write_config(config)
     try:
-        _fit(ranker, run, config, dataset)
+        _fit(model, run, config, dataset)
     except KeyboardInterrupt:
         if not run.model.is_file():
-            run.save_model(ranker)
+            run.save_model(model)
         write_outcome(run, config, dataset, ["validation"])
         raise
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
@@ -91,31 +92,31 @@ def train(
     return metrics
 
 
-def compile_ranker(ranker: Ranker, config: TrainConfig) -> None:
-    """Gives a ranker the optimizer and the losses that it is trained with."""
-    ranker.compile(
+def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
+    """Gives a model the optimizer and the losses that it is trained with."""
+    model.compile(
         keras.optimizers.Adam(config.learning_rate),
         loss={
             task: _LOSSES[kind](reduction="mean_with_sample_weight")
-            for task, kind in ranker.tasks.items()
+            for task, kind in model.tasks.items()
         },
         loss_weights=config.task_weights,
     )
 
 
 def _fit(
-    ranker: Ranker, run: Run, config: TrainConfig, dataset: Dataset
+    model: MultiTaskModel, run: Run, config: TrainConfig, dataset: AnyDataset
 ) -> None:
     """Trains until the last epoch, or until validation stops improving."""
-    compile_ranker(ranker, config)
+    compile_model(model, config)
     checkpoint = Checkpoint(run, config.patience)
-    checkpoint.restore(ranker)
+    checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):
         return
     split, validation = dataset.split("train"), dataset.split("validation")
     batches = TrainingBatches(
-        ranker.encode(split),
-        {task: split[task].to_numpy() for task in ranker.tasks},
+        model.encode(split),
+        {task: split[task].to_numpy() for task in model.tasks},
         config.batch_size,
         config.seed,
     )
@@ -123,11 +124,11 @@ def _fit(
     if searches(config.gate) and config.structure != "shared-bottom":
         search = [PermutationSearch(config.search_epochs)]
     routing = []
-    if has_routing(ranker):
-        monitor = RoutingMonitor(routing_sample(ranker, dataset))
+    if has_routing(model):
+        monitor = RoutingMonitor(routing_sample(model, dataset))
         routing = [monitor, WeightHistory(run.weights, monitor)]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
-        ranker.fit(
+        model.fit(
             batches,
             epochs=config.epochs,
             initial_epoch=checkpoint.epochs,
@@ -143,10 +144,10 @@ def _fit(
                 finite_loss,
                 *search,
                 *routing,
-                Validation(Scorer(ranker), validation, config.task_weights),
+                Validation(Scorer(model), validation, config.task_weights),
                 checkpoint,
                 keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
-                ProgressLine(list(ranker.tasks)),
+                ProgressLine(list(model.tasks)),
             ],
         )
 

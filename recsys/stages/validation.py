@@ -3,8 +3,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-import pandas as pd
 
+from recsys.data import Split
 from recsys.errors import NonFiniteLossError
 from recsys.models.scorer import Scorer
 from recsys.stages.evaluate import measure
@@ -18,27 +18,27 @@ class Validation(keras.callbacks.Callback):
 
     Args:
         scorer: Runs the model that is being trained.
-        frame: The validation split.
+        split: The validation split.
         task_weights: Weight of each task's loss.
     """
 
     def __init__(
         self,
         scorer: Scorer,
-        frame: pd.DataFrame,
+        split: Split,
         task_weights: Mapping[str, float],
     ) -> None:
         super().__init__()
         self.scorer = scorer
-        self.frame = frame
+        self.split = split
         self.task_weights = task_weights
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        scores = self.scorer.score(self.frame)
+        scores = self.scorer.score(self.split)
         metrics = measure(
-            scores, self.frame, self.scorer.ranker.tasks, self.task_weights
+            scores, self.split, self.scorer.model.tasks, self.task_weights
         )
         if not math.isfinite(metrics["loss"]):
             raise NonFiniteLossError(
@@ -49,6 +49,6 @@ class Validation(keras.callbacks.Callback):
         assert logs is not None
         logs["val_loss"] = metrics["loss"]
         for task, values in metrics["tasks"].items():
-            for name in ("loss", "auc"):
+            for name in ("loss", "auc", "accuracy"):
                 if values.get(name) is not None:
                     logs[f"val_{task}_{name}"] = values[name]

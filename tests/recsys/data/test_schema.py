@@ -57,7 +57,7 @@ def test_missing_key(key: str) -> None:
 def test_unknown_feature_type() -> None:
     assert refusal(features={"age": "numeric"}) == (
         "films/dataset.json: 'features', column 'age': expected one of the "
-        "types ['id', 'number']. Received: 'numeric'"
+        "types ['id', 'image', 'number']. Received: 'numeric'"
     )
 
 
@@ -84,3 +84,30 @@ def test_name_is_a_text(name: Any) -> None:
 def test_a_column_is_not_both_feature_and_task() -> None:
     message = refusal(tasks={"age": "regression"})
     assert message.endswith("columns that are not features. Received: ['age']")
+
+
+def test_an_image_has_classes() -> None:
+    features, tasks = (
+        {"photo": "image"},
+        {"kind": "multiclass", "old": "binary"},
+    )
+    schema = Schema("photos", features, tasks)
+    assert schema.holds_images
+    assert not Schema(**CONTENT).holds_images
+
+
+def test_an_image_stands_alone() -> None:
+    message = refusal(features={"photo": "image", "age": "number"})
+    assert message == (
+        "films/dataset.json: 'features': expected an image alone. "
+        "Received: ['photo', 'age']"
+    )
+
+
+def test_tables_have_no_classes_and_images_no_regression() -> None:
+    assert refusal(tasks={"kind": "multiclass"}).endswith(
+        "types ['binary', 'regression']. Received: 'multiclass'"
+    )
+    assert refusal(features={"photo": "image"}).endswith(
+        "types ['binary', 'multiclass']. Received: 'regression'"
+    )

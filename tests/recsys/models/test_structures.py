@@ -7,7 +7,7 @@ from keras import ops
 from keras_moe import layers
 from recsys.config import TrainConfig
 from recsys.models.gates import GATES
-from recsys.models.structures import Structures
+from recsys.models.table_structures import TableStructures
 
 TASKS = ["watch", "rating"]
 
@@ -18,7 +18,7 @@ def make(width: int = 6, num_buckets: int = 0, **fields: Any) -> Any:
         "out",
         **{"num_experts": 4, "expert_units": [8], "gate": "top-k", **fields},
     )
-    return Structures(config, TASKS, width, num_buckets).create()
+    return TableStructures(config, TASKS, num_buckets, width).create()
 
 
 def number_of_parameters(structure: Any, width: int, ids: bool = False) -> int:

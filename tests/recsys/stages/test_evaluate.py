@@ -12,6 +12,7 @@ from recsys import DataError
 from recsys import Dataset
 from recsys import RunError
 from recsys import Schema
+from recsys.data import Images
 from recsys.models.scorer import Scores
 from recsys.stages.evaluate import measure
 
@@ -65,6 +66,36 @@ def test_certain_mistake_costs_what_keras_says() -> None:
     frame = pd.DataFrame({"watch": [0.0]})
     metrics = measure(scores, frame, {"watch": "binary"}, {"watch": 1.0})
     assert metrics["loss"] == pytest.approx(-math.log(1e-7), rel=1e-6)
+
+
+def test_classes_by_hand() -> None:
+    scores = Scores(
+        {"kind": np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.3, 0.3, 0.4]])},
+        {"kind": np.array([1, 2, 2])},
+    )
+    rows = Images.of(np.zeros((3, 1, 1, 1), np.uint8), {"kind": [0, 2, 2]})
+    tasks, weights = {"kind": "multiclass"}, {"kind": 2.0}
+    loss = -(math.log(0.7) + 2 * math.log(0.4)) / 3
+    assert measure(scores, rows, tasks, weights) == {
+        "loss": pytest.approx(2 * loss),
+        "rows": 3,
+        "tasks": {
+            "kind": {
+                "loss": pytest.approx(loss),
+                "accuracy": pytest.approx(2 / 3),
+            }
+        },
+        "experts_per_example": pytest.approx(5 / 3),
+        "experts_per_example_by_task": {"kind": pytest.approx(5 / 3)},
+    }
+
+
+def test_a_class_that_was_ruled_out_costs_what_keras_says() -> None:
+    scores = Scores({"kind": np.array([[1.0, 0.0]])}, {})
+    rows = Images.of(np.zeros((1, 1, 1, 1), np.uint8), {"kind": [1]})
+    metrics = measure(scores, rows, {"kind": "multiclass"}, {"kind": 1.0})
+    assert metrics["loss"] == pytest.approx(-math.log(1e-7), rel=1e-6)
+    assert metrics["tasks"]["kind"]["accuracy"] == 0
 
 
 @pytest.mark.slow

@@ -52,9 +52,28 @@ def test_data_folder_and_backend_are_named() -> None:
     assert settled().data == "synthetic"
 
 
+def test_sizes_are_the_architecture_s_unless_given() -> None:
+    config = settled(k=3, head_units=[])
+    assert config.architecture == "movielens"
+    assert (config.num_experts, config.k) == (16, 3)
+    assert (config.expert_units, config.head_units) == ([256], [])
+    assert config.expert_dropout == 0.5
+
+
+def test_images_have_the_architecture_of_their_name() -> None:
+    schema = Schema("multi-mnist", {"image": "image"}, {"a": "multiclass"})
+    config = settle(TrainConfig("data", "run"), schema)
+    assert config.architecture == "multi-mnist"
+    assert (config.num_experts, config.k) == (16, 4)
+    assert config.expert_units == [50, 50]
+    other = settle(TrainConfig("data", "run", architecture="digits"), schema)
+    assert (other.num_experts, other.expert_units) == (8, [50])
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
+        ({"architecture": "svhn"}, "one of .'movielens'. for the data set"),
         ({"task_weights": {"click": 1.0}}, "for the tasks .*'click'"),
         ({"task_weights": {"watch": 1.0}}, "given for all tasks"),
         (

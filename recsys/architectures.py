@@ -1,0 +1,56 @@
+"""The sizes of the published models, by name."""
+
+from dataclasses import dataclass
+from dataclasses import field
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes of a model with a mixture of experts and a head for each task.
+
+    Args:
+        num_experts: Number of experts.
+        k: Experts per example and task, for the gates that bound them.
+        expert_units: Width of each dense layer of an expert.
+        head_units: Width of each hidden layer of a task's head.
+        expert_dropout: Share of the outputs of an expert's dense layers
+            that is dropped while training.
+        convolutions: What an expert for images has before its dense layers:
+            for each convolution, the number of filters and the side of the
+            kernel. ReLU and 2 x 2 max pooling follow each.
+    """
+
+    num_experts: int
+    k: int
+    expert_units: list[int]
+    head_units: list[int]
+    expert_dropout: float = 0.0
+    convolutions: list[tuple[int, int]] = field(default_factory=list)
+
+
+TABLES = "movielens"
+
+_TWO_CONVOLUTIONS = [(10, 5), (20, 5)]
+
+_SVHN = Architecture(8, 2, [50, 50], [50, 50], convolutions=_TWO_CONVOLUTIONS)
+
+# COMET, supplement S1.2; SVHN: MOESART, supplement S6.2. Where the tables of
+# a paper and its lists of hyperparameters differ, as in the number of experts
+# for MultiFashionMNIST (5 and 6), the tables count.
+ARCHITECTURES = {
+    TABLES: Architecture(16, 2, [256], [256], expert_dropout=0.5),
+    "celeba": Architecture(
+        6, 2, [], [], convolutions=[(4, 3), (4, 3), (4, 3), (1, 3)]
+    ),
+    "cifar10": _SVHN,  # Not published; its images are like those of SVHN.
+    "digits": Architecture(
+        8, 2, [50], [50, 50], convolutions=_TWO_CONVOLUTIONS
+    ),
+    "multi-fashion-mnist": Architecture(
+        5, 2, [50, 50], [50, 50], convolutions=_TWO_CONVOLUTIONS
+    ),
+    "multi-mnist": Architecture(
+        16, 4, [50, 50], [50, 50], convolutions=_TWO_CONVOLUTIONS
+    ),
+    "svhn": _SVHN,
+}

@@ -1,0 +1,157 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys.data.error import DataError
+from recsys.data.images import Images
+from recsys.data.npz_file import read_npz
+from recsys.data.schema import Schema
+from recsys.data.split_dataset import SPLITS
+from recsys.data.split_dataset import SplitDataset
+from recsys.data.split_dataset import read_schema
+
+
+@dataclass(frozen=True)
+class ImageDataset(SplitDataset[Images]):
+    """A data set of images in three splits, every value checked.
+
+    On disk it is a folder with `train.npz`, `validation.npz` and `test.npz`
+    and a `dataset.json` that says what their arrays mean: the images, uint8
+    `(rows, height, width, channels)` and of one shape, under the name of the
+    image feature, and integer labels `(rows,)` under the name of each task.
+
+    Args:
+        schema: What the arrays mean.
+        splits: The `"train"`, `"validation"` and `"test"` images.
+        num_classes: For each multiclass task, how many classes there are.
+
+    Example:
+    >>> images = Images.of(np.zeros((2, 8, 8, 1), np.uint8), {"digit": [7, 0]})
+    >>> schema = Schema("digits", {"image": "image"}, {"digit": "multiclass"})
+    >>> splits = dict.fromkeys(SPLITS, images)
+    >>> ImageDataset(schema, splits, {"digit": 10}).image_shape
+    (8, 8, 1)
+    """
+
+    num_classes: Mapping[str, int]
+
+    @property
+    def image_feature(self) -> str:
+        """Name of the image feature."""
+        return next(iter(self.schema.features))
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Height, width and channels of an image."""
+        return self.split("train").shape
+
+    @classmethod
+    def read(cls, folder: str | Path) -> "ImageDataset":
+        """Reads and checks a data folder.
+
+        The classes of a multiclass task are 0 to the largest label of the
+        training split.
+
+        Args:
+            folder: The data folder. Arrays that `dataset.json` does not name
+                are ignored.
+
+        Raises:
+            DataError: A file, an array or a value is missing or wrong.
+        """
+        schema = read_schema(folder)
+        files = {name: Path(folder, f"{name}.npz") for name in SPLITS}
+        splits = {name: _read(file, schema) for name, file in files.items()}
+        num_classes = {
+            task: _count_classes(splits["train"][task], files["train"])
+            for task, kind in schema.tasks.items()
+            if kind == "multiclass"
+        }
+        for name, images in splits.items():
+            _check_like(splits["train"], images, num_classes, files[name])
+        return cls(schema, splits, num_classes)
+
+    def _write_split(self, split: Images, folder: Path, name: str) -> None:
+        arrays: dict[str, Any] = {
+            task: split[task].to_numpy() for task in self.schema.tasks
+        }
+        arrays[self.image_feature] = split.pixels
+        np.savez(folder / f"{name}.npz", **arrays)
+
+
+def _read(file: Path, schema: Schema) -> Images:
+    (feature,) = schema.features
+    arrays = read_npz(file, [feature, *schema.tasks])
+    pixels = arrays.pop(feature)
+    if pixels.dtype != np.uint8 or pixels.ndim != 4:
+        raise DataError.at(
+            file,
+            "uint8 images (rows, height, width, channels)",
+            _described(pixels),
+            column=feature,
+        )
+    if not len(pixels):
+        raise DataError.at(file, "at least one row", "no rows")
+    for task, labels in arrays.items():
+        if labels.dtype.kind not in "iu" or labels.shape != pixels.shape[:1]:
+            raise DataError.at(
+                file,
+                f"integers ({len(pixels)},), a label for each image",
+                _described(labels),
+                column=task,
+            )
+    images = Images.of(pixels, arrays)
+    for task, kind in schema.tasks.items():
+        labels = images[task]
+        if kind == "binary":
+            _refuse(labels, ~labels.isin((0, 1)), "0 or 1", file)
+        else:
+            _refuse(labels, labels < 0, "a class, 0 or more", file)
+    return images
+
+
+def _count_classes(labels: "pd.Series[int]", file: Path) -> int:
+    largest = int(labels.max())
+    if largest == 0:
+        raise DataError.at(
+            file, "at least two classes", "the class 0", column=labels.name
+        )
+    return largest + 1
+
+
+def _check_like(
+    train: Images, images: Images, num_classes: Mapping[str, int], file: Path
+) -> None:
+    """Checks that a split has the image shape and classes of training."""
+    if images.shape != train.shape:
+        raise DataError.at(
+            file,
+            f"images of the shape {train.shape} of those in train.npz",
+            f"images of the shape {images.shape}",
+        )
+    for task, count in num_classes.items():
+        expected = f"one of the classes 0 to {count - 1} of train.npz"
+        _refuse(images[task], images[task] >= count, expected, file)
+
+
+def _described(array: Any) -> str:
+    return f"{array.dtype} {array.shape}"
+
+
+def _refuse(
+    labels: "pd.Series[int]", bad: Any, expected: str, file: Path
+) -> None:
+    where = np.flatnonzero(bad)
+    if len(where):
+        row = int(where[0])
+        raise DataError.at(
+            file,
+            expected,
+            str(labels.iloc[row]),
+            column=labels.name,
+            row=row + 1,
+        )

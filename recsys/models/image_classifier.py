@@ -1,0 +1,144 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import keras
+from keras import ops
+
+from recsys.data import DataError
+from recsys.data import Images
+from recsys.data.load import AnyDataset
+from recsys.models.multi_task_model import MultiTaskModel
+
+_WHITE = 255  # The largest value of a pixel.
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class ImageClassifier(MultiTaskModel):
+    """The multi-task classifier of images: a mixture, a head for each task.
+
+    Pixels are divided by 255. The experts see images, the gates all pixels of
+    an image as one vector.
+
+    The model is built when it is constructed.
+
+    Args:
+        image_shape: Integers, height, width and channels.
+        tasks: Tasks with their type, `"binary"` or `"multiclass"`.
+        mixture: `keras_moe.layers.MMoE` with one gate a task and experts that
+            take images.
+        head_units: Integers, the hidden widths of a head. Defaults to
+            `(50, 50)`.
+        num_classes: For each multiclass task, how many classes there are.
+        feature: Name of the image feature. Defaults to `"image"`.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        inputs: Dict of the feature to a tensor `(batch, *image_shape)` of
+            pixels 0 to 255, as `encode` returns it.
+        training: Boolean.
+
+    Returns:
+        Dict of task to float32 tensor: `(batch, 1)`, the probability of a 1,
+        for a binary task, `(batch, classes)` for a multiclass one.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_moe.layers import MMoE, TopKGate
+    >>> model = ImageClassifier(
+    ...     (8, 8, 1),
+    ...     {"digit": "multiclass"},
+    ...     MMoE(
+    ...         {"digit": TopKGate(4, k=2)},
+    ...         [keras.layers.Flatten() for _ in range(4)],
+    ...     ),
+    ...     num_classes={"digit": 10},
+    ... )
+    >>> images = Images.of(np.zeros((2, 8, 8, 1), np.uint8), {"digit": [7, 0]})
+    >>> tuple(model(model.encode(images))["digit"].shape)
+    (2, 10)
+
+    References:
+        Ibrahim, Chen, Hazimeh, Ponomareva, Zhao, Mazumder. COMET: Learning
+        Cardinality Constrained Mixture of Experts with Trees and Local Search.
+        KDD 2023, supplement S1.2.
+        Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture of
+        Experts with Applications to Multi-Task Learning, NeurIPS 2021,
+        appendix D.2.
+    """
+
+    # An image is as large as many rows of a table.
+    rows_per_step = 512
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        tasks: Mapping[str, str],
+        mixture: keras.layers.Layer,
+        head_units: Sequence[int] = (50, 50),
+        num_classes: Mapping[str, int] | None = None,
+        feature: str = "image",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(tasks, mixture, head_units, num_classes, **kwargs)
+        self.image_shape = list(image_shape)
+        self.feature = feature
+        self.heads = self._make_heads()
+        self.build()
+
+    @property
+    def features(self) -> dict[str, str]:
+        return {self.feature: "image"}
+
+    def encode(self, split: Images) -> dict[str, Any]:
+        """Returns the model's inputs for images: uint8 pixels by feature."""
+        return {self.feature: split.pixels}
+
+    def check_fits(self, dataset: AnyDataset) -> None:
+        super().check_fits(dataset)
+        what = f"data set {dataset.schema.name!r}"
+        shape = dataset.split("train").shape
+        if list(shape) != self.image_shape:
+            raise DataError.at(
+                what,
+                f"images {tuple(self.image_shape)}, as in training",
+                f"images {shape}",
+            )
+        for task, count in self.num_classes.items():
+            largest = max(
+                split[task].max() for split in dataset.splits.values()
+            )
+            if largest >= count:
+                raise DataError.at(
+                    what,
+                    f"one of {count} classes of {task!r}, as in training",
+                    f"a class {largest}",
+                )
+
+    def build(self, input_shape: Any = None) -> None:
+        """Builds every layer; the shapes follow from the arguments."""
+        self._build_towers(
+            (None, *self.image_shape), (None, prod(self.image_shape))
+        )
+
+    def _mixture_inputs(
+        self, inputs: Any, training: bool | None
+    ) -> tuple[Any, Any]:
+        pixels = ops.cast(inputs[self.feature], self.compute_dtype) / _WHITE
+        return pixels, ops.reshape(pixels, (-1, prod(self.image_shape)))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "image_shape": self.image_shape,
+            "num_classes": self.num_classes,
+            "feature": self.feature,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "ImageClassifier":
+        restore = keras.saving.deserialize_keras_object
+        return cls(**{**config, "mixture": restore(config["mixture"])})

@@ -1,0 +1,45 @@
+from dataclasses import dataclass
+
+import keras
+
+from recsys.models.one_for_all import OneForAll
+from recsys.models.structures import Bank
+from recsys.models.structures import Structures
+
+
+@dataclass
+class ImageStructures(Structures):
+    """Makes what lies between the images and the heads of a classifier.
+
+    Every expert is a CNN on images `(batch, height, width, channels)`. A
+    shared bottom is one such CNN, as in appendix D.2 of DSelect-k.
+
+    Raises:
+        ValueError: The structure feeds experts with the outputs of others.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.config.structure == "ple":
+            raise ValueError(
+                "`structure` must not be 'ple' for images: its second level "
+                "takes vectors. Received: structure='ple'"
+            )
+
+    def _shared_bottom(self) -> keras.layers.Layer:
+        return OneForAll(self._cnn(), self.tasks)
+
+    def _experts(self, num_experts: int) -> Bank:
+        return [self._cnn() for _ in range(num_experts)]
+
+    def _cnn(self) -> keras.layers.Layer:
+        layers: list[keras.layers.Layer] = []
+        for filters, side in self.sizes.convolutions:
+            layers += [
+                keras.layers.Conv2D(filters, side, activation="relu"),
+                keras.layers.MaxPooling2D(),
+            ]
+        layers.append(keras.layers.Flatten())
+        return keras.Sequential(
+            [*layers, *self._dense_layers(self.sizes.expert_units)]
+        )
