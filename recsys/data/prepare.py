@@ -9,21 +9,32 @@ from rich.progress import Progress
 
 from recsys.arguments import typed_arguments
 from recsys.data.books import books
-from recsys.data.dataset import Dataset
+from recsys.data.celeba import celeba
+from recsys.data.cifar10 import cifar10
+from recsys.data.digits import digits
 from recsys.data.error import DataError
 from recsys.data.jester import jester
 from recsys.data.movielens_1m import movielens_1m
 from recsys.data.movielens_100k import movielens_100k
+from recsys.data.multi_mnist import MultiMNIST
 from recsys.data.own_table import own_table
 from recsys.data.split_dataset import SPLITS
+from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import check_vacant
+from recsys.data.svhn import svhn
 
 # Each takes a folder, a seed, a progress bar and options of its own.
-DATA_SETS: dict[str, Callable[..., Dataset]] = {
+DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
     "books": books,
+    "celeba": celeba,
+    "cifar10": cifar10,
+    "digits": digits,
     "jester": jester,
     "movielens-100k": movielens_100k,
     "movielens-1m": movielens_1m,
+    "multi-fashion-mnist": MultiMNIST("multi-fashion-mnist"),
+    "multi-mnist": MultiMNIST("multi-mnist"),
+    "svhn": svhn,
     "table": own_table,
 }
 
@@ -77,7 +88,9 @@ def prepare(
 
 
 def _typed_options(
-    name: str, data_set: Callable[..., Dataset], options: Mapping[str, Any]
+    name: str,
+    data_set: Callable[..., SplitDataset[Any]],
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     signature = inspect.signature(data_set, eval_str=True)
     own = list(signature.parameters.values())[3:]

@@ -1,0 +1,67 @@
+"""The files of MNIST and of what is published in its form."""
+
+from pathlib import Path
+
+from recsys.data.download import find_file
+from recsys.data.error import DataError
+from recsys.data.idx_file import read_idx
+from recsys.data.images import Images
+from recsys.data.release import check_release
+
+SIDE = 28
+CLASSES = 10
+_IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+
+
+def read_mnist(raw_dir: Path, name: str) -> dict[str, Images]:
+    """Reads the four idx files of MNIST or Fashion-MNIST.
+
+    The last sixth of the training file is the validation split: 50,000,
+    10,000 and 10,000 images of the whole download. A training file of another
+    size is taken as a subset.
+
+    Args:
+        raw_dir: Folder of `train-images-idx3-ubyte`, `train-labels-...` and
+            the same two of `t10k`, with or without `.gz`.
+        name: Name of the data set, for the note about a subset.
+
+    Returns:
+        The splits, images `(rows, 28, 28, 1)` with a task "class".
+
+    Raises:
+        DataError: A file is missing or broken.
+    """
+    train = _read(raw_dir, "train")
+    check_release(
+        name,
+        raw_dir,
+        {"training images": len(train)},
+        {"training images": 60_000},
+    )
+    rest = len(train) - len(train) // 6
+    return {
+        "train": train.take(slice(rest)),
+        "validation": train.take(slice(rest, None)),
+        "test": _read(raw_dir, "t10k"),
+    }
+
+
+def _read(raw_dir: Path, part: str) -> Images:
+    file, labels_file = (
+        find_file(raw_dir, (f"{part}-{kind}.gz", f"{part}-{kind}"))
+        for kind in (_IMAGES, _LABELS)
+    )
+    pixels, labels = read_idx(file, 3), read_idx(labels_file, 1)
+    if pixels.shape[1:] != (SIDE, SIDE):
+        raise DataError.at(
+            file, f"images of {(SIDE, SIDE)}", f"of {pixels.shape[1:]}"
+        )
+    if len(labels) != len(pixels):
+        raise DataError.at(
+            labels_file, f"{len(pixels)} labels", f"{len(labels)}"
+        )
+    if (labels >= CLASSES).any():
+        raise DataError.at(
+            labels_file, f"labels below {CLASSES}", f"{labels.max()}"
+        )
+    return Images.of(pixels[..., None], {"class": labels})

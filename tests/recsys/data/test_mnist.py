@@ -1,0 +1,78 @@
+import gzip
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recsys.data import DataError
+from recsys.data.mnist import read_mnist
+from tests.recsys.data.idx_files import idx
+from tests.recsys.data.idx_files import write_mnist
+
+
+def test_the_last_sixth_of_the_training_file_is_for_validation(
+    tmp_path: Path,
+) -> None:
+    write_mnist(tmp_path)
+    splits = read_mnist(tmp_path, "mnist")
+    for name, numbers in {
+        "train": range(50),
+        "validation": range(50, 60),
+        "test": range(200, 210),
+    }.items():
+        split = splits[name]
+        assert split.shape == (28, 28, 1)
+        assert split.pixels[:, 5, 6, 0].tolist() == list(numbers)
+        assert split["class"].tolist() == [n % 10 for n in numbers]
+
+
+def test_a_subset_is_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_mnist(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        read_mnist(tmp_path, "mnist")
+    assert caplog.messages == [
+        f"{tmp_path} holds 60 training images, mnist has 60000: "
+        "prepared as a subset."
+    ]
+
+
+def test_files_may_be_unpacked(tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    for file in list(tmp_path.iterdir()):
+        content = gzip.decompress(file.read_bytes())
+        file.with_suffix("").write_bytes(content)
+        file.unlink()
+    assert len(read_mnist(tmp_path, "mnist")["train"]) == 50
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("images-idx3-ubyte", np.zeros((60, 28, 27)), r"\(28, 28\)\. Rec"),
+        (
+            "images-idx3-ubyte",
+            np.zeros((59, 28, 28)),
+            "59 labels. Received: 60",
+        ),
+        ("labels-idx1-ubyte", np.arange(60), "labels below 10. Received: 59"),
+    ],
+)
+def test_what_does_not_fit(
+    tmp_path: Path, name: str, array: Any, message: str
+) -> None:
+    write_mnist(tmp_path)
+    file = tmp_path / f"train-{name}.gz"
+    file.write_bytes(gzip.compress(idx(array.astype(np.uint8))))
+    with pytest.raises(DataError, match=message):
+        read_mnist(tmp_path, "mnist")
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
+    with pytest.raises(DataError, match=r"one of the files .'t10k-labels"):
+        read_mnist(tmp_path, "mnist")
