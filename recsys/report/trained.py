@@ -41,7 +41,7 @@ class Trained:
             for task, weight in self.config.task_weights.items()
         )
         return (
-            f"{Path(self.config.data).name}, {self.config.num_experts} "
+            f"{Path(self.config.data).name}, {self.config.sizes.num_experts} "
             f"experts, weights: {weights}"
         )
 

@@ -132,8 +132,15 @@ def _check(space: Space, schema: Schema, tuner: str) -> None:
         )
     for fields in space.examples():
         config = TrainConfig.from_mapping({**fields, "out": "."})
-        options = settle(config, schema).gate_options
-        create_gate(config.gate, config.num_experts, config.k, 1, 0, options)
+        settled = settle(config, schema)
+        create_gate(
+            settled.gate,
+            settled.sizes.num_experts,
+            settled.sizes.k,
+            num_buckets=1,
+            seed=0,
+            options=settled.gate_options,
+        )
 
 
 def _lead(
