@@ -29,7 +29,7 @@ $(VENV)/.installed-train: $(BIN)/python pyproject.toml
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[recsys,jax,torch,dev]'
+	$(BIN)/pip install --quiet -e '.[recsys,report,jax,torch,dev]'
 	touch $@ $(VENV)/.installed-train
 
 train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built-in data

@@ -26,6 +26,7 @@ class Run:
         metrics: The metrics of the model, by split.
         history: A row an epoch.
         weights: The mean weight of each expert, by epoch and task.
+        sample: Rows of the validation split, as the model takes them.
         plots: Folder of the figures.
         tensorboard: Folder of the TensorBoard logs.
         checkpoint: Folder of what an unfinished run is resumed from.
@@ -38,6 +39,7 @@ class Run:
         self.metrics = self.folder / "metrics.json"
         self.history = self.folder / "history.csv"
         self.weights = self.folder / "weights.csv"
+        self.sample = self.folder / "sample.npz"
         self.plots = self.folder / "plots"
         self.tensorboard = self.folder / "tensorboard"
         self.checkpoint = self.folder / "checkpoint"

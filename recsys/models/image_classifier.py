@@ -122,7 +122,7 @@ class ImageClassifier(MultiTaskModel):
             (None, *self.image_shape), (None, prod(self.image_shape))
         )
 
-    def _mixture_inputs(
+    def mixture_inputs(
         self, inputs: Any, training: bool | None
     ) -> tuple[Any, Any]:
         pixels = ops.cast(inputs[self.feature], self.compute_dtype) / _WHITE

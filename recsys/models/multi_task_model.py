@@ -14,7 +14,7 @@ class MultiTaskModel(keras.Model):
     """A mixture and a head for each task: all that the stages ask of a model.
 
     A model says what its `features` are, how `encode` makes arrays of them,
-    and what the mixture sees of those (`_mixture_inputs`). It is built when it
+    and what the mixture sees of those (`mixture_inputs`). It is built when it
     is constructed.
 
     Attributes:
@@ -24,7 +24,7 @@ class MultiTaskModel(keras.Model):
     Args:
         tasks: Tasks with their type, `"binary"`, `"regression"` or
             `"multiclass"`.
-        mixture: Layer that takes what `_mixture_inputs` returns, such as a
+        mixture: Layer that takes what `mixture_inputs` returns, such as a
             `keras_moe.layers.MMoE` with one gate a task.
         head_units: Integers, the hidden widths of a head.
         num_classes: For each multiclass task, how many classes there are.
@@ -100,14 +100,14 @@ class MultiTaskModel(keras.Model):
             head.build(shapes[task])
         self.built = True
 
-    def _mixture_inputs(
+    def mixture_inputs(
         self, inputs: Any, training: bool | None
     ) -> tuple[Any, Any]:
         """What the experts and what the gates see, `None` for the same."""
         raise NotImplementedError
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        features, gate_inputs = self._mixture_inputs(inputs, training)
+        features, gate_inputs = self.mixture_inputs(inputs, training)
         towers = self.mixture(features, gate_inputs, training=training)
         return {
             task: head(towers[task], training=training)

@@ -124,7 +124,7 @@ class Ranker(MultiTaskModel):
         gate_inputs = None if self.hash_feature is None else (None,)
         self._build_towers((None, width), gate_inputs)
 
-    def _mixture_inputs(
+    def mixture_inputs(
         self, inputs: Any, training: bool | None
     ) -> tuple[Any, Any]:
         gate_inputs = (

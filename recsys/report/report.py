@@ -4,7 +4,10 @@ from pathlib import Path
 
 from recsys.atomic import replacing
 from recsys.errors import RunError
+from recsys.report.embeddings import embeddings
+from recsys.report.flops import flops
 from recsys.report.k_sweep import k_sweep
+from recsys.report.loss_distributions import loss_distributions
 from recsys.report.pages import Pages
 from recsys.report.results import results
 from recsys.report.routing import routing
@@ -20,6 +23,9 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     tuning_cost,
     k_sweep,
     routing,
+    flops,
+    loss_distributions,
+    embeddings,
 )
 
 

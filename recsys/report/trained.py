@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.json_files import read_json
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.run import Run
+from recsys.stages.sample import Sample
 from recsys.tuning.sweep import Sweep
 
 
@@ -52,6 +55,21 @@ class Trained:
     @property
     def test_loss(self) -> float:
         return float(self.metrics["test"]["loss"])
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the run folder holds the model, and rows to draw it on."""
+        return self.run.model.is_file() and self.run.sample.is_file()
+
+    @cached_property
+    def loaded(self) -> MultiTaskModel:
+        """The trained model."""
+        return self.run.load_model()
+
+    @cached_property
+    def sample(self) -> Sample:
+        """Rows of the validation split, as the model takes them."""
+        return Sample.read(self.run.sample)
 
     def scores(self) -> dict[str, float]:
         """Experts per example and the tasks' scores on the test split."""

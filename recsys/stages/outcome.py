@@ -18,25 +18,7 @@ from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.run import Run
 from recsys.stages.evaluate import measure
-
-_ROUTED_ROWS = 4096
-
-
-def routing_sample(
-    model: MultiTaskModel, dataset: AnyDataset
-) -> dict[str, Any]:
-    """Encoded rows of the validation split to watch and draw the routing on.
-
-    Args:
-        model: The model.
-        dataset: The data set that it is trained on.
-
-    Returns:
-        What the model takes as inputs.
-    """
-    validation = dataset.split("validation")
-    size = min(_ROUTED_ROWS, len(validation))
-    return model.encode(validation.sample(size, random_state=0))
+from recsys.stages.sample import Sample
 
 
 def has_routing(model: MultiTaskModel) -> bool:
@@ -47,7 +29,7 @@ def has_routing(model: MultiTaskModel) -> bool:
 def write_outcome(
     run: Run, config: TrainConfig, dataset: AnyDataset, splits: Sequence[str]
 ) -> dict[str, Any]:
-    """Evaluates the model of a run folder; writes its metrics and plots.
+    """Evaluates the model of a run; writes metrics, plots and a sample.
 
     Args:
         run: The run, with a model.
@@ -66,8 +48,10 @@ def write_outcome(
         scores = scorer.score(rows)
         metrics[split] = measure(scores, rows, model.tasks, config.task_weights)
     _draw_calibration(run, model, rows, scores, split)
+    sample = Sample.of(model, dataset)
+    sample.write(run.sample)
     if has_routing(model):
-        _draw_routing(run, model, dataset)
+        _draw_routing(run, model, sample)
     if run.history.is_file():
         _draw_history(run, model)
     write_json(run.metrics, metrics)
@@ -87,9 +71,8 @@ def _draw_calibration(
             plots.save(figure, run.plots / f"calibration_{task}.png")
 
 
-def _draw_routing(run: Run, model: MultiTaskModel, dataset: AnyDataset) -> None:
-    sample = routing_sample(model, dataset)
-    statistics = measure_routing(RoutingModel(model), [sample])
+def _draw_routing(run: Run, model: MultiTaskModel, sample: Sample) -> None:
+    statistics = measure_routing(RoutingModel(model), [sample.inputs])
     figure = load_heat_map(
         {task: values["load_per_expert"] for task, values in statistics.items()}
     )

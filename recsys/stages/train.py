@@ -21,20 +21,15 @@ from recsys.stages.batches import TrainingBatches
 from recsys.stages.checkpoint import Checkpoint
 from recsys.stages.finite_loss import FiniteLoss
 from recsys.stages.interruption import Interruption
+from recsys.stages.losses import LOSSES
 from recsys.stages.outcome import has_routing
-from recsys.stages.outcome import routing_sample
 from recsys.stages.outcome import write_outcome
 from recsys.stages.progress_line import ProgressLine
+from recsys.stages.sample import Sample
 from recsys.stages.settle import settle
 from recsys.stages.stopwatch import Stopwatch
 from recsys.stages.validation import Validation
 from recsys.stages.weight_history import WeightHistory
-
-_LOSSES = {
-    "binary": keras.losses.BinaryCrossentropy,
-    "regression": keras.losses.MeanSquaredError,
-    "multiclass": keras.losses.SparseCategoricalCrossentropy,
-}
 
 
 def train(
@@ -44,7 +39,8 @@ def train(
 
     The folder gets `config.json`, `model.keras` (the weights of the epoch
     with the lowest validation loss), `metrics.json`, `history.csv`,
-    `weights.csv` (each task's mean expert weights after every epoch), `plots/`
+    `weights.csv` (each task's mean expert weights after every epoch),
+    `sample.npz` (rows of the validation split to draw the routing on), `plots/`
     and `tensorboard/`. Each epoch ends with a checkpoint; a training that was
     interrupted, by Ctrl-C or otherwise, goes on from there with `resume`, and
     ends as it would have without the interruption.
@@ -97,7 +93,7 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
     model.compile(
         keras.optimizers.Adam(config.learning_rate),
         loss={
-            task: _LOSSES[kind](reduction="mean_with_sample_weight")
+            task: LOSSES[kind](reduction="mean_with_sample_weight")
             for task, kind in model.tasks.items()
         },
         loss_weights=config.task_weights,
@@ -125,7 +121,7 @@ def _fit(
         search = [PermutationSearch(config.search_epochs)]
     routing = []
     if has_routing(model):
-        monitor = RoutingMonitor(routing_sample(model, dataset))
+        monitor = RoutingMonitor(Sample.of(model, dataset).inputs)
         routing = [monitor, WeightHistory(run.weights, monitor)]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(

@@ -206,7 +206,7 @@ def test_dropout_is_what_is_asked_for() -> None:
 def test_pixels_are_scaled_to_one() -> None:
     model = build()
     white = np.full((1, 16, 16, 1), 255, np.uint8)
-    images, pixels = model._mixture_inputs({"image": white}, training=False)
+    images, pixels = model.mixture_inputs({"image": white}, training=False)
     assert (to_numpy(images) == 1).all()
     assert tuple(images.shape) == (1, 16, 16, 1)
     assert tuple(pixels.shape) == (1, 256)

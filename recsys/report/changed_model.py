@@ -1,0 +1,35 @@
+from collections.abc import Callable
+from typing import Any
+
+from recsys.models.multi_task_model import MultiTaskModel
+
+Config = dict[str, Any]
+
+
+def with_configs(
+    model: MultiTaskModel, change: Callable[[Config], Config]
+) -> MultiTaskModel:
+    """Returns a model with the same weights and parts of other configurations.
+
+    Args:
+        model: A model.
+        change: Gets each dict in the model's configuration, innermost first,
+            and returns what stands in its place. The trainable weights must
+            stay what they are.
+    """
+    changed = type(model).from_config(_walk(model.get_config(), change))
+    for mine, theirs in zip(
+        changed.trainable_weights, model.trainable_weights, strict=True
+    ):
+        mine.assign(theirs)
+    return changed
+
+
+def _walk(part: Any, change: Callable[[Config], Config]) -> Any:
+    if isinstance(part, dict):
+        return change(
+            {key: _walk(value, change) for key, value in part.items()}
+        )
+    if isinstance(part, list | tuple):
+        return type(part)(_walk(value, change) for value in part)
+    return part

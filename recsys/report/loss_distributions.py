@@ -1,0 +1,167 @@
+"""How losses differ between dense and sparse inference."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+from matplotlib.figure import Figure
+from scipy.stats import wasserstein_distance
+
+from keras_moe.layers import LogitGate
+from keras_moe.layers import SoftmaxGate
+from keras_moe.layers import TopKGate
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.report.changed_model import Config
+from recsys.report.changed_model import with_configs
+from recsys.report.section import Picture
+from recsys.report.section import Section
+from recsys.report.section import Table
+from recsys.report.trained import Trained
+from recsys.report.trained import best_runs
+from recsys.stages.losses import LOSSES
+from recsys.stages.sample import Sample
+
+
+def loss_distributions(trained: Sequence[Trained]) -> Section | None:
+    """Draws the losses of dense against those of sparse inference.
+
+    Args:
+        trained: The finished trainings; the best of each model counts, where
+            its gates turn linear logits into weights.
+
+    References:
+        Ibrahim et al., MOESART: An Effective Sampling-based Router for Sparse
+        Mixture of Experts, section 3, figure 2.
+    """
+    tables: list[Table] = []
+    pictures: list[Picture] = []
+    for setting, runs in best_runs(trained).items():
+        losses = {
+            run.model: both
+            for run in runs
+            if run.has_model
+            for both in [dense_and_sparse(run)]
+            if both
+        }
+        if losses:
+            tables.append(_table(setting, losses))
+            name = f"loss_distributions_{len(pictures)}"
+            pictures.append(Picture(name, setting, _draw(losses)))
+    text = (
+        "Losses of the examples of a sample of the validation split, weighted "
+        "sums of the tasks', when the softmax of all logits weighs the experts "
+        "(dense) and when at most k experts count (sparse): the gate's own "
+        "weights, or those of Top-k where the gate is a softmax. WD: "
+        "Wasserstein distance of the two distributions."
+    )
+    if not tables:
+        return None
+    return Section("Dense and sparse inference", text, tables, pictures)
+
+
+def dense_and_sparse(run: Trained) -> dict[str, Any]:
+    """Returns the losses of dense and of sparse inference.
+
+    Returns:
+        For "dense" and "sparse" an array `(rows,)`; nothing where the gates
+        are not of the kind.
+    """
+    model = run.loaded
+    gates = [g for g in model._flatten_layers() if isinstance(g, LogitGate)]
+    plain = LogitGate.compute_logits
+    if not gates or any(type(g).compute_logits is not plain for g in gates):
+        return {}
+    models = {"dense": with_gates(model, _softmax), "sparse": model}
+    if isinstance(gates[0], SoftmaxGate):
+        k = run.config.sizes.k
+        models["sparse"] = with_gates(model, lambda gate: _top_k(gate, k))
+    return {
+        name: losses_of_rows(one, run.sample, run.config.task_weights)
+        for name, one in models.items()
+    }
+
+
+def _softmax(gate: LogitGate) -> LogitGate:
+    return SoftmaxGate(
+        gate.num_experts, static=gate.static, use_bias=gate.use_bias
+    )
+
+
+def _top_k(gate: LogitGate, k: int) -> LogitGate:
+    return TopKGate(
+        gate.num_experts, k, static=gate.static, use_bias=gate.use_bias
+    )
+
+
+def with_gates(
+    model: MultiTaskModel, make: Callable[[LogitGate], LogitGate]
+) -> MultiTaskModel:
+    """Returns a model whose gates make something else of their logits."""
+
+    def change(config: Config) -> Config:
+        name = config.get("registered_name")
+        kind = name and keras.saving.get_registered_object(name)
+        if not (isinstance(kind, type) and issubclass(kind, LogitGate)):
+            return config
+        gate = keras.saving.deserialize_keras_object(config)
+        return dict(keras.saving.serialize_keras_object(make(gate)))
+
+    return with_configs(model, change)
+
+
+def losses_of_rows(
+    model: MultiTaskModel, sample: Sample, task_weights: Mapping[str, float]
+) -> Any:
+    """Returns the weighted sum of the tasks' losses of each row.
+
+    A missing label adds nothing.
+
+    Args:
+        model: A model.
+        sample: The rows.
+        task_weights: Weight of each task's loss.
+    """
+    predictions = model.predict(sample.inputs, verbose=0)
+    total = np.zeros(len(sample))
+    for task, kind in model.tasks.items():
+        labels = sample.labels[task]
+        known = ~np.isnan(labels)
+        losses = LOSSES[kind](reduction=None)(
+            labels[known, None], predictions[task][known]
+        )
+        total[known] += task_weights[task] * ops.convert_to_numpy(losses)
+    return total
+
+
+def _table(setting: str, losses: Mapping[str, Mapping[str, Any]]) -> Table:
+    rows = [
+        [
+            model,
+            f"{100 * both['dense'].mean():.2f}",
+            f"{100 * both['sparse'].mean():.2f}",
+            f"{100 * wasserstein_distance(both['dense'], both['sparse']):.2f}",
+        ]
+        for model, both in losses.items()
+    ]
+    header = ["model", "dense loss", "sparse loss", "WD"]
+    return Table(f"{setting}: means, times 100", header, rows)
+
+
+def _draw(losses: Mapping[str, Mapping[str, Any]]) -> Figure:
+    figure = Figure(figsize=(4 * len(losses), 3.5), layout="constrained")
+    axes = figure.subplots(1, len(losses), squeeze=False, sharey=True)[0]
+    highest = np.percentile(
+        [list(both.values()) for both in losses.values()], 99
+    )
+    edges = np.linspace(0, highest, 41)
+    for axis, (model, both) in zip(axes, losses.items(), strict=True):
+        for name, values in both.items():
+            axis.hist(values, edges, density=True, histtype="step", label=name)
+        axis.set(title=model, xlabel="Loss")
+    axes[0].set_ylabel("Density")
+    axes[0].legend(frameon=False)
+    return figure

@@ -1,0 +1,154 @@
+"""The sections that look into the trained models."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from scipy.stats import wasserstein_distance
+
+import recsys
+from keras_moe.layers import TopKGate
+from recsys.report.embeddings import embedded_rows
+from recsys.report.embeddings import embeddings
+from recsys.report.flops import flops
+from recsys.report.flops import flops_of_prediction
+from recsys.report.loss_distributions import dense_and_sparse
+from recsys.report.loss_distributions import loss_distributions
+from recsys.report.loss_distributions import losses_of_rows
+from recsys.report.trained import Trained
+from recsys.report.trained import read_trained
+from tests.recsys.report.run_folders import write_run
+
+pytestmark = pytest.mark.slow
+
+on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="operations are counted in TensorFlow's graph",
+)
+
+
+@pytest.fixture(scope="module")
+def trained(
+    data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Trained]:
+    folder = tmp_path_factory.mktemp("runs")
+    for gate in ("softmax", "top-k", "comet"):
+        recsys.train(
+            {
+                "data": str(data),
+                "out": str(folder / gate),
+                "gate": gate,
+                "num_experts": 4,
+                "k": 2,
+                "embedding_dim": 4,
+                "expert_units": [8],
+                "head_units": [6],
+                "epochs": 1,
+                "batch_size": 64,
+            }
+        )
+    return {one.model: one for one in read_trained([folder])}
+
+
+def test_the_sample_is_what_the_model_takes(
+    trained: dict[str, Trained],
+) -> None:
+    run = trained["top-k"]
+    assert len(run.sample) == 50
+    assert set(run.sample.inputs) == {"user", "film", "age"}
+    assert np.isnan(run.sample.labels["rating"]).any()
+    assert run.loaded.predict(run.sample.inputs, verbose=0)
+
+
+@on_tensorflow
+def test_operations_are_those_counted_by_hand(
+    trained: dict[str, Trained],
+) -> None:
+    width, units, head, experts, tasks = 2 * 4 + 1, 8, 6, 4, 2
+    gates = tasks * width * experts
+    heads = tasks * (units * head + head)
+    for name in ("softmax", "top-k"):
+        run = trained[name]
+        ((count, evaluated),) = flops_of_prediction(run.loaded, run.sample)
+        weighted = tasks * (experts if name == "softmax" else 2)
+        expected = gates + heads + evaluated * width * units + weighted * units
+        assert count == pytest.approx(2 * expected, rel=1e-3)
+    assert evaluated < experts
+
+
+@on_tensorflow
+def test_the_table_of_operations(trained: dict[str, Trained]) -> None:
+    section = flops(list(trained.values()))
+    assert section is not None
+    assert [row[0] for row in section.tables[0].rows] == [
+        *("comet", "softmax", "top-k")
+    ]
+
+
+def test_losses_of_rows_add_up_to_the_loss(
+    trained: dict[str, Trained],
+) -> None:
+    run = trained["top-k"]
+    sample, weights = run.sample, {"watch": 0.9, "rating": 0.1}
+    losses = losses_of_rows(run.loaded, sample, weights)
+    predicted = run.loaded.predict(sample.inputs, verbose=0)
+    watch, rating = sample.labels["watch"], sample.labels["rating"]
+    p = predicted["watch"][:, 0]
+    by_hand = -0.9 * np.log(np.where(watch == 1, p, 1 - p))
+    error = np.nan_to_num((predicted["rating"][:, 0] - rating) ** 2)
+    np.testing.assert_allclose(losses, by_hand + 0.1 * error, rtol=1e-4)
+
+
+def test_dense_and_sparse_inference_use_the_same_logits(
+    trained: dict[str, Trained],
+) -> None:
+    for name, own in (("softmax", "dense"), ("top-k", "sparse")):
+        run = trained[name]
+        both = dense_and_sparse(run)
+        weights = run.config.task_weights
+        expected = losses_of_rows(run.loaded, run.sample, weights)
+        np.testing.assert_allclose(both[own], expected, rtol=1e-5)
+        other = "dense" if own == "sparse" else "sparse"
+        assert np.abs(both[other] - expected).max() > 1e-6
+    assert dense_and_sparse(trained["comet"]) == {}
+
+
+def test_the_distance_of_the_distributions(
+    trained: dict[str, Trained],
+) -> None:
+    section = loss_distributions(list(trained.values()))
+    assert section is not None
+    (table,), (picture,) = section.tables, section.pictures
+    assert [row[0] for row in table.rows] == ["softmax", "top-k"]
+    both = dense_and_sparse(trained["softmax"])
+    distance = wasserstein_distance(both["dense"], both["sparse"])
+    assert table.rows[0][3] == f"{100 * distance:.2f}"
+    assert len(picture.figure.axes) == 2
+
+
+def test_embeddings_are_coloured_by_the_top_expert(
+    trained: dict[str, Trained],
+) -> None:
+    run = trained["top-k"]
+    features, top = embedded_rows(run.loaded, run.sample.inputs)
+    assert features.shape == (50, 9)
+    gate = run.loaded.mixture.gates["watch"]
+    assert isinstance(gate, TopKGate)
+    logits = ops.convert_to_numpy(gate.compute_logits(features))
+    np.testing.assert_array_equal(top["watch"], logits.argmax(axis=1))
+    section = embeddings([run])
+    assert section is not None
+    (picture,) = section.pictures
+    assert [axis.get_title() for axis in picture.figure.axes] == [
+        *("watch", "rating")
+    ]
+
+
+def test_runs_without_a_model_are_left_out(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", "softmax", 0.4)
+    runs = read_trained([tmp_path])
+    assert flops(runs) is None
+    assert loss_distributions(runs) is None
+    assert embeddings(runs) is None
