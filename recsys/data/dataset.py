@@ -74,9 +74,10 @@ def parse_split(
     table: pd.DataFrame, columns: Mapping[str, str], file: object
 ) -> pd.DataFrame:
     """Parses a table as `recsys.data.columns.parse`; it must have a row."""
-    if table.empty:
+    split = parse(table, columns, file)
+    if split.empty:
         raise DataError.at(file, "at least one row", "no rows")
-    return parse(table, columns, file)
+    return split
 
 
 def _split_file(folder: Path, split: str) -> Path:
