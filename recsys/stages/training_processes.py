@@ -70,7 +70,8 @@ class TrainingProcesses:
         request = run.folder.with_suffix(".json")
         asked = config.to_mapping()
         begun = request.is_file()
-        if begun and read_json(request) != asked:
+        # The folder may have been moved since then.
+        if begun and read_json(request) | {"out": asked["out"]} != asked:
             raise RunError(
                 f"{run.folder}: another configuration is asked for than the "
                 "run was begun with; choose another folder"

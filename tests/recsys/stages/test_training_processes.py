@@ -42,6 +42,16 @@ def test_goes_on_with_what_was_begun(
     assert fake_trainer.calls(tmp_path) == ["run resumed"]
 
 
+def test_moved_folder_is_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(fake_trainer.install(tmp_path)))
+    TrainingProcesses().train(config(tmp_path / "before"))
+    (tmp_path / "before").rename(tmp_path / "after")
+    TrainingProcesses().train(config(tmp_path / "after"))
+    assert fake_trainer.calls(tmp_path) == ["run"]
+
+
 def test_what_cannot_be_gone_on_with_is_begun_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
