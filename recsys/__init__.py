@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from recsys.errors import NonFiniteLossError as NonFiniteLossError
     from recsys.errors import RunError as RunError
     from recsys.models.ranker import Ranker as Ranker
+    from recsys.run import load_model as load_model
     from recsys.run import load_ranker as load_ranker
     from recsys.stages.compare import Comparison as Comparison
     from recsys.stages.compare import compare as compare
@@ -44,7 +45,7 @@ _HOMES = {
     ),
     "recsys.errors": ("ExportError", "NonFiniteLossError", "RunError"),
     "recsys.models.ranker": ("Ranker",),
-    "recsys.run": ("load_ranker",),
+    "recsys.run": ("load_model", "load_ranker"),
     "recsys.stages.compare": ("Comparison", "compare"),
     "recsys.stages.evaluate": ("evaluate",),
     "recsys.stages.export": ("export",),

@@ -118,6 +118,22 @@ class Run:
             model.save(unfinished, include_optimizer=False)
 
 
+def load_model(run: str | Path) -> "MultiTaskModel":
+    """Loads the trained model of a run, on tables or on images.
+
+    Args:
+        run: Run folder.
+
+    Returns:
+        A Keras model; `model(model.encode(split))` predicts every task for a
+        split of a data set.
+
+    Raises:
+        RunError: There is no trained run in the folder.
+    """
+    return Run(run).load_model()
+
+
 def load_ranker(run: str | Path) -> "Ranker":
     """Loads the trained ranker of a run.
 

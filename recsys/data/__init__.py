@@ -9,7 +9,6 @@ from recsys.data.load import load as load
 from recsys.data.prepare import prepare as prepare
 from recsys.data.schema import Schema as Schema
 from recsys.data.split_dataset import Split as Split
-from recsys.data.split_dataset import SplitDataset as SplitDataset
 from recsys.data.synthetic import synthetic as synthetic
 from recsys.data.table import read_table as read_table
 from recsys.data.table import write_table as write_table

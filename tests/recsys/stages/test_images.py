@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+from keras.ops import convert_to_numpy as to_numpy
 
 import recsys
 from recsys import DataError
@@ -182,6 +183,17 @@ def test_a_run_on_tables_does_not_take_images(
 ) -> None:
     with pytest.raises(DataError, match="'user' of type id, as in training"):
         recsys.evaluate(run, image_data)
+
+
+def test_model_is_loaded_for_python(image_run: Path) -> None:
+    model = recsys.load_model(image_run)
+    test = _dataset().split("test")
+    outputs = model(model.encode(test))
+    found = to_numpy(outputs["brightest"]).argmax(axis=1)
+    metrics = json.loads((image_run / "metrics.json").read_text())["test"]
+    assert (found == test["brightest"]).mean() == pytest.approx(
+        metrics["tasks"]["brightest"]["accuracy"]
+    )
 
 
 def test_prediction_and_export_are_for_tables(
