@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from recsys.stages.evaluate import evaluate as evaluate
     from recsys.stages.export import export as export
     from recsys.stages.predict import predict as predict
+    from recsys.stages.report import report as report
     from recsys.stages.rerun import rerun as rerun
     from recsys.stages.train import train as train
     from recsys.stages.tune import tune as tune
@@ -50,6 +51,7 @@ _HOMES = {
     "recsys.stages.evaluate": ("evaluate",),
     "recsys.stages.export": ("export",),
     "recsys.stages.predict": ("predict",),
+    "recsys.stages.report": ("report",),
     "recsys.stages.rerun": ("rerun",),
     "recsys.stages.train": ("train",),
     "recsys.stages.tune": ("tune",),

@@ -268,7 +268,7 @@ def report(
 ) -> None:
     """Report on sweeps, comparisons and runs: tables and figures."""
     start_backend(None)
-    from recsys.report.report import report
+    from recsys.stages.report import report
 
     for title in report(folders, out):
         print(title)

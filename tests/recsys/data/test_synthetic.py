@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,12 +22,6 @@ def default() -> Dataset:
 @pytest.fixture(scope="module")
 def rows(default: Dataset) -> pd.DataFrame:
     return all_rows(default)
-
-
-def test_the_default_is_fast() -> None:
-    start = time.perf_counter()
-    synthetic(seed=1)
-    assert time.perf_counter() - start < 3
 
 
 def test_splits_are_disjoint_and_complete(

@@ -11,11 +11,11 @@ from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
 from keras_moe.ops.selected import is_selected
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.report.changed_model import with_configs
-from recsys.report.section import Section
-from recsys.report.section import Table
-from recsys.report.trained import Trained
-from recsys.report.trained import best_runs
+from recsys.reporting.changed_model import with_configs
+from recsys.reporting.section import Section
+from recsys.reporting.section import Table
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import best_runs
 from recsys.stages.sample import Sample
 
 
@@ -71,7 +71,7 @@ def flops_of_prediction(
         Both as means over the sample, in a list with one entry; empty where
         the model does not hold exactly one `MoE` or `MMoE`.
     """
-    from recsys.report.graph_flops import graph_flops
+    from recsys.reporting.graph_flops import graph_flops
 
     with record_routing() as records:
         model(sample.inputs, training=False)

@@ -4,18 +4,18 @@ from pathlib import Path
 
 from recsys.atomic import replacing
 from recsys.errors import RunError
-from recsys.report.embeddings import embeddings
-from recsys.report.flops import flops
-from recsys.report.k_sweep import k_sweep
-from recsys.report.loss_distributions import loss_distributions
-from recsys.report.pages import Pages
-from recsys.report.results import results
-from recsys.report.routing import routing
-from recsys.report.section import Section
-from recsys.report.trained import Trained
-from recsys.report.trained import count_failed
-from recsys.report.trained import read_trained
-from recsys.report.tuning_cost import tuning_cost
+from recsys.reporting.embeddings import embeddings
+from recsys.reporting.flops import flops
+from recsys.reporting.k_sweep import k_sweep
+from recsys.reporting.loss_distributions import loss_distributions
+from recsys.reporting.pages import Pages
+from recsys.reporting.results import results
+from recsys.reporting.routing import routing
+from recsys.reporting.section import Section
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import count_failed
+from recsys.reporting.trained import read_trained
+from recsys.reporting.tuning_cost import tuning_cost
 
 # Each draws its part from the run folders, or has nothing to say.
 SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (

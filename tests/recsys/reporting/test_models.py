@@ -10,16 +10,16 @@ from scipy.stats import wasserstein_distance
 
 import recsys
 from keras_moe.layers import TopKGate
-from recsys.report.embeddings import embedded_rows
-from recsys.report.embeddings import embeddings
-from recsys.report.flops import flops
-from recsys.report.flops import flops_of_prediction
-from recsys.report.loss_distributions import dense_and_sparse
-from recsys.report.loss_distributions import loss_distributions
-from recsys.report.loss_distributions import losses_of_rows
-from recsys.report.trained import Trained
-from recsys.report.trained import read_trained
-from tests.recsys.report.run_folders import write_run
+from recsys.reporting.embeddings import embedded_rows
+from recsys.reporting.embeddings import embeddings
+from recsys.reporting.flops import flops
+from recsys.reporting.flops import flops_of_prediction
+from recsys.reporting.loss_distributions import dense_and_sparse
+from recsys.reporting.loss_distributions import loss_distributions
+from recsys.reporting.loss_distributions import losses_of_rows
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import read_trained
+from tests.recsys.reporting.run_folders import write_run
 
 pytestmark = pytest.mark.slow
 

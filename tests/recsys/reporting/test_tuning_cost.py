@@ -3,10 +3,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from recsys.report.trained import Trained
-from recsys.report.tuning_cost import best_of_trials
-from recsys.report.tuning_cost import trials_to_reach
-from recsys.report.tuning_cost import tuning_cost
+from recsys.reporting.trained import Trained
+from recsys.reporting.tuning_cost import best_of_trials
+from recsys.reporting.tuning_cost import trials_to_reach
+from recsys.reporting.tuning_cost import tuning_cost
 
 VALIDATION = [0.5, 0.4, 0.6]
 TEST = [0.55, 0.43, 0.52]

@@ -6,10 +6,10 @@ from math import ceil
 
 import numpy as np
 
-from recsys.report.section import Section
-from recsys.report.section import Table
-from recsys.report.trained import Trained
-from recsys.report.trained import by_setting
+from recsys.reporting.section import Section
+from recsys.reporting.section import Table
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import by_setting
 from recsys.statistics import mean_and_error
 from recsys.statistics import p_value
 

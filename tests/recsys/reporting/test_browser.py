@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from recsys.report.report import report
+from recsys.stages.report import report
 
 PHONE = {"width": 390, "height": 844}
 BROWSER = next(

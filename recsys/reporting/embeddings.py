@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from keras_moe.layers import record_routing
 from recsys.models.ranker import Ranker
-from recsys.report.section import Picture
-from recsys.report.section import Section
-from recsys.report.trained import Trained
-from recsys.report.trained import best_runs
+from recsys.reporting.section import Picture
+from recsys.reporting.section import Section
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import best_runs
 
 MOST_ROWS = 4000
 

@@ -6,7 +6,7 @@ import pytest
 
 from recsys import cli
 from recsys.errors import RunError
-from recsys.report.report import report
+from recsys.stages.report import report
 
 
 def test_the_page_holds_its_figures_and_the_markdown_says_the_same(

@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from recsys.report.section import Picture
-from recsys.report.section import Section
-from recsys.report.section import Table
-from recsys.report.trained import Trained
-from recsys.report.trained import by_setting
+from recsys.reporting.section import Picture
+from recsys.reporting.section import Section
+from recsys.reporting.section import Table
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import by_setting
 
 RESAMPLES = 1000
 

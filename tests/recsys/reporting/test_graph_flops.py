@@ -7,7 +7,7 @@ if keras.backend.backend() != "tensorflow":
 
 import tensorflow as tf
 
-from recsys.report.graph_flops import graph_flops
+from recsys.reporting.graph_flops import graph_flops
 
 ROWS = np.ones((3, 4), "float32")
 

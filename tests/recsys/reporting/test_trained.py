@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 
 from recsys.errors import RunError
-from recsys.report.trained import Trained
-from recsys.report.trained import best_runs
-from recsys.report.trained import by_setting
-from recsys.report.trained import count_failed
-from recsys.report.trained import read_trained
-from tests.recsys.report.run_folders import write_run
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import best_runs
+from recsys.reporting.trained import by_setting
+from recsys.reporting.trained import count_failed
+from recsys.reporting.trained import read_trained
+from tests.recsys.reporting.run_folders import write_run
 
 SETTING = "synthetic, 16 experts, weights: watch 0.9, rating 0.1"
 

@@ -5,10 +5,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from recsys.report.section import Picture
-from recsys.report.section import Section
-from recsys.report.trained import Trained
-from recsys.report.trained import by_setting
+from recsys.reporting.section import Picture
+from recsys.reporting.section import Section
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import by_setting
 
 
 def k_sweep(trained: Sequence[Trained]) -> Section | None:

@@ -11,7 +11,7 @@ from jinja2 import StrictUndefined
 
 from recsys import plots
 from recsys.markdown import markdown_table
-from recsys.report.section import Section
+from recsys.reporting.section import Section
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Pages:
 
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("recsys.report", "."),
+    loader=PackageLoader("recsys.reporting", "."),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from recsys.report.results import best
-from recsys.report.results import results
-from recsys.report.trained import Trained
-from recsys.report.trained import read_trained
-from tests.recsys.report.run_folders import write_run
+from recsys.reporting.results import best
+from recsys.reporting.results import results
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import read_trained
+from tests.recsys.reporting.run_folders import write_run
 
 
 def test_a_sweep_stands_for_its_best_trials_by_validation_loss(

@@ -4,10 +4,10 @@ import pandas as pd
 
 from keras_moe.callbacks import load_heat_map
 from keras_moe.callbacks import weight_curves
-from recsys.report.section import Picture
-from recsys.report.section import Section
-from recsys.report.trained import Trained
-from recsys.report.trained import best_runs
+from recsys.reporting.section import Picture
+from recsys.reporting.section import Section
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import best_runs
 
 
 def routing(trained: Sequence[Trained]) -> Section | None:

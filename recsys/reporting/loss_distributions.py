@@ -15,13 +15,13 @@ from keras_moe.layers import LogitGate
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.report.changed_model import Config
-from recsys.report.changed_model import with_configs
-from recsys.report.section import Picture
-from recsys.report.section import Section
-from recsys.report.section import Table
-from recsys.report.trained import Trained
-from recsys.report.trained import best_runs
+from recsys.reporting.changed_model import Config
+from recsys.reporting.changed_model import with_configs
+from recsys.reporting.section import Picture
+from recsys.reporting.section import Section
+from recsys.reporting.section import Table
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import best_runs
 from recsys.stages.losses import LOSSES
 from recsys.stages.sample import Sample
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from recsys.report.k_sweep import k_sweep
-from recsys.report.trained import read_trained
-from tests.recsys.report.run_folders import write_run
+from recsys.reporting.k_sweep import k_sweep
+from recsys.reporting.trained import read_trained
+from tests.recsys.reporting.run_folders import write_run
 
 
 def test_the_loss_of_each_k_with_its_error(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from recsys.report.routing import routing
-from recsys.report.trained import read_trained
-from tests.recsys.report.run_folders import write_run
+from recsys.reporting.routing import routing
+from recsys.reporting.trained import read_trained
+from tests.recsys.reporting.run_folders import write_run
 
 
 def test_the_weights_of_the_best_run_are_drawn(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from recsys.report.trained import Trained
-from recsys.report.trained import read_trained
-from tests.recsys.report.run_folders import write_sweep
+from recsys.reporting.trained import Trained
+from recsys.reporting.trained import read_trained
+from tests.recsys.reporting.run_folders import write_sweep
 
 # Validation and test loss of each trial.
 TOP_K = [(0.50, 0.52), (0.45, 0.46), (0.60, 0.61), (0.44, 0.47)]
