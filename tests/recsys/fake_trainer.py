@@ -52,7 +52,7 @@ def install(folder: Path, extra: str = "") -> Path:
             metrics = {
                 "loss": (rate - 0.003) ** 2,
                 "tasks": {"watch": {"loss": 1.0, "auc": 0.5}},
-                "experts_per_example": float(fields["k"]),
+                "experts_per_example": float(fields["k"] or 2),
             }
             (out / "history.csv").write_text(
                 "epoch,val_loss,seconds\\n1,0.5,1.0\\n"

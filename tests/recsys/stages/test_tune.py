@@ -345,7 +345,11 @@ def test_killed_training_goes_on_from_its_checkpoint(
     process.wait()
     before = len(pd.read_csv(history))
     resumed = subprocess.Popen(
-        [*command, "--resume"], stdout=subprocess.PIPE, text=True
+        [*command, "--resume"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Where the tests run in the background, it would be ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while len(pd.read_csv(history)) <= before + 3:
         assert resumed.poll() is None
