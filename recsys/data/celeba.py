@@ -87,12 +87,8 @@ def celeba(
         raise DataError.at(folder, "the folder of the images", "no folder")
     there = {file.name for file in folder.iterdir()}
     labels = labels[labels.index.isin(there)]
-    check_release(
-        "celeba",
-        folder,
-        {"listed images": len(labels)},
-        {"listed images": 202_599},
-    )
+    counts = {"listed images": len(labels)}
+    check_release("celeba", folder, counts, {"listed images": 202_599})
     splits = {}
     for number, split in enumerate(SPLITS):
         rows = labels[partition[labels.index] == number]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from recsys.data.download import find_file
 from recsys.data.error import DataError
 from recsys.data.error import shown
+from recsys.data.find_file import find_file
 
 ATTRIBUTES, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 
@@ -27,7 +27,7 @@ def read_attributes(raw_dir: Path, attributes: Sequence[str]) -> pd.DataFrame:
         DataError: The file is missing or broken, or there is no attribute of
             a name.
     """
-    file = find_file(raw_dir, (ATTRIBUTES,))
+    file = find_file(raw_dir, ATTRIBUTES)
     lines = _lines(file)
     names = lines[1].split() if len(lines) > 1 else []
     for name in attributes:
@@ -58,7 +58,7 @@ def read_partition(raw_dir: Path) -> "pd.Series[int]":
     Raises:
         DataError: The file is missing or broken.
     """
-    file = find_file(raw_dir, (PARTITION,))
+    file = find_file(raw_dir, PARTITION)
     values = _table(_lines(file), 1, {"0", "1", "2"}, file, first_line=1)
     return values[0].astype("int64")
 

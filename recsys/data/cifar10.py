@@ -53,12 +53,8 @@ def cifar10(raw_dir: Path, seed: int, progress: Progress) -> ImageDataset:
         for part in ("data_batch", "test_batch")
     }
     rest, test = map(_images, read.values())
-    check_release(
-        "cifar10",
-        raw_dir,
-        {"images": len(rest) + len(test)},
-        {"images": 60_000},
-    )
+    counts = {"images": len(rest) + len(test)}
+    check_release("cifar10", raw_dir, counts, {"images": 60_000})
     order = np.random.default_rng(seed).permutation(len(rest))
     start = len(rest) - len(rest) // 10
     splits = {

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-from recsys.data.download import find_file
 from recsys.data.error import DataError
+from recsys.data.find_file import find_file
 from recsys.data.idx_file import read_idx
 from recsys.data.images import Images
 from recsys.data.release import check_release
 
 SIDE = 28
 CLASSES = 10
+PUBLISHED = {"training images": 60_000, "test images": 10_000}
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 
 
@@ -31,24 +32,20 @@ def read_mnist(raw_dir: Path, name: str) -> dict[str, Images]:
     Raises:
         DataError: A file is missing or broken.
     """
-    train = _read(raw_dir, "train")
-    check_release(
-        name,
-        raw_dir,
-        {"training images": len(train)},
-        {"training images": 60_000},
-    )
+    train, test = _read(raw_dir, "train"), _read(raw_dir, "t10k")
+    counts = {"training images": len(train), "test images": len(test)}
+    check_release(name, raw_dir, counts, PUBLISHED)
     rest = len(train) - len(train) // 6
     return {
         "train": train.take(slice(rest)),
         "validation": train.take(slice(rest, None)),
-        "test": _read(raw_dir, "t10k"),
+        "test": test,
     }
 
 
 def _read(raw_dir: Path, part: str) -> Images:
     file, labels_file = (
-        find_file(raw_dir, (f"{part}-{kind}.gz", f"{part}-{kind}"))
+        find_file(raw_dir, f"{part}-{kind}.gz", f"{part}-{kind}")
         for kind in (_IMAGES, _LABELS)
     )
     pixels, labels = read_idx(file, 3), read_idx(labels_file, 1)

@@ -53,8 +53,8 @@ def prepare(
     there is none. The same download, seed and options give the same bytes.
 
     Args:
-        name: `"movielens-1m"`, `"movielens-100k"`, `"books"`, `"jester"`, or
-            `"table"` for files of one's own.
+        name: One of `DATA_SETS`, such as `"movielens-1m"`; `"table"` for files
+            of one's own.
         raw_dir: Folder of the download.
         out: Data folder to write: new or empty.
         seed: Seed of what is drawn, not negative.

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from rich.progress import Progress
 
-from recsys.data.download import find_file
 from recsys.data.error import DataError
 from recsys.data.error import shown
+from recsys.data.find_file import find_file
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.images import Images
 from recsys.data.mnist import CLASSES
@@ -70,7 +70,7 @@ def read_svhn(raw_dir: Path, part: str, name: str) -> Images:
     """
     from scipy.io import loadmat
 
-    file = find_file(raw_dir, (f"{part}_32x32.mat",))
+    file = find_file(raw_dir, f"{part}_32x32.mat")
     try:
         arrays = loadmat(file, variable_names=("X", "y"))
     # SciPy lets through whatever a broken file makes its reader stumble on.

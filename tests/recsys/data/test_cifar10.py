@@ -104,9 +104,9 @@ def test_the_published_layout(real_data: Path, tmp_path: Path) -> None:
     assert rows == {"train": 9000, "validation": 1000, "test": 1000}
     split = load(tmp_path / "out").split("test")
     assert split["class"].value_counts().between(80, 120).all()
-    # The first test image is the published cat.
-    assert split["class"][0] == 3
+    # A cat, two ships, an airplane and a frog.
+    assert split["class"][:5].tolist() == [3, 8, 8, 0, 6]
     # Neighbours are alike in each direction and channel, so the axes are right.
     pixels = split.pixels.astype(float)
     for axis in (1, 2):
-        assert np.abs(np.diff(pixels, axis=axis)).mean() < 15
+        assert np.abs(np.diff(pixels, axis=axis)).mean() < 20

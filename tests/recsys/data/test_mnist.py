@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from recsys.data import DataError
+from recsys.data.mnist import PUBLISHED
 from recsys.data.mnist import read_mnist
 from tests.recsys.data.idx_files import idx
 from tests.recsys.data.idx_files import write_mnist
@@ -38,6 +39,17 @@ def test_a_subset_is_noted(
         f"{tmp_path} holds 60 training images, mnist has 60000: "
         "prepared as a subset."
     ]
+
+
+def test_a_whole_training_file_with_another_test_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_mnist(tmp_path)
+    monkeypatch.setitem(PUBLISHED, "training images", 60)
+    with pytest.raises(
+        DataError, match=r"'test images': 10000}. Received: .*10"
+    ):
+        read_mnist(tmp_path, "mnist")
 
 
 def test_files_may_be_unpacked(tmp_path: Path) -> None:
