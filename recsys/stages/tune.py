@@ -170,6 +170,7 @@ def _work_for_chief(
     oracle: ResumableOracle, runner: TrialRunner, plan: Plan, workers: int
 ) -> None:
     """Runs trials that a chief in another process draws."""
+    runner.sweep.wait_for_start()
     tuner = _tuner(oracle, runner.sweep)
     tuner.oracle.get_space()  # Waits for the chief.
     runner.sweep.check_same(plan)

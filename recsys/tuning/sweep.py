@@ -1,4 +1,5 @@
 import json
+import time
 from dataclasses import asdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,27 @@ class Sweep:
                 f"Received: out={str(self.folder)!r}, a folder with files in it"
             )
         write_json(self.plan, asdict(plan))
+
+    def wait_for_start(self, seconds: float = 3600.0) -> None:
+        """Waits until another process has begun the sweep.
+
+        A worker that came before its chief must not write to the folder: the
+        chief begins only in an empty one.
+
+        Args:
+            seconds: For how long at most; KerasTuner's workers wait as long.
+
+        Raises:
+            RunError: Nobody has begun it by then.
+        """
+        last = time.monotonic() + seconds
+        while not self.plan.is_file():
+            if time.monotonic() > last:
+                raise RunError(
+                    f"{self.folder}: expected a chief that begins the sweep "
+                    f"within {seconds:g} seconds. Received: none"
+                )
+            time.sleep(0.1)
 
     def check_same(self, plan: Plan) -> None:
         """Checks that a sweep is gone on with as it was started.

@@ -101,6 +101,8 @@ def test_run_folder_is_complete(image_run: Path) -> None:
         "model.keras",
         "metrics.json",
         "history.csv",
+        "weights.csv",
+        "sample.npz",
         "plots",
         "tensorboard",
     }

@@ -46,6 +46,7 @@ def test_run_folder_is_complete(run: Path) -> None:
         "metrics.json",
         "history.csv",
         "weights.csv",
+        "sample.npz",
         "plots",
         "tensorboard",
     }

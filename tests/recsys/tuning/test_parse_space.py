@@ -81,7 +81,7 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
     [
         ([], "expected the fields to be searched by name. Received: []"),
         (None, "expected the fields to be searched by name. Received: None"),
-        ({"momentum": [1]}, "must be among structure, num_experts"),
+        ({"momentum": [1]}, "must be among architecture, structure"),
         ({"momentum": [1]}, "Received: 'momentum'"),
         ({"gate": ["comet"]}, "Received: 'gate'"),
         ({"out": ["a", "b"]}, "Received: 'out'"),

@@ -1,4 +1,5 @@
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,3 +54,19 @@ def test_best_trials_are_completed_ones_with_low_losses(tmp_path: Path) -> None:
     sweep.log.file.write_text("\n".join([*lines, ""]))
     assert [record["trial"] for record in sweep.best(2)] == ["2", "3"]
     assert [record["trial"] for record in sweep.best(9)] == ["2", "3", "0"]
+
+
+def test_worker_waits_for_the_chief(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path / "sweep")
+    chief = threading.Timer(0.3, sweep.start, [PLAN])
+    chief.start()
+    sweep.wait_for_start()
+    assert sweep.plan.is_file()
+    chief.join()
+
+
+def test_worker_does_not_wait_forever(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path / "sweep")
+    with pytest.raises(RunError, match="a chief that begins the sweep within"):
+        sweep.wait_for_start(seconds=0.01)
+    assert not sweep.folder.exists()
