@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -54,15 +55,18 @@ def test_layer_execution(run: Run, arguments: str) -> None:
             assert line[step][f"{way}_ms"] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    keras.backend.backend() != "torch",
-    reason="starts six processes, which takes longest on other backends",
-)
-def test_peak_memory_is_that_of_processes_of_their_own(run: Run) -> None:
+def test_peak_memory_of_one_step(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a process of its own prints.
+    measured = subprocess.CompletedProcess([], 0, stdout="7\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: measured)
     (line,) = run("layer_execution.py", f"{TINY} --memory")
     for step in ("forward", "forward_backward"):
-        assert list(line[step]) == ["dense_mib", "sparse_mib", "auto_mib"]
+        assert line[step] == dict.fromkeys(
+            ("dense_mib", "sparse_mib", "auto_mib"), 7
+        )
+    assert run("layer_execution.py", f"{TINY} --peak-of sparse forward") == []
 
 
 def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
