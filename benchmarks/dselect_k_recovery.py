@@ -21,12 +21,12 @@ model trains `--starts` of each kind side by side.
 
 Prints one JSON line per (seed, gate) and a Markdown table of their means:
 
-    found          planted experts among the selected (weight >= 1e-5), of the
+    found          planted experts among the 4 with the largest weights, of the
                    start with the lowest validation loss,
-    selected       all that it selects,
+    selected       experts with a weight of at least 1e-5 there,
     loss           its validation cross-entropy,
     mean_found, mean_selected, mean_loss   the means over the starts,
-    exact          share of the starts that select the 4 planted ones alone.
+    all_found      share of the starts that find all 4.
 
 `--figure` draws the expert weights of seed 0 over training, best starts.
 """
@@ -182,13 +182,14 @@ def measure(
     half = len(problem.inputs) // 2
     logits = model.predict(problem.inputs[half:], batch_size=4096, verbose=0)
     losses = cross_entropies(problem.labels[half:], logits)
-    selected = np.stack(list(weights.values())) >= 1e-5
+    final = np.stack(list(weights.values()))
+    largest = np.argsort(final, axis=1)[:, -K:]
     return pd.DataFrame(
         {
             "start": list(weights),
             "gate": [start.rsplit(" ", 1)[0] for start in weights],
-            "found": selected[:, problem.planted].sum(axis=1),
-            "selected": selected.sum(axis=1),
+            "found": np.isin(largest, problem.planted).sum(axis=1),
+            "selected": (final >= 1e-5).sum(axis=1),
             "loss": ops.convert_to_numpy(ops.mean(losses, axis=0)),
         }
     )
@@ -199,17 +200,16 @@ def summarize(starts: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for gate, own in starts.groupby("gate", sort=False):
         best = own.loc[own["loss"].idxmin()]
-        exact = (own["found"] == K) & (own["selected"] == K)
         rows.append(
             {
                 "gate": gate,
                 "found": int(best["found"]),
                 "selected": int(best["selected"]),
                 "loss": round(float(best["loss"]), 4),
-                "mean_found": float(own["found"].mean()),
-                "mean_selected": float(own["selected"].mean()),
+                "mean_found": round(float(own["found"].mean()), 2),
+                "mean_selected": round(float(own["selected"].mean()), 2),
                 "mean_loss": round(float(own["loss"].mean()), 4),
-                "exact": float(exact.mean()),
+                "all_found": round(float((own["found"] == K).mean()), 2),
             }
         )
     return pd.DataFrame(rows)
@@ -231,13 +231,13 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--epochs", type=int, default=250)
     parser.add_argument("--learning-rate", type=float, default=0.03)
     parser.add_argument("--gamma", type=float, default=15.0)
     parser.add_argument("--entropy-weight", type=float, default=1e-4)
-    parser.add_argument("--every", type=int, default=10, help="epochs a point")
+    parser.add_argument("--every", type=int, default=25, help="epochs a point")
     parser.add_argument("--figure", help="file of the figure")
     options = parser.parse_args()
     summaries = []

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from recsys.data.dataset import Dataset
+from recsys.data.error import DataError
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 
@@ -41,7 +42,14 @@ class PlantedTasks:
 
         Args:
             name: `"train"`, `"validation"` or `"test"`.
+
+        Raises:
+            DataError: There is no such split.
         """
+        if name not in SPLITS:
+            raise DataError.at(
+                "planted tasks", f"one of the splits {SPLITS}", repr(name)
+            )
         bounds = np.cumsum((0, *SHARES)) * len(self.inputs)
         start, stop = bounds[SPLITS.index(name) :][:2].round().astype(int)
         return self.inputs[start:stop], self.labels[start:stop]

@@ -73,19 +73,30 @@ def test_training_moves_the_gates_and_leaves_the_experts(
     assert (tmp_path / "weights.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_loss_is_the_cross_entropy_of_the_validation_rows(
+def test_measures_by_hand(
     script: ModuleType,
 ) -> None:
     problem = script.make_problem(50, seed=0)
     model = script.make_model(
         problem.kernels, 1, lambda: script.make_gates(10.0, 0.0)
     )
-    weights = dict.fromkeys(("a 0", "b 0", "c 0"), np.full(16, 1 / 16))
-    losses = script.measure(problem, model, weights)["loss"]
+    # By hand: all planted, beside a fifth; two planted; none.
+    others = np.setdiff1d(np.arange(16), problem.planted)
+    weights = {f"{start} 0": np.zeros(16) for start in "abc"}
+    weights["a 0"][problem.planted] = 0.24
+    weights["a 0"][others[0]] = 0.04
+    weights["b 0"][[*problem.planted[:2], *others[:2]]] = 0.25
+    weights["c 0"][others[:4]] = 0.25
+    starts = script.measure(problem, model, weights)
+    assert starts["gate"].tolist() == ["a", "b", "c"]
+    assert starts["found"].tolist() == [4, 2, 0]
+    assert starts["selected"].tolist() == [5, 4, 4]
     logits = model.predict(problem.inputs[50:], verbose=0).astype("float64")
     chances = 1 / (1 + np.exp(-logits))
     hit = np.where(problem.labels[50:] == 1, chances, 1 - chances)
-    np.testing.assert_allclose(losses, -np.log(hit).mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(
+        starts["loss"], -np.log(hit).mean(axis=0), rtol=1e-4
+    )
 
 
 def test_logits_are_in_the_order_of_the_starts(script: ModuleType) -> None:
@@ -121,7 +132,7 @@ def test_summary_by_hand(script: ModuleType) -> None:
             "mean_found": 2.5,
             "mean_selected": 4.0,
             "mean_loss": 0.3,
-            "exact": 0.5,
+            "all_found": 0.5,
         },
         {
             "gate": "dselect-k",
@@ -131,6 +142,6 @@ def test_summary_by_hand(script: ModuleType) -> None:
             "mean_found": 4.0,
             "mean_selected": 5.0,
             "mean_loss": 0.2,
-            "exact": 0.0,
+            "all_found": 1.0,
         },
     ]

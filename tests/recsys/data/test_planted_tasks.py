@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data.planted_tasks import PlantedTasks
 from recsys.data.planted_tasks import planted_tasks
@@ -112,6 +113,11 @@ def test_splits_have_the_published_sizes_and_share_no_row() -> None:
     assert sizes == [100_000, 20_000, 20_000]
     inputs = np.concatenate([inputs for inputs, _ in parts])
     np.testing.assert_array_equal(inputs, planted.inputs)
+
+
+def test_unknown_split(planted: PlantedTasks) -> None:
+    with pytest.raises(DataError, match=r"one of the splits.*'dev'"):
+        planted.split("dev")
 
 
 def test_data_folder(tmp_path: Path) -> None:
