@@ -75,6 +75,8 @@ def weight_curves(
             handles=list(lines),
             title="Expert",
             loc="outside right upper",
+            ncols=1 + (len(lines) > MOST_NUMBERED_EXPERTS // 2),
+            fontsize="small",
             frameon=False,
         )
     return figure
