@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from keras import ops
+
 from recsys.models.multi_task_model import MultiTaskModel
 
 Config = dict[str, Any]
@@ -21,7 +23,8 @@ def with_configs(
     for mine, theirs in zip(
         changed.trainable_weights, model.trainable_weights, strict=True
     ):
-        mine.assign(theirs)
+        # A copy: JAX takes the memory of a model that predicts.
+        mine.assign(ops.convert_to_numpy(theirs).copy())
     return changed
 
 
