@@ -7,14 +7,43 @@ from keras import ops
 from keras_moe.ops.selected import is_selected
 
 
-def jaccard_index(weights: Any, groups: Sequence[int]) -> tuple[float, float]:
-    """How alike the experts are that tasks select, within and across groups.
+def jaccard_indices(weights: Any) -> Any:
+    """How alike the experts are that each two tasks select.
 
     Tasks A and B, which select the sets of experts a and b, have the Jaccard
     index `|a ∩ b| / |a ∪ b|`: 1 where they select the same experts, 0 where
-    they share none. It is averaged over the pairs of tasks of one group, and
-    over those of two groups. An expert is selected by a weight of at least
-    1e-5.
+    they share none. An expert is selected by a weight of at least 1e-5.
+
+    Args:
+        weights: Array `(..., T, n)`, the weights of each task's experts: of
+            static gates, or of gates that decide for each row.
+
+    Returns:
+        NumPy array `(..., T, T)`, NaN where neither task selects an expert.
+
+    Example:
+        >>> weights = [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        >>> jaccard_indices(weights).tolist()
+        [[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+    References:
+        Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture
+        of Experts with Applications to Multi-Task Learning, NeurIPS 2021,
+        appendix C.1.
+    """
+    selected = ops.convert_to_numpy(is_selected(weights)).astype(np.int64)
+    sizes = selected.sum(axis=-1)
+    shared = selected @ selected.swapaxes(-1, -2)  # (..., T, T)
+    union = sizes[..., None] + sizes[..., None, :] - shared
+    with np.errstate(invalid="ignore"):
+        return shared / union
+
+
+def jaccard_index(weights: Any, groups: Sequence[int]) -> tuple[float, float]:
+    """How alike the experts are that tasks select, within and across groups.
+
+    The `jaccard_indices` are averaged over the pairs of tasks of one group,
+    and over those of two groups.
 
     Args:
         weights: Array `(T, n)`, the weights of each task's experts, such as
@@ -40,23 +69,21 @@ def jaccard_index(weights: Any, groups: Sequence[int]) -> tuple[float, float]:
         of Experts with Applications to Multi-Task Learning, NeurIPS 2021,
         appendix C.1.
     """
-    selected = ops.convert_to_numpy(is_selected(weights)).astype(int)
+    selected = ops.convert_to_numpy(is_selected(weights))
     if selected.ndim != 2 or len(selected) != len(groups):
         raise ValueError(
             "`weights` must have a row for each of the "
             f"{len(groups)} tasks of `groups`. "
             f"Received: weights.shape={selected.shape}"
         )
-    sizes = selected.sum(axis=1)
-    if not sizes.all():
+    without = np.flatnonzero(~selected.any(axis=1))
+    if without.size:
         raise ValueError(
             "`weights` must let every task select an expert. Received: none "
-            f"selected by the tasks {np.flatnonzero(sizes == 0).tolist()}"
+            f"selected by the tasks {without.tolist()}"
         )
-    shared = selected @ selected.T  # (T, T)
-    indices = shared / (sizes[:, None] + sizes - shared)
     first, second = np.triu_indices(len(groups), k=1)  # Every pair once.
-    pairs = indices[first, second]
+    pairs = jaccard_indices(weights)[first, second]
     related = np.asarray(groups)[first] == np.asarray(groups)[second]
     return _mean(pairs[related]), _mean(pairs[~related])
 

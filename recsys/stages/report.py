@@ -12,6 +12,7 @@ from recsys.reporting.pages import Pages
 from recsys.reporting.results import results
 from recsys.reporting.routing import routing
 from recsys.reporting.section import Section
+from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import count_failed
 from recsys.reporting.trained import read_trained
@@ -23,6 +24,7 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     tuning_cost,
     k_sweep,
     routing,
+    shared_experts,
     flops,
     loss_distributions,
     embeddings,

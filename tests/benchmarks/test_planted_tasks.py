@@ -58,16 +58,15 @@ def test_loss_is_summed_over_the_tasks(script: ModuleType) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gate", ["dselect-k", "top-k", "softmax"])
-def test_every_gate_learns(
-    gate: str, script: ModuleType, planted: PlantedTasks
-) -> None:
+def test_every_gate_learns(gate: str, script: ModuleType) -> None:
+    planted = planted_tasks(num_tasks=16, num_rows=700)
     settings = {"learning_rate": 0.2, "gamma": 10.0, "entropy_weight": 0.001}
     trained = script.train(
         planted, script.COMPETITORS[gate], settings, epochs=3, seed=0
     )
     inputs, labels = planted.split("test")
     assert trained.mse((inputs, labels)) < np.square(labels).mean() / 2
-    assert trained.weights.shape == (32, 4, 8)
+    assert trained.weights.shape == (16, 4, 4)
     assert (trained.weights[:, 0] != trained.weights[:, -1]).any(axis=1).all()
 
 
@@ -76,31 +75,39 @@ def test_the_best_of_the_grid_is_kept(
     planted: PlantedTasks,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Of those that select 4 experts or fewer, the lowest validation MSE."""
+    outcomes = {0.1: (0.3, 4.0), 0.01: (0.2, 4.0), 0.001: (0.1, 4.5)}
     seen = []
 
     class Trained:
         def __init__(self, settings: dict[str, float]) -> None:
             self.settings = settings
+            self.validation, self.experts = outcomes[settings["learning_rate"]]
 
         def mse(self, rows: tuple[np.ndarray, np.ndarray]) -> float:
             assert len(rows[0]) == 100  # The validation split.
-            return abs(self.settings["learning_rate"] - 0.01)
+            return self.validation
 
-    def train(_: object, __: object, settings: dict[str, float], *args: int):
+    def train(
+        _: object, __: object, settings: dict[str, float], *args: int
+    ) -> Trained:
         seen.append(settings)
         return Trained(settings)
 
     monkeypatch.setattr(script, "train", train)
-    grid = {"learning_rate": [0.1, 0.01], "gamma": [5.0], "entropy_weight": [0]}
-    competitors = script.COMPETITORS
-    best = script.tune(planted, competitors["dselect-k"], grid, 1, 0)
+    rates = list(outcomes)
+    grid = {"learning_rate": rates, "gamma": [5.0], "entropy_weight": [0]}
+    best = script.tune(planted, script.COMPETITORS["dselect-k"], grid, 1, 0)
     assert best.settings == {
         "learning_rate": 0.01,
         "gamma": 5.0,
         "entropy_weight": 0,
     }
-    script.tune(planted, competitors["top-k"], grid, 1, 0)
-    assert seen[2:] == [{"learning_rate": 0.1}, {"learning_rate": 0.01}]
+    script.tune(planted, script.COMPETITORS["top-k"], grid, 1, 0)
+    assert seen[3:] == [{"learning_rate": rate} for rate in rates]
+    outcomes |= {rate: (rate, 8.0) for rate in rates}
+    best = script.tune(planted, script.COMPETITORS["softmax"], grid, 1, 0)
+    assert best.settings == {"learning_rate": 0.001}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_moe.metrics import jaccard_index
+from keras_moe.metrics import jaccard_indices
 
 WEIGHTS = np.array(
     [
@@ -20,6 +21,29 @@ def test_hand_computed_within_and_across_groups():
     # Pairs 01 and 23: 1/3 and 1/4; 02, 03, 12 and 13: 2/3, 0, 2/3 and 1/3.
     assert related == pytest.approx((1 / 3 + 1 / 4) / 2)
     assert unrelated == pytest.approx((2 / 3 + 0 + 2 / 3 + 1 / 3) / 4)
+
+
+def test_hand_computed_for_each_pair():
+    expected = [
+        [1, 1 / 3, 2 / 3, 0],
+        [1 / 3, 1, 2 / 3, 1 / 3],
+        [2 / 3, 2 / 3, 1, 1 / 4],
+        [0, 1 / 3, 1 / 4, 1],
+    ]
+    np.testing.assert_allclose(jaccard_indices(WEIGHTS), expected)
+
+
+def test_every_row_of_a_batch_has_its_own_indices():
+    rows = np.stack([WEIGHTS, WEIGHTS[::-1], np.ones((4, 4))])
+    indices = jaccard_indices(rows)
+    np.testing.assert_allclose(indices[0], indices[1, ::-1, ::-1])
+    np.testing.assert_array_equal(indices[2], 1)
+
+
+def test_two_tasks_without_experts_have_no_index():
+    indices = jaccard_indices([[0.0, 0.0], [0.0, 0.0], [0.5, 0.5]])
+    assert np.isnan(indices[:2, :2]).all()
+    assert indices[0, 2] == 0
 
 
 def test_the_order_of_the_tasks_does_not_matter():

@@ -17,6 +17,8 @@ from recsys.reporting.flops import flops_of_prediction
 from recsys.reporting.loss_distributions import dense_and_sparse
 from recsys.reporting.loss_distributions import loss_distributions
 from recsys.reporting.loss_distributions import losses_of_rows
+from recsys.reporting.shared_experts import overlap_of_tasks
+from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
@@ -146,9 +148,33 @@ def test_embeddings_are_coloured_by_the_top_expert(
     ]
 
 
+def test_experts_shared_by_tasks(trained: dict[str, Trained]) -> None:
+    run = trained["top-k"]
+    features, _ = run.loaded.mixture_inputs(run.sample.inputs, training=False)
+    chosen = []
+    for task in ("watch", "rating"):
+        gate = run.loaded.mixture.gates[task]
+        assert isinstance(gate, TopKGate)
+        logits = ops.convert_to_numpy(gate.compute_logits(features))
+        chosen.append([set(row) for row in logits.argsort(axis=1)[:, 2:]])
+    pairs = zip(*chosen, strict=True)
+    by_hand = np.mean([len(a & b) / len(a | b) for a, b in pairs])
+    overlap = overlap_of_tasks(run.loaded, run.sample.inputs)
+    assert overlap["watch"] == pytest.approx([1, by_hand])
+    assert overlap["rating"] == pytest.approx([by_hand, 1])
+    section = shared_experts(list(trained.values()))
+    assert section is not None
+    assert [picture.caption.split(":")[0] for picture in section.pictures] == [
+        *("comet", "softmax", "top-k")
+    ]
+    softmax = section.pictures[1].figure.axes[0]
+    assert [text.get_text() for text in softmax.texts] == ["1.00"] * 4
+
+
 def test_runs_without_a_model_are_left_out(tmp_path: Path) -> None:
     write_run(tmp_path / "run", "softmax", 0.4)
     runs = read_trained([tmp_path])
     assert flops(runs) is None
     assert loss_distributions(runs) is None
     assert embeddings(runs) is None
+    assert shared_experts(runs) is None
