@@ -55,7 +55,7 @@ def count_batches(ranker: Ranker, inputs: Any, batch: int) -> dict[str, Any]:
             keras.ops.convert_to_numpy(w) for w in records[0].weights.values()
         ]
         chosen.append(np.stack(weights) != 0)
-        sparse.append(chosen[-1].any(axis=0).sum() <= budget)
+        sparse.append(chosen[-1].sum() <= budget)
     experts = np.concatenate(chosen, axis=1)  # (tasks, rows, experts)
     counts = experts.sum(axis=-1)
     loads = experts.any(axis=0).mean(axis=0)

@@ -96,18 +96,13 @@ class Execution:
         )
         if self._is_dense(rows, bounded):
             return self._run_dense(rows, weights, training)
-        selected = ops.any(weights != 0, axis=1)
         pairs = self._max_pairs(ops.shape(rows)[0], training)
-
-        def sparse(budget: Any) -> list[Any]:
-            return self._run_sparse(rows, weights, selected, budget, training)
-
         if bounded:
-            return sparse(pairs)
+            return self._run_sparse(rows, weights, pairs, training)
         budget = with_spare(pairs)
         return self._run_first_if(
-            ops.sum(ops.cast(selected, "int32")) <= budget,
-            lambda: sparse(budget),
+            ops.sum(ops.cast(weights != 0, "int32")) <= budget,
+            lambda: self._run_sparse(rows, weights, budget, training),
             lambda: self._run_dense(rows, weights, training),
         )
 
@@ -142,8 +137,7 @@ class Execution:
         )
 
     def _max_pairs(self, num_rows: Any, training: bool | None) -> Any:
-        if self._experts_per_row == self.experts.num_experts:
-            return num_rows * self.experts.num_experts
+        """How many weights of all tasks are not zero, at most."""
         return sum(
             num_rows * gate.k
             if self._is_limited(gate, training) and gate.k is not None
@@ -185,18 +179,22 @@ class Execution:
         self,
         rows: Any,
         weights: Any,
-        selected: Any,
-        budget: Any,
+        max_pairs: Any,
         training: bool | None,
     ) -> list[Any]:
-        plan = routing_plan(selected, None if has_dynamic_shapes() else budget)
+        num_slots = max_pairs
+        if self._experts_per_row == self.experts.num_experts:
+            num_slots = ops.shape(rows)[0] * self.experts.num_experts
+        if has_dynamic_shapes():
+            max_pairs = num_slots = None
+        plan = routing_plan(ops.any(weights != 0, axis=1), num_slots)
         outputs = self.experts(
             take_rows(rows, plan.rows),
             group_sizes=plan.group_sizes,
             training=training,
         )
         outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))
-        return combine(outputs, weights, plan)
+        return combine(outputs, weights, plan, max_pairs)
 
 
 def with_spare(pairs: Any) -> Any:

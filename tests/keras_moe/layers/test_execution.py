@@ -1,6 +1,7 @@
 """Dense, sparse and auto execution: the same values, the same gradients."""
 
 from collections.abc import Callable
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -68,12 +69,18 @@ def assert_same(
     for execution in ("sparse", "auto"):
         mixture = make_mixture(execution, n, k, num_tasks, **options)
         actual = results(mixture, x, weights)
-        first = num_tasks + 1  # Where the gradients of the weights stand.
-        for task, array in enumerate(weights):
-            for side in (expected, actual):
-                side[first + task] = side[first + task] * (array != 0)
-        for one, other in zip(expected, actual, strict=True):
-            np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
+        assert_agree(expected, actual, weights)
+
+
+def assert_agree(
+    expected: Results, actual: Results, weights: Sequence[np.ndarray]
+) -> None:
+    first = len(weights) + 1  # Where the gradients of the weights stand.
+    for task, array in enumerate(weights):
+        for side in (expected, actual):
+            side[first + task] = side[first + task] * (array != 0)
+    for one, other in zip(expected, actual, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
 
 
 @pytest.fixture
@@ -113,21 +120,21 @@ def test_rows_without_any_weight_get_zeros(x: np.ndarray) -> None:
         np.testing.assert_array_equal(to_numpy(output), np.zeros((ROWS, UNITS)))
 
 
+@pytest.mark.parametrize("num_tasks", [1, 2])
 @pytest.mark.parametrize("extra", [0, 1, 8])
 def test_auto_is_exact_at_the_budgets_edge_and_beyond(
-    extra: int, x: np.ndarray
+    extra: int, num_tasks: int, x: np.ndarray
 ) -> None:
     n, k = 16, 2
-    weights = balanced(ROWS, n, k)
-    budget = ROWS * k + -(-ROWS * k // PAIRS_A_SPARE_ONE)
-    empty = np.argwhere(weights == 0)[: budget - ROWS * k + extra]
+    weights = np.stack([balanced(ROWS, n, k)] * num_tasks)
+    pairs = ROWS * k * num_tasks
+    budget = pairs + -(-pairs // PAIRS_A_SPARE_ONE)
+    empty = np.argwhere(weights == 0)[: budget - pairs + extra]
     weights[tuple(empty.T)] = 0.3
     assert (weights != 0).sum() == budget + extra
-    expected = results(make_mixture("dense", n, k), x, [weights])
-    actual = results(make_mixture("auto", n, k), x, [weights])
-    expected[2], actual[2] = (g[2] * (weights != 0) for g in (expected, actual))
-    for one, other in zip(expected, actual, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
+    expected = results(make_mixture("dense", n, k, num_tasks), x, [*weights])
+    actual = results(make_mixture("auto", n, k, num_tasks), x, [*weights])
+    assert_agree(expected, actual, weights)
 
 
 def test_auto_is_exact_where_every_row_exceeds_k(x: np.ndarray) -> None:

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
@@ -20,6 +21,31 @@ def test_outputs_are_weighted_and_added_for_each_task() -> None:
     first, second = ops.combine(outputs, weights, plan)
     assert to_numpy(first).tolist() == [[20.0], [0.25 * 10 + 0.75 * 30]]
     assert to_numpy(second).tolist() == [[10.0], [10.0]]
+
+
+@pytest.mark.parametrize("spare", [None, 0, 5])
+@pytest.mark.parametrize("num_tasks", [1, 2, 3])
+def test_the_sums_are_those_of_all_experts(
+    num_tasks: int, spare: int | None, rng: np.random.Generator
+) -> None:
+    all_outputs = rng.normal(size=(9, 5, 2)).astype("float32")
+    weights = rng.normal(size=(9, num_tasks, 5)).astype("float32")
+    weights[rng.random(weights.shape) < 0.6] = 0
+    weights[3] = 0  # A row that no task sends anywhere.
+    selected = (weights != 0).any(axis=1)
+    num_slots = max_pairs = None
+    if spare is not None:
+        num_slots = int(selected.sum()) + spare
+        max_pairs = int((weights != 0).sum()) + spare
+    plan = ops.routing_plan(selected, num_slots)
+    experts = np.minimum(to_numpy(plan.experts), 4)
+    outputs = all_outputs[to_numpy(plan.rows), experts]
+    outputs[int(selected.sum()) :] = 1e6  # In slots without a pair.
+    combined = ops.combine(outputs, weights, plan, max_pairs)
+    expected = np.einsum("nte,neh->tnh", weights, all_outputs)
+    np.testing.assert_allclose(
+        np.stack([to_numpy(task) for task in combined]), expected, atol=1e-5
+    )
 
 
 def test_the_largest_weights_are_kept_with_the_same_sum() -> None:
