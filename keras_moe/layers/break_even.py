@@ -30,7 +30,7 @@ def sparse_pays(
     Args:
         num_rows: Rows of the batch, `None` where that is not known.
         row_values: Values of a row that are copied for each of its experts,
-            inputs and, for each task, outputs.
+            inputs and outputs.
         num_experts: Experts.
         experts_per_row: Experts that a row needs, on average.
         row_cost: Multiply-adds of one expert on one row, or `None`.

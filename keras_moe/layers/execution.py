@@ -119,9 +119,11 @@ class Execution:
         if self._experts_per_row == experts.num_experts:
             return False
         outputs = _size(experts.expert_output_shape(tuple(shape))[1:])
+        # Added up for the row; several tasks gather their own ones before.
+        copies = min(len(self.gates), 2)
         return sparse_pays(
             shape[0],
-            _size(shape[1:]) + len(self.gates) * outputs,
+            _size(shape[1:]) + copies * outputs,
             experts.num_experts,
             self._experts_per_row,
             experts.row_cost,

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -185,7 +186,7 @@ class LayerExperts(Experts):
 
         positions = ops.arange(ops.shape(blocks)[0], dtype="int32")
         outputs, *draws = ops.map(
-            call_block, (blocks, block_experts, positions)
+            _recomputed(call_block), (blocks, block_experts, positions)
         )
         for state, drawn in zip(states, draws, strict=True):
             state.assign(state.value + ops.max(drawn, axis=0))
@@ -262,6 +263,19 @@ class LayerExperts(Experts):
             for expert in config["experts"]
         ]
         return cls(**{**config, "experts": experts})
+
+
+def _recomputed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, which the backward pass evaluates once more.
+
+    What JAX would keep instead of each block is room for the intermediate
+    values of all branches.
+    """
+    if keras.backend.backend() != "jax":
+        return function
+    import jax
+
+    return jax.checkpoint(function)
 
 
 def _check_experts(experts: Any) -> None:
