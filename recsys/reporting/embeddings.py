@@ -11,7 +11,7 @@ from recsys.models.ranker import Ranker
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.trained import Trained
-from recsys.reporting.trained import best_runs
+from recsys.reporting.trained import titled_best_runs
 
 MOST_ROWS = 4000
 
@@ -34,13 +34,11 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
     if find_spec("umap") is None:
         return None
     pictures: list[Picture] = []
-    for setting, runs in best_runs(trained).items():
-        for run in runs:
-            if run.has_model and isinstance(run.loaded, Ranker):
-                figure = _draw(*embedded_rows(run.loaded, run.sample.inputs))
-                name = f"embeddings_{len(pictures)}"
-                caption = f"{run.model}: {setting}"
-                pictures.append(Picture(name, caption, figure))
+    for title, run in titled_best_runs(trained):
+        if run.has_model and isinstance(run.loaded, Ranker):
+            figure = _draw(*embedded_rows(run.loaded, run.sample.inputs))
+            name = f"embeddings_{len(pictures)}"
+            pictures.append(Picture(name, title, figure))
     text = (
         "The concatenated embeddings of a sample of the validation split, "
         "projected by UMAP; the colour is the expert with the largest weight, "

@@ -7,7 +7,7 @@ from keras_moe.callbacks import weight_curves
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.trained import Trained
-from recsys.reporting.trained import best_runs
+from recsys.reporting.trained import titled_best_runs
 
 
 def routing(trained: Sequence[Trained]) -> Section | None:
@@ -22,10 +22,9 @@ def routing(trained: Sequence[Trained]) -> Section | None:
         2 and C.6.
     """
     pictures: list[Picture] = []
-    for setting, runs in best_runs(trained).items():
-        for run in runs:
-            if run.run.weights.is_file():
-                pictures += _draw(run, f"{run.model}: {setting}", len(pictures))
+    for title, run in titled_best_runs(trained):
+        if run.run.weights.is_file():
+            pictures += _draw(run, title, len(pictures))
     text = (
         "The mean weight of each expert over a sample of the validation split, "
         "for the best run of each model by validation loss: of each task over "

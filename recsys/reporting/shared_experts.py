@@ -13,7 +13,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.trained import Trained
-from recsys.reporting.trained import best_runs
+from recsys.reporting.trained import titled_best_runs
 
 MOST_NUMBERED_TASKS = 12
 
@@ -31,15 +31,13 @@ def shared_experts(trained: Sequence[Trained]) -> Section | None:
         appendix C.1, figure C.5.
     """
     pictures: list[Picture] = []
-    for setting, runs in best_runs(trained).items():
-        for run in runs:
-            if not run.has_model:
-                continue
-            overlap = overlap_of_tasks(run.loaded, run.sample.inputs)
-            if len(overlap) > 1:
-                name = f"shared_experts_{len(pictures)}"
-                caption = f"{run.model}: {setting}"
-                pictures.append(Picture(name, caption, _draw(overlap)))
+    for title, run in titled_best_runs(trained):
+        if not run.has_model:
+            continue
+        overlap = overlap_of_tasks(run.loaded, run.sample.inputs)
+        if len(overlap) > 1:
+            name = f"shared_experts_{len(pictures)}"
+            pictures.append(Picture(name, title, _draw(overlap)))
     text = (
         "The Jaccard index of the experts that two tasks select for a row, "
         "the mean over a sample of the validation split: 1 where the tasks "

@@ -127,6 +127,15 @@ def best_runs(trained: Sequence[Trained]) -> dict[str, list[Trained]]:
     }
 
 
+def titled_best_runs(
+    trained: Sequence[Trained],
+) -> Iterator[tuple[str, Trained]]:
+    """Yields the best run of each model in each setting, with a title."""
+    for setting, runs in best_runs(trained).items():
+        for run in runs:
+            yield f"{run.model}: {setting}", run
+
+
 def count_failed(folders: Sequence[str | Path]) -> int:
     """Returns how many trials of sweeps have failed."""
     return sum(

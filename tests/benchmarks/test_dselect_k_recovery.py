@@ -73,9 +73,7 @@ def test_training_moves_the_gates_and_leaves_the_experts(
     assert (tmp_path / "weights.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_measures_by_hand(
-    script: ModuleType,
-) -> None:
+def test_measures_by_hand(script: ModuleType) -> None:
     problem = script.make_problem(50, seed=0)
     model = script.make_model(
         problem.kernels, 1, lambda: script.make_gates(10.0, 0.0)
