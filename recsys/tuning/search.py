@@ -1,7 +1,11 @@
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
+from contextlib import contextmanager
 from typing import Any
 
+from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.trial import TrialStatus
 
 from recsys.tuning.oracles import OBJECTIVE
@@ -25,10 +29,12 @@ def search(oracle: Any, runner: TrialRunner, workers: int, name: str) -> None:
 
     Raises:
         KeyboardInterrupt: A training was interrupted.
+        OSError: The oracle could not save what it knows.
     """
+    turns = _Turns()
     with ThreadPoolExecutor(workers) as pool:
         futures = [
-            pool.submit(_work, oracle, runner, f"{name}-{number}")
+            pool.submit(_work, oracle, turns, runner, f"{name}-{number}")
             for number in range(workers)
         ]
         try:
@@ -39,21 +45,63 @@ def search(oracle: Any, runner: TrialRunner, workers: int, name: str) -> None:
             raise
 
 
-def _work(oracle: Any, runner: TrialRunner, worker: str) -> None:
-    while True:
+class _OracleFailedError(Exception):
+    """A call of another thread has failed; that one says why."""
+
+
+class _Turns:
+    """Lets one thread at a time call the oracle, and none after a failure.
+
+    KerasTuner does not release its own lock when a call fails: who waits for
+    it waits forever.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failed = False
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        with self._lock:
+            if self._failed:
+                raise _OracleFailedError
+            try:
+                yield
+            except BaseException:
+                self._failed = True
+                raise
+
+
+def _work(
+    oracle: Any, turns: _Turns, runner: TrialRunner, worker: str
+) -> None:
+    try:
+        while _run_trial(oracle, turns, runner, worker):
+            pass
+    except _OracleFailedError:
+        return
+
+
+def _run_trial(
+    oracle: Any, turns: _Turns, runner: TrialRunner, worker: str
+) -> bool:
+    """Runs a trial if there is one now; returns whether to ask again."""
+    with turns.take():
         trial = oracle.create_trial(worker)
-        if trial.status == TrialStatus.STOPPED:
-            return
-        if trial.status == TrialStatus.IDLE:
-            if runner.processes.stopped.wait(_PAUSE):
-                return
-            continue
-        record = runner.run(trial.trial_id, trial.hyperparameters.values)
-        if record["status"] == "completed":
+    if trial.status == TrialStatus.STOPPED:
+        return False
+    if trial.status == TrialStatus.IDLE:
+        return not runner.processes.stopped.wait(_PAUSE)
+    record = runner.run(trial.trial_id, trial.hyperparameters.values)
+    # Not the trial itself, which may be the oracle's own: Hyperband would
+    # compare the score of a completed trial that has none yet.
+    ended = Trial(trial.hyperparameters, trial.trial_id, TrialStatus.COMPLETED)
+    if record["status"] != "completed":
+        ended.status = TrialStatus.FAILED
+        ended.message = record["error"]
+    with turns.take():
+        if ended.status == TrialStatus.COMPLETED:
             loss = record["validation"]["loss"]
             oracle.update_trial(trial.trial_id, {OBJECTIVE.name: loss})
-            trial.status = TrialStatus.COMPLETED
-        else:
-            trial.status = TrialStatus.FAILED
-            trial.message = record["error"]
-        oracle.end_trial(trial)
+        oracle.end_trial(ended)
+    return True
