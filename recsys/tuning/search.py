@@ -72,9 +72,7 @@ class _Turns:
                 raise
 
 
-def _work(
-    oracle: Any, turns: _Turns, runner: TrialRunner, worker: str
-) -> None:
+def _work(oracle: Any, turns: _Turns, runner: TrialRunner, worker: str) -> None:
     try:
         while _run_trial(oracle, turns, runner, worker):
             pass
