@@ -74,6 +74,8 @@ class TrainConfig:
             given.
         train_rows: Rows of the training split to draw and train on, always
             the same ones; all unless given.
+        shuffle_buffer: Rows that are kept, reading the split in order, to draw
+            the next one from; all, in a new order an epoch, unless given.
         learning_rate: Learning rate of Adam.
         batch_size: Examples in a training step.
         epochs: Most passes over the training split.
@@ -130,6 +132,7 @@ class TrainConfig:
         default_factory=dict, metadata={"minimum": 0}
     )
     train_rows: int | None = field(default=None, metadata={"minimum": 1})
+    shuffle_buffer: int | None = field(default=None, metadata={"minimum": 1})
     learning_rate: float = field(default=3e-4, metadata={"above": 0})
     batch_size: int = field(default=512, metadata={"minimum": 1})
     epochs: int = field(default=10, metadata={"minimum": 1})

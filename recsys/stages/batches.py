@@ -4,6 +4,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from recsys.stages.shuffling import shuffled_rows
+
 
 class TrainingBatches(keras.utils.PyDataset):
     """Batches of a fixed size from arrays in memory, in a new order an epoch.
@@ -17,6 +19,8 @@ class TrainingBatches(keras.utils.PyDataset):
         labels: For each task, a float array `(rows,)`, NaN where missing.
         batch_size: Most rows in a batch.
         seed: Seed of the order.
+        shuffle_buffer: From how many rows the next one is drawn; see
+            `shuffled_rows`. Defaults to `None`, all of them.
 
     Example:
     >>> batches = TrainingBatches(
@@ -36,6 +40,7 @@ class TrainingBatches(keras.utils.PyDataset):
         labels: Mapping[str, Any],
         batch_size: int,
         seed: int,
+        shuffle_buffer: int | None = None,
     ) -> None:
         super().__init__()
         self.inputs = dict(inputs)
@@ -50,12 +55,15 @@ class TrainingBatches(keras.utils.PyDataset):
         self.num_rows = len(next(iter(self.inputs.values())))
         self.batch_size = min(batch_size, self.num_rows)
         self.seed = seed
+        self.shuffle_buffer = shuffle_buffer
         self.shuffle(epoch=0)
 
     def shuffle(self, epoch: int) -> None:
         """Brings the rows into the order of an epoch, counted from 0."""
         generator = np.random.default_rng([self.seed, epoch])
-        self.order = generator.permutation(self.num_rows)
+        self.order = shuffled_rows(
+            self.num_rows, self.shuffle_buffer, generator
+        )
 
     def __len__(self) -> int:
         return self.num_rows // self.batch_size

@@ -115,6 +115,7 @@ def _fit(
         {task: split[task].to_numpy() for task in model.tasks},
         config.batch_size,
         config.seed,
+        config.shuffle_buffer,
     )
     search = []
     if searches(config.gate) and config.structure != "shared-bottom":

@@ -49,6 +49,17 @@ def test_order_depends_on_epoch_and_seed_alone() -> None:
     assert ids(later) == second
 
 
+def test_buffer_keeps_distant_rows_apart() -> None:
+    rows = {"id": np.arange(1000)}
+    labels = {"task": np.zeros(1000)}
+    batches = TrainingBatches(rows, labels, 10, seed=0, shuffle_buffer=20)
+    first = ids(batches)
+    assert first != sorted(first)
+    assert max(first[:10]) < 30
+    batches.shuffle(1)
+    assert sorted(ids(batches)) == list(range(1000)) != ids(batches) != first
+
+
 def test_types() -> None:
     _, labels, weights = make()[0]
     assert labels["task"].dtype == weights["task"].dtype == np.float32

@@ -14,6 +14,7 @@ from recsys import RunError
 from recsys import TrainConfig
 from recsys.run import Run
 from recsys.stages.finite_loss import FiniteLoss
+from recsys.stages.shuffling import shuffled_rows
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -286,6 +287,20 @@ def test_training_rows_are_limited(settings: Settings, tmp_path: Path) -> None:
     recsys.train(fields)
     ranker = recsys.load_ranker(tmp_path / "run")
     assert ranker.vocabularies["user"].size <= 20
+
+
+def test_rows_are_shuffled_within_the_buffer(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffers = []
+
+    def spied(num_rows: int, buffer: int | None, generator: Any) -> Any:
+        buffers.append(buffer)
+        return shuffled_rows(num_rows, buffer, generator)
+
+    monkeypatch.setattr("recsys.stages.batches.shuffled_rows", spied)
+    recsys.train(settings(tmp_path / "run", shuffle_buffer=7, epochs=1))
+    assert set(buffers) == {7}
 
 
 @pytest.mark.parametrize("interrupted_epoch", [1, 3])
