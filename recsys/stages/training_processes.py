@@ -130,9 +130,13 @@ class TrainingProcesses:
 
 
 def _reason(code: int, log: Path) -> str:
-    """Why a process failed: the last that it said, if it could."""
+    """Why a process failed: its error, or else the last that it said."""
     if code < 0:
         return f"killed by signal {-code}"
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
-    return said[-1].removeprefix("error: ") if said else f"status {code}"
+    # Libraries may complain after it, while the interpreter ends.
+    errors = [line for line in said if line.startswith("error: ")]
+    if not said:
+        return f"status {code}"
+    return (errors or said)[-1].removeprefix("error: ")

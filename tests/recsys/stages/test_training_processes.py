@@ -90,6 +90,11 @@ def test_another_configuration_is_refused(
             "sys.exit(1)",
             "failed: no luck; see .*run.log",
         ),
+        (
+            "sys.exit('error: no luck' + chr(10) + 'W0000 finalizing')",
+            "failed: no luck; see",
+        ),
+        ("sys.exit('killed by ' + chr(10) + 'someone')", "failed: someone;"),
         ("sys.exit(3)", "failed: status 3"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "failed: killed by signal 9"),
     ],
