@@ -73,6 +73,7 @@ def test_killed_sweep_goes_on_as_an_uninterrupted_one(
 
 
 @pytest.mark.slow
+@on_tensorflow
 def test_lost_training_is_a_failed_trial(
     fields: dict[str, Any], tmp_path: Path
 ) -> None:
