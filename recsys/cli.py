@@ -69,8 +69,12 @@ def run(arguments: list[str]) -> int:
 def _report(error: Exception) -> int:
     from recsys.data import DataError
 
-    explain = getattr(error, "format_message", error.__str__)  # Click's own.
-    print("error:", " ".join(explain().split()), file=sys.stderr)
+    if isinstance(error, OSError) and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    else:
+        # Click's errors explain themselves elsewhere.
+        text = getattr(error, "format_message", error.__str__)()
+    print("error:", " ".join(text.split()), file=sys.stderr)
     return 1 if isinstance(error, (DataError, RunError, OSError)) else 2
 
 

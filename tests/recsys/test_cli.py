@@ -170,7 +170,10 @@ def test_help_shows_the_fields_with_their_defaults(
         (["train", "--task-weight", "click=1"], "'click'"),
         (["train", "--gate-option", "gamma"], "must be NAME=VALUE. Received"),
         (["train", "--gate-option", "gama=1"], "among gamma, entropy_weight"),
-        (["train", "--config", "missing.json"], "missing.json"),
+        (
+            ["train", "--config", "missing.json"],
+            "error: missing.json: No such file",
+        ),
         (["predict", "--run", "r"], "--input"),
         (["forecast"], "forecast"),
     ],
