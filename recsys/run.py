@@ -85,6 +85,8 @@ class Run:
         import keras
 
         # Registers the classes that the file may name.
+        import keras_moe.layers  # noqa: F401
+        import recsys.models.one_for_all  # noqa: F401
         from recsys.models.image_classifier import ImageClassifier
         from recsys.models.ranker import Ranker
 

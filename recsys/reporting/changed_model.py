@@ -3,6 +3,10 @@ from typing import Any
 
 from keras import ops
 
+# Only Keras's own loading enters it; without it, a layer that others share, as
+# gates do a permutation, comes back as several.
+from keras.src.saving.serialization_lib import ObjectSharingScope
+
 from recsys.models.multi_task_model import MultiTaskModel
 
 Config = dict[str, Any]
@@ -14,15 +18,15 @@ def with_configs(
     """Returns a model with the same weights and parts of other configurations.
 
     Args:
-        model: A model.
+        model: A model that was loaded, so that its weights are in the order
+            in which they are created here.
         change: Gets each dict in the model's configuration, innermost first,
-            and returns what stands in its place. The trainable weights must
-            stay what they are.
+            and returns what stands in its place. The weights must stay what
+            they are.
     """
-    changed = type(model).from_config(_walk(model.get_config(), change))
-    for mine, theirs in zip(
-        changed.trainable_weights, model.trainable_weights, strict=True
-    ):
+    with ObjectSharingScope():
+        changed = type(model).from_config(_walk(model.get_config(), change))
+    for mine, theirs in zip(changed.weights, model.weights, strict=True):
         # A copy: JAX takes the memory of a model that predicts.
         mine.assign(ops.convert_to_numpy(theirs).copy())
     return changed

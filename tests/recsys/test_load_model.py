@@ -1,0 +1,23 @@
+import subprocess
+import sys
+from typing import Any
+
+import keras
+import pytest
+
+import recsys
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="starts processes of its own; once is enough",
+)
+@pytest.mark.parametrize("structure", ["moe", "ple"])
+def test_run_is_loaded_where_nothing_else_is_imported(
+    structure: str, settings: Any, tmp_path: Any
+) -> None:
+    fields = settings(tmp_path, structure=structure, gate="top-k+", epochs=1)
+    recsys.train(fields)
+    code = "import sys, recsys; recsys.load_model(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
