@@ -12,9 +12,9 @@ from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.ops.combine import combine
+from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.keep_largest import keep_largest
 from keras_moe.ops.routing_plan import routing_plan
-from keras_moe.ops.rows import take_rows
 from keras_moe.ops.tracing import has_dynamic_shapes
 
 # One pair (row, expert) in this many, beyond the gates' bound, still runs
@@ -191,7 +191,7 @@ class Execution:
             max_pairs = num_slots = None
         plan = routing_plan(ops.any(weights != 0, axis=1), num_slots)
         outputs = self.experts(
-            take_rows(rows, plan.rows),
+            dispatch(rows, plan),
             group_sizes=plan.group_sizes,
             training=training,
         )

@@ -4,9 +4,9 @@ from keras import ops
 
 from keras_moe.ops.routing_plan import RoutingPlan
 from keras_moe.ops.routing_plan import routing_plan
-from keras_moe.ops.routing_plan import slots_of_pairs
 from keras_moe.ops.rows import add_rows
 from keras_moe.ops.rows import take_rows
+from keras_moe.ops.sparse_matmul import sparse_matmul
 
 
 def combine(
@@ -30,40 +30,83 @@ def combine(
     """
     _, num_tasks, num_experts = weights.shape
     outputs = ops.cast(outputs, "float32")
-    if num_tasks == 1:
-        return [_add_up(outputs, weights[:, 0], plan)]
-    selected = ops.any(weights != 0, axis=1)
     # What a task wants of a row is a row of its own, (N T, E), and what is
     # added up are its own pairs: to go over all slots for every task would
     # touch up to T times as many.
     weights = ops.reshape(weights, (-1, num_experts))
-    pairs = routing_plan(weights != 0, max_pairs)
-    own = take_rows(outputs, _slots(pairs, plan, selected, num_tasks))
-    combined = _add_up(own, weights, pairs)
-    return ops.unstack(
-        ops.reshape(combined, (-1, num_tasks, outputs.shape[1])), axis=1
+    pairs, slots = plan, None
+    if num_tasks > 1:
+        pairs = routing_plan(weights != 0, max_pairs)
+        slots = _slots(pairs, num_tasks, ops.shape(outputs)[0])
+    pair_weights = _pair_weights(weights, pairs)
+    if pairs.by_row is None:
+        own = outputs if slots is None else take_rows(outputs, slots)
+        combined = add_rows(
+            own * pair_weights[:, None], pairs.rows, ops.shape(weights)[0]
+        )
+    else:
+        combined = _add_up(
+            outputs, slots, pair_weights, pairs, ops.shape(weights)[0]
+        )
+    combined = ops.reshape(combined, (-1, num_tasks, outputs.shape[1]))
+    return ops.unstack(combined, num=num_tasks, axis=1)
+
+
+def _slots(pairs: RoutingPlan, num_tasks: int, num_slots: Any) -> Any:
+    """The slot that holds the output of each of the tasks' pairs.
+
+    Both the tasks' pairs and the slots are in the order of experts and rows:
+    the next slot begins where either changes.
+    """
+    rows = pairs.rows // num_tasks
+    changes = ops.logical_or(
+        rows[1:] != rows[:-1], pairs.experts[1:] != pairs.experts[:-1]
     )
+    slots = ops.pad(ops.cumsum(ops.cast(changes, "int32")), [[1, 0]])
+    # Those that hold no pair come last.
+    return ops.minimum(slots[: ops.shape(rows)[0]], num_slots - 1)
 
 
-def _slots(
-    pairs: RoutingPlan, plan: RoutingPlan, selected: Any, num_tasks: int
-) -> Any:
-    """The slot of `plan` that holds the output of each of the tasks' pairs."""
-    num_experts = selected.shape[1]
-    used = pairs.experts < num_experts
-    index = pairs.rows // num_tasks * num_experts + pairs.experts
-    table = ops.reshape(slots_of_pairs(selected, plan.group_sizes), (-1,))
-    return take_rows(table, ops.where(used, index, 0))
-
-
-def _add_up(outputs: Any, weights: Any, plan: RoutingPlan) -> Any:
-    """Adds the outputs `(S, H)` in a plan's slots, weighted by `(N, E)`."""
-    num_rows = ops.shape(weights)[0]
+def _pair_weights(weights: Any, pairs: RoutingPlan) -> Any:
+    """The weight of each pair, 0 for those that are none."""
     num_experts = weights.shape[1]
-    rows = ops.convert_to_tensor(plan.rows)
-    column = ops.minimum(plan.experts, num_experts - 1)
-    used = ops.cast(plan.experts < num_experts, "float32")
-    slot_weights = used * take_rows(
-        ops.reshape(weights, (-1,)), rows * num_experts + column
-    )
-    return add_rows(outputs * slot_weights[:, None], rows, num_rows)
+    used = ops.cast(pairs.experts < num_experts, "float32")
+    column = ops.minimum(pairs.experts, num_experts - 1)
+    place = pairs.rows * num_experts + column
+    return used * take_rows(ops.reshape(weights, (-1,)), place)
+
+
+def _add_up(
+    outputs: Any, slots: Any, weights: Any, pairs: RoutingPlan, num_rows: Any
+) -> Any:
+    """Adds up the outputs of each row's pairs in the order of the rows.
+
+    Args:
+        outputs: Tensor `(S, H)`.
+        slots: Int32 `(P,)`, the slot of each pair; `None`: its own.
+        weights: Float32 `(P,)`.
+        pairs: The `P` pairs, with their order by row.
+        num_rows: The rows to add up for.
+    """
+
+    def added(outputs: Any, weights: Any) -> tuple[Any, Any]:
+        def gradient(*args: Any, upstream: Any = None) -> tuple[Any, Any]:
+            slope = args[0] if upstream is None else upstream
+            slopes = take_rows(slope, pairs.rows)
+            if slots is None:
+                of_weights = ops.sum(slopes * outputs, axis=1)
+                return slopes * weights[:, None], of_weights
+            of_weights = ops.sum(slopes * take_rows(outputs, slots), axis=1)
+            of_outputs = sparse_matmul(
+                slots, pairs.rows, weights, slope, ops.shape(outputs)[0]
+            )
+            return of_outputs, of_weights
+
+        columns = pairs.by_row
+        if slots is not None:
+            columns = take_rows(slots, pairs.by_row)
+        rows = take_rows(pairs.rows, pairs.by_row)
+        values = take_rows(weights, pairs.by_row)
+        return sparse_matmul(rows, columns, values, outputs, num_rows), gradient
+
+    return ops.custom_gradient(added)(outputs, weights)

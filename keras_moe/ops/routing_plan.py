@@ -22,11 +22,14 @@ class RoutingPlan(NamedTuple):
         experts: Int32 `(S,)`, the expert of the pair, in ascending order; `E`
             in the slots that hold none.
         group_sizes: Int32 `(E,)`, how many pairs each expert has.
+        by_row: Int32 `(S,)`, the slots in the order of their rows, or `None`
+            in a plan whose shape does not depend on the values.
     """
 
     rows: Any
     experts: Any
     group_sizes: Any
+    by_row: Any = None
 
 
 def routing_plan(selected: Any, max_pairs: Any = None) -> RoutingPlan:
@@ -72,28 +75,15 @@ def slot_experts(group_sizes: Any, num_slots: Any) -> Any:
     return ops.sum(ops.cast(behind, "int32"), axis=1)
 
 
-def slots_of_pairs(selected: Any, group_sizes: Any) -> Any:
-    """The slot that a plan has given to each pair (row, expert).
-
-    Args:
-        selected: Boolean `(N, E)`, what the plan was made of.
-        group_sizes: Int32 `(E,)`, those of the plan.
-
-    Returns:
-        Int32 `(N, E)`, from 0 to `S - 1`; meaningless, but not negative, for
-        pairs that are not selected.
-    """
-    counts = prefix_sums(ops.cast(selected, "int32"))
-    first = _group_starts(group_sizes)
-    return ops.maximum(first + counts - 1, 0)
-
-
 def _exact_plan(selected: Any) -> RoutingPlan:
     experts, rows = ops.nonzero(ops.transpose(selected))
+    rows, experts = ops.cast(rows, "int32"), ops.cast(experts, "int32")
     return RoutingPlan(
-        ops.cast(rows, "int32"),
-        ops.cast(experts, "int32"),
+        rows,
+        experts,
         ops.sum(ops.cast(selected, "int32"), axis=0),
+        # No two are equal, so that the sort need not be a stable one.
+        ops.cast(ops.argsort(rows * selected.shape[1] + experts), "int32"),
     )
 
 
@@ -105,17 +95,11 @@ def _static_plan(selected: Any, max_pairs: Any) -> RoutingPlan:
     experts = slot_experts(group_sizes, max_pairs)
     used = experts < num_experts
     column = ops.minimum(experts, num_experts - 1)
-    first = take_rows(_group_starts(group_sizes), column)
+    first = take_rows(ops.cumsum(group_sizes) - group_sizes, column)
     # The slot holds its expert's place-th row, counted from 0.
     place = ops.arange(max_pairs, dtype="int32") - first
     rows = ops.where(used, _rows_at(place, column, counts), 0)
     return RoutingPlan(rows, experts, group_sizes)
-
-
-def _group_starts(group_sizes: Any) -> Any:
-    """The first slot of each group, int32 `(E,)`."""
-    group_sizes = ops.convert_to_tensor(group_sizes)
-    return ops.cumsum(group_sizes) - group_sizes
 
 
 def _rows_at(place: Any, experts: Any, counts: Any) -> Any:

@@ -18,7 +18,7 @@ if keras.backend.backend() != "jax":
 
 def pairs_of(plan: ops.RoutingPlan, num_experts: int) -> list[tuple[int, int]]:
     """The (row, expert) pairs that a plan computes."""
-    rows, experts, _ = map(to_numpy, plan)
+    rows, experts = to_numpy(plan.rows), to_numpy(plan.experts)
     used = experts < num_experts
     assert not rows[~used].any()
     return [
@@ -56,6 +56,9 @@ def test_every_selected_pair_has_exactly_one_slot(
         ]
         sizes = to_numpy(plan.group_sizes)
         np.testing.assert_array_equal(sizes, selected.sum(axis=0))
+        if max_pairs is None:
+            rows = to_numpy(plan.rows)[to_numpy(plan.by_row)]
+            np.testing.assert_array_equal(rows, np.nonzero(selected)[0])
 
     check()
 
@@ -90,5 +93,6 @@ def test_an_unknown_number_of_rows_makes_the_same_plan(
     for rows in (1, 40):
         selected = rng.random((rows, 4)) < 0.5
         known = ops.routing_plan(selected, rows * 4)
-        for unknown, array in zip(plan_of(selected), known, strict=True):
+        plan = plan_of(selected)
+        for unknown, array in zip(plan[:3], known[:3], strict=True):
             np.testing.assert_array_equal(unknown, array)

@@ -1,0 +1,52 @@
+from typing import Any
+
+from keras import ops
+
+from keras_moe.ops.routing_plan import RoutingPlan
+from keras_moe.ops.rows import take_rows
+from keras_moe.ops.sparse_matmul import sparse_matmul
+
+
+def dispatch(inputs: Any, plan: RoutingPlan) -> Any:
+    """Copies rows to the slots of a plan.
+
+    Args:
+        inputs: Tensor `(N, ...)`.
+        plan: Says which row each slot holds.
+
+    Returns:
+        Tensor `(S, ...)`: the rows of the first expert, then those of the
+        second, and so on.
+
+    Example:
+        >>> from keras_moe.ops import routing_plan
+        >>> plan = routing_plan(np.array([[True, False], [True, True]]), 3)
+        >>> slots = dispatch(np.array([[5.0], [6.0]]), plan)
+        >>> keras.ops.convert_to_numpy(slots).ravel().tolist()
+        [5.0, 6.0, 6.0]
+    """
+    if plan.by_row is None:
+        return take_rows(inputs, plan.rows)
+    inputs = ops.convert_to_tensor(inputs)
+    num_rows, *shape = ops.shape(inputs)
+
+    def taken(values: Any) -> tuple[Any, Any]:
+        def gradient(*args: Any, upstream: Any = None) -> Any:
+            slope = args[0] if upstream is None else upstream
+            rows = take_rows(plan.rows, plan.by_row)
+            return sparse_matmul(rows, plan.by_row, None, slope, num_rows)
+
+        return take_rows(values, plan.rows), gradient
+
+    # The gradient adds up what the slots of a row get; that of a gather
+    # would do so one row after the other, on a single core.
+    flat = ops.reshape(inputs, (num_rows, _size(shape)))
+    slots = ops.custom_gradient(taken)(flat)
+    return ops.reshape(slots, (-1, *shape))
+
+
+def _size(shape: Any) -> Any:
+    size = 1
+    for length in shape:
+        size = size * length
+    return size
