@@ -19,11 +19,16 @@ from report import report
 from side_by_side import Function
 from side_by_side import medians
 
+from recsys.feeding import feed
+from recsys.stages.batches import TrainingBatches
+
 
 def make_epoch(ranker: keras.Model, batch: int, steps: int) -> Function:
-    """Trains for an epoch; as the user's loop does, input and all."""
+    """Trains for an epoch; as `recsys train` does, input and all."""
     inputs, labels = make_rows(batch * steps)
-    return lambda: ranker.fit(inputs, labels, batch_size=batch, verbose=0)
+    columns = {task: values[:, 0] for task, values in labels.items()}
+    batches = TrainingBatches(inputs, columns, batch, seed=0)
+    return lambda: ranker.fit(feed(batches), shuffle=False, verbose=0)
 
 
 def measure(

@@ -8,6 +8,8 @@ from keras import ops
 from keras_moe.layers import record_routing
 from keras_moe.ops.selected import is_selected
 from recsys.data import Split
+from recsys.feeding import InputBatches
+from recsys.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.tensorflow_log import relevant_log
 
@@ -73,11 +75,8 @@ class Scorer(keras.Model):
             nothing = dict.fromkeys(tasks, np.zeros(0))
             return Scores(nothing, nothing)
         with relevant_log():
-            predictions, experts = self.predict(
-                self.model.encode(split),
-                batch_size=self.batch_size,
-                verbose=0,
-            )
+            batches = InputBatches(self.model.encode(split), self.batch_size)
+            predictions, experts = self.predict(feed(batches), verbose=0)
         return Scores(
             {task: _without_unit_axis(predictions[task]) for task in tasks},
             {task: experts[task] for task in tasks if task in experts},

@@ -11,6 +11,7 @@ from recsys.config import TrainConfig
 from recsys.data import load
 from recsys.data.load import AnyDataset
 from recsys.errors import RunError
+from recsys.feeding import feed
 from recsys.models.build import build_model
 from recsys.models.gates import searches
 from recsys.models.gates import typed_options
@@ -126,7 +127,7 @@ def _fit(
         routing = [monitor, WeightHistory(run.weights, monitor)]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
-            batches,
+            feed(batches),
             epochs=config.epochs,
             initial_epoch=checkpoint.epochs,
             shuffle=False,
