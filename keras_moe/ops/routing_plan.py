@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_moe.ops.prefix_sums import prefix_sums
 from keras_moe.ops.rows import take_rows
+from keras_moe.ops.tracing import has_dynamic_shapes
 
 
 class RoutingPlan(NamedTuple):
@@ -22,8 +23,8 @@ class RoutingPlan(NamedTuple):
         experts: Int32 `(S,)`, the expert of the pair, in ascending order; `E`
             in the slots that hold none.
         group_sizes: Int32 `(E,)`, how many pairs each expert has.
-        by_row: Int32 `(S,)`, the slots in the order of their rows, or `None`
-            in a plan whose shape does not depend on the values.
+        by_row: Int32 `(S,)`, the slots in the order of their rows; `None`
+            where shapes do not depend on values.
     """
 
     rows: Any
@@ -78,13 +79,13 @@ def slot_experts(group_sizes: Any, num_slots: Any) -> Any:
 def _exact_plan(selected: Any) -> RoutingPlan:
     experts, rows = ops.nonzero(ops.transpose(selected))
     rows, experts = ops.cast(rows, "int32"), ops.cast(experts, "int32")
-    return RoutingPlan(
-        rows,
-        experts,
-        ops.sum(ops.cast(selected, "int32"), axis=0),
+    by_row = None
+    if has_dynamic_shapes():
         # No two are equal, so that the sort need not be a stable one.
-        ops.cast(ops.argsort(rows * selected.shape[1] + experts), "int32"),
-    )
+        by_row = ops.argsort(rows * selected.shape[1] + experts)
+        by_row = ops.cast(by_row, "int32")
+    group_sizes = ops.sum(ops.cast(selected, "int32"), axis=0)
+    return RoutingPlan(rows, experts, group_sizes, by_row)
 
 
 def _static_plan(selected: Any, max_pairs: Any) -> RoutingPlan:
