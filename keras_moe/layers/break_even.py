@@ -14,8 +14,9 @@ READ_MATRIX = 32
 # TensorFlow's dense execution has as much of it.
 PLAN = {"tensorflow": 0, "jax": 10_000_000, "torch": 30_000_000}
 
-# Where an expert's work is not known: of all pairs of a row and an expert.
-LARGEST_SHARE = 0.6
+# Where an expert's work is not known: the share of all pairs of a row and an
+# expert up to which sparse execution is faster.
+LARGEST_SHARE = {"tensorflow": 0.8, "jax": 0.3, "torch": 0.8}
 
 
 def sparse_pays(
@@ -24,6 +25,7 @@ def sparse_pays(
     num_experts: int,
     experts_per_row: float,
     row_cost: int | None,
+    largest_share: float,
 ) -> bool:
     """Estimates whether sparse execution is faster than dense.
 
@@ -34,17 +36,19 @@ def sparse_pays(
         num_experts: Experts.
         experts_per_row: Experts that a row needs, on average.
         row_cost: Multiply-adds of one expert on one row, or `None`.
+        largest_share: Where `row_cost` is `None`, the largest share of the
+            experts for a row that is worth it.
 
     Example:
         >>> sparse_pays(4096, 512, num_experts=16, experts_per_row=2,
-        ...             row_cost=256 * 256)
+        ...             row_cost=256 * 256, largest_share=0.6)
         True
         >>> sparse_pays(4096, 512, num_experts=4, experts_per_row=3,
-        ...             row_cost=32 * 32)
+        ...             row_cost=32 * 32, largest_share=0.6)
         False
     """
     if row_cost is None:
-        return experts_per_row <= LARGEST_SHARE * num_experts
+        return experts_per_row <= largest_share * num_experts
     saved = row_cost * (num_experts - experts_per_row)
     saved -= MOVED_VALUE * experts_per_row * row_values
     if num_rows is None:

@@ -16,6 +16,12 @@ from keras_moe.ops.split_groups import split_groups
 from keras_moe.ops.tracing import has_dynamic_shapes
 from keras_moe.ops.tracing import is_traced_for_xla
 
+_CONVOLUTIONS = (
+    keras.layers.Conv1D,
+    keras.layers.Conv2D,
+    keras.layers.Conv3D,
+)
+
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class LayerExperts(Experts):
@@ -86,6 +92,26 @@ class LayerExperts(Experts):
         return None
 
     @property
+    def largest_share(self) -> float:
+        return 0.0 if self._is_slow_in_loops else super().largest_share
+
+    @property
+    def _is_slow_in_loops(self) -> bool:
+        """Whether XLA computes the experts far more slowly in its loops.
+
+        On CPUs it has fast gradients of convolutions only outside of them.
+        """
+        if keras.backend.backend() != "jax":
+            return False
+        import jax
+
+        return jax.default_backend() == "cpu" and any(
+            isinstance(layer, _CONVOLUTIONS)
+            for expert in self.experts
+            for layer in expert._flatten_layers()
+        )
+
+    @property
     def runs_in_branches(self) -> bool:
         # TensorFlow's XLA refuses a loop with branches inside a branch.
         return not is_traced_for_xla()
@@ -118,12 +144,14 @@ class LayerExperts(Experts):
     ) -> Any:
         """Calls each expert once, on all of its rows."""
         *groups, rest = split_groups(inputs, group_sizes)
-        # Not all layers know the shape of an output without any row.
-        padding = [[0, 1]] + [[0, 0]] * (len(inputs.shape) - 1)
+        # Not all layers know the shape of an output without any row. (As
+        # padding, TensorFlow's oneDNN would take the row for a convolution's
+        # own and lose it.)
+        row = ops.zeros((1, *inputs.shape[1:]), inputs.dtype)
         states = random_states(self)
 
         def call(expert: keras.layers.Layer, group: Any) -> Any:
-            return expert(ops.pad(group, padding), training=training)[:-1]
+            return expert(ops.concatenate([group, row]), training=training)[:-1]
 
         def call_all() -> Any:
             outputs = list(map(call, self.experts, groups))

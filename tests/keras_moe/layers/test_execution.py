@@ -112,6 +112,48 @@ def test_they_agree_with_three_tasks(
     assert_same(n, k, weights, x, bounded=bounded)
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() == "jax",
+    reason="the loop over blocks has first derivatives only",
+)
+def test_second_derivatives_agree(x: np.ndarray) -> None:
+    weights = [pattern(ROWS, 5, 2) for pattern in (balanced, ragged)]
+    expected, actual = (
+        penalty_gradient(make_mixture(execution, 5, 2, 2), x, weights)
+        for execution in ("dense", "sparse")
+    )
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(expected, actual, rtol=1e-3, atol=1e-4)
+
+
+def penalty_gradient(
+    mixture: MMoE, x: np.ndarray, weights: list[np.ndarray]
+) -> np.ndarray:
+    """The gradient of the squared norm of a gradient, for the inputs."""
+
+    def loss(x: object) -> object:
+        outputs = mixture(x, gate_inputs=weights)
+        return sum(ops.sum(ops.square(output)) for output in outputs)
+
+    rows = ops.convert_to_tensor(x)
+    if keras.backend.backend() == "torch":
+        import torch
+
+        rows.requires_grad_(True)
+        (slope,) = torch.autograd.grad(loss(rows), rows, create_graph=True)
+        (result,) = torch.autograd.grad(ops.sum(ops.square(slope)), rows)
+        return to_numpy(result)
+    import tensorflow as tf
+
+    with tf.GradientTape() as outer:
+        outer.watch(rows)
+        with tf.GradientTape() as inner:
+            inner.watch(rows)
+            value = loss(rows)
+        penalty = ops.sum(ops.square(inner.gradient(value, rows)))
+    return to_numpy(outer.gradient(penalty, rows))
+
+
 def test_rows_without_any_weight_get_zeros(x: np.ndarray) -> None:
     weights = np.zeros((ROWS, 8), "float32")
     for execution in ("dense", "sparse", "auto"):

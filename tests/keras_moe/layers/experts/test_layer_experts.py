@@ -46,6 +46,32 @@ def test_groups_are_computed_by_their_expert(
     assert np.isfinite(outputs[-1]).all()
 
 
+def test_convolutions_in_a_graph_compute_every_row(
+    rng: np.random.Generator,
+) -> None:
+    sizes = (3, 0, 5)
+    layers = [
+        keras.Sequential([keras.layers.Conv2D(2, 3), keras.layers.Flatten()])
+        for _ in sizes
+    ]
+
+    class Grouped(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.experts = LayerExperts(layers)
+
+        def call(self, inputs: object) -> object:
+            return self.experts(inputs, group_sizes=np.array(sizes, "int32"))
+
+    images = rng.normal(size=(8, 6, 6, 1)).astype("float32")
+    outputs = Grouped().predict(images, verbose=0)
+    expected = [
+        to_numpy(layers[0](images[:3])),
+        to_numpy(layers[2](images[3:])),
+    ]
+    np.testing.assert_allclose(outputs, np.concatenate(expected), atol=1e-5)
+
+
 def test_every_row_and_call_draws_its_own_dropout() -> None:
     experts = LayerExperts([keras.layers.Dropout(0.5, seed=0)])
     rows = np.ones((40, 50), "float32")
