@@ -48,19 +48,26 @@ class WideExperts(MLPExperts):
         return outputs
 
 
-class Mixture(keras.layers.Layer):
+class ScoredMixture(keras.layers.Layer):
     """A mixture of which gates are told by scores how to route."""
 
-    def __init__(self, shape: Shape, execution: str, experts: Any) -> None:
+    def __init__(
+        self,
+        num_experts: int,
+        k: int,
+        num_tasks: int,
+        execution: str,
+        experts: Any,
+    ) -> None:
         super().__init__()
         gates = [
             TopKGate(
-                shape.experts,
-                shape.k,
+                num_experts,
+                k,
                 use_bias=False,
                 kernel_initializer="identity",
             )
-            for _ in range(shape.tasks)
+            for _ in range(num_tasks)
         ]
         self.mixture = MMoE(gates, experts, execution)
 
@@ -108,8 +115,12 @@ def make_variants(shape: Shape, names: list[str]) -> Iterator[tuple[str, Any]]:
             inputs = [groups.astype("float32")]
         else:
             bank = WideExperts if name == "dense_wide" else MLPExperts
-            layer = Mixture(
-                shape, name.split("_")[0], make_experts(shape, bank)
+            layer = ScoredMixture(
+                shape.experts,
+                shape.k,
+                shape.tasks,
+                name.split("_")[0],
+                make_experts(shape, bank),
             )
             inputs = [rows, *scores]
         layer.build(*(array.shape for array in inputs))

@@ -82,9 +82,9 @@ def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
     [
         ("comet_descent.py", "--experts 4 --rows 8 --width 4", "descent_ms"),
         (
-            "image_experts.py",
-            "--experts 4 --k 1 --batch 4 --runs 1",
-            "faster_than_dense",
+            "list_experts.py",
+            "--kind cnn dense --experts 4 --k 1 --batch 4 --runs 1",
+            "forward_backward",
         ),
         (
             "ranker_step.py",
