@@ -27,13 +27,6 @@ def sparse_matmul(
 
     Returns:
         Tensor `(R, H)`.
-
-    Example:
-        >>> dense = np.array([[1.0], [10.0]], "float32")
-        >>> product = sparse_matmul(
-        ...     np.array([0, 2, 2]), np.array([1, 0, 1]), None, dense, 3)
-        >>> keras.ops.convert_to_numpy(product).ravel().tolist()
-        [10.0, 0.0, 11.0]
     """
     rows, columns, dense = map(ops.convert_to_tensor, (rows, columns, dense))
     if keras.backend.backend() == "torch":
