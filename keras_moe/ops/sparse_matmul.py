@@ -61,8 +61,11 @@ def _on_tensorflow(
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
         indices=tf.cast(tf.stack([rows, columns], axis=1), tf.int64),
         values=tf.cast(values, products.dtype),
-        dense_shape=tf.cast([num_rows, tf.shape(dense)[0]], tf.int64),
+        # Of nothing times nothing the kernel makes a crash.
+        dense_shape=tf.cast(
+            [tf.maximum(num_rows, 1), tf.shape(dense)[0]], tf.int64
+        ),
     )
-    products = tf.raw_ops.SparseMatrixMatMul(a=matrix, b=products)
+    products = tf.raw_ops.SparseMatrixMatMul(a=matrix, b=products)[:num_rows]
     products = tf.ensure_shape(products, (None, dense.shape[1]))
     return tf.cast(products, dense.dtype)

@@ -12,18 +12,23 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize(
-    ("num_rows", "num_entries"), [(6, 9), (6, 0), (0, 0), (1, 4)]
+    ("num_rows", "num_columns", "num_entries"),
+    [(6, 5, 9), (6, 5, 0), (0, 5, 0), (6, 0, 0), (0, 0, 0), (1, 5, 4)],
 )
 def test_it_is_the_product_with_the_dense_matrix(
-    num_rows: int, num_entries: int, weighted: bool, rng: np.random.Generator
+    num_rows: int,
+    num_columns: int,
+    num_entries: int,
+    weighted: bool,
+    rng: np.random.Generator,
 ) -> None:
-    dense = rng.normal(size=(5, 3)).astype("float32")
+    dense = rng.normal(size=(num_columns, 3)).astype("float32")
     rows = np.sort(rng.integers(0, max(num_rows, 1), num_entries))
-    columns = rng.integers(0, 5, num_entries)
+    columns = rng.integers(0, max(num_columns, 1), num_entries)
     values = rng.normal(size=num_entries).astype("float32")
     if not weighted:
         values = np.ones_like(values)
-    matrix = np.zeros((num_rows, 5), "float32")
+    matrix = np.zeros((num_rows, num_columns), "float32")
     np.add.at(matrix, (rows, columns), values)
     product = sparse_matmul(
         rows.astype("int32"),
