@@ -16,12 +16,6 @@ from keras_moe.ops.split_groups import split_groups
 from keras_moe.ops.tracing import has_dynamic_shapes
 from keras_moe.ops.tracing import is_traced_for_xla
 
-_CONVOLUTIONS = (
-    keras.layers.Conv1D,
-    keras.layers.Conv2D,
-    keras.layers.Conv3D,
-)
-
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class LayerExperts(Experts):
@@ -90,26 +84,6 @@ class LayerExperts(Experts):
                         "needs all rows"
                     )
         return None
-
-    @property
-    def largest_share(self) -> float:
-        return 0.0 if self._is_slow_in_loops else super().largest_share
-
-    @property
-    def _is_slow_in_loops(self) -> bool:
-        """Whether XLA computes the experts far more slowly in its loops.
-
-        On CPUs it has fast gradients of convolutions only outside of them.
-        """
-        if keras.backend.backend() != "jax":
-            return False
-        import jax
-
-        return jax.default_backend() == "cpu" and any(
-            isinstance(layer, _CONVOLUTIONS)
-            for expert in self.experts
-            for layer in expert._flatten_layers()
-        )
 
     @property
     def runs_in_branches(self) -> bool:

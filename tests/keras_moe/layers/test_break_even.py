@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_moe.layers import LayerExperts
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from keras_moe.layers import break_even
@@ -50,16 +49,6 @@ def test_small_batches_pay_only_where_planning_costs_nothing() -> None:
 def test_of_unknown_experts_only_their_share_counts() -> None:
     assert sparse_pays(8, 4, 10, 6, None, 0.6)
     assert not sparse_pays(8, 4, 10, 6.1, None, 0.6)
-
-
-def test_convolutions_in_the_loops_of_jax_do_not_pay() -> None:
-    convolution = keras.Sequential([keras.layers.Conv2D(2, 3)])
-    backend = keras.backend.backend()
-    share = break_even.LARGEST_SHARE[backend]
-    on_jax = backend == "jax"
-    experts = LayerExperts([convolution, keras.layers.Flatten()])
-    assert experts.largest_share == (0 if on_jax else share)
-    assert LayerExperts([keras.layers.Dense(2)]).largest_share == share
 
 
 @pytest.mark.parametrize("pays", [True, False])
