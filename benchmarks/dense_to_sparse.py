@@ -27,7 +27,9 @@ from recsys import Dataset
 from recsys import Ranker
 from recsys import TrainConfig
 from recsys import load
+from recsys.feeding import feed
 from recsys.models.build import build_ranker
+from recsys.stages.batches import TrainingBatches
 from recsys.stages.settle import settle
 from recsys.stages.train import compile_model
 
@@ -91,18 +93,20 @@ def main() -> None:
     ranker = make_ranker(config, dataset)
     split = dataset.split("train")
     inputs = ranker.encode(split)
-    weights = {task: split[task].notna().to_numpy() for task in ranker.tasks}
-    labels = {task: split[task].fillna(0).to_numpy() for task in ranker.tasks}
+    labels = {task: split[task].to_numpy() for task in ranker.tasks}
 
-    def fit(model: Ranker, rows: slice) -> None:
-        model.fit(
+    def batches(rows: slice) -> TrainingBatches:
+        return TrainingBatches(
             {name: x[rows] for name, x in inputs.items()},
             {task: y[rows] for task, y in labels.items()},
-            sample_weight={task: w[rows] for task, w in weights.items()},
-            batch_size=config.batch_size,
-            verbose=0,
+            config.batch_size,
+            seed=0,
         )
 
+    def fit(model: Ranker, batches: TrainingBatches) -> None:
+        model.fit(feed(batches), shuffle=False, verbose=0)
+
+    every_batch = batches(slice(None))
     sample = {
         name: x[: options.sampled_batches * config.batch_size]
         for name, x in inputs.items()
@@ -110,20 +114,20 @@ def main() -> None:
     for epoch in range(options.epochs + 1):
         line: dict[str, Any] = {"epoch": epoch}
         if epoch:
+            every_batch.shuffle(epoch)
             start = time.perf_counter()
-            fit(ranker, slice(None))
-            steps = -(-len(split) // config.batch_size)
-            taken = 1e3 * (time.perf_counter() - start) / steps
+            fit(ranker, every_batch)
+            taken = 1e3 * (time.perf_counter() - start) / len(every_batch)
             line["ms_per_step"] = round(taken, 2)
         counts = count_batches(ranker, sample, config.batch_size)
         print(json.dumps({**line, **counts}), flush=True)
     dense = make_ranker(replace(config, execution="dense"), dataset)
     dense.set_weights(ranker.get_weights())
-    rows = slice(options.timed_steps * config.batch_size)
+    timed = batches(slice(options.timed_steps * config.batch_size))
     times = medians(
         {
-            "auto_ms": lambda: fit(ranker, rows),
-            "dense_ms": lambda: fit(dense, rows),
+            "auto_ms": lambda: fit(ranker, timed),
+            "dense_ms": lambda: fit(dense, timed),
         },
         options.runs,
     )

@@ -25,7 +25,6 @@ def sparse_pays(
     num_experts: int,
     experts_per_row: float,
     row_cost: int | None,
-    largest_share: float,
 ) -> bool:
     """Estimates whether sparse execution is faster than dense.
 
@@ -36,23 +35,22 @@ def sparse_pays(
         num_experts: Experts.
         experts_per_row: Experts that a row needs, on average.
         row_cost: Multiply-adds of one expert on one row, or `None`.
-        largest_share: Where `row_cost` is `None`, the largest share of the
-            experts for a row that is worth it.
 
     Example:
         >>> sparse_pays(4096, 512, num_experts=16, experts_per_row=2,
-        ...             row_cost=256 * 256, largest_share=0.6)
+        ...             row_cost=256 * 256)
         True
         >>> sparse_pays(4096, 512, num_experts=4, experts_per_row=3,
-        ...             row_cost=32 * 32, largest_share=0.6)
+        ...             row_cost=32 * 32)
         False
     """
+    backend = keras.backend.backend()
     if row_cost is None:
-        return experts_per_row <= largest_share * num_experts
+        return experts_per_row <= LARGEST_SHARE[backend] * num_experts
     saved = row_cost * (num_experts - experts_per_row)
     saved -= MOVED_VALUE * experts_per_row * row_values
     if num_rows is None:
         return saved > 0
     idle_experts = max(0.0, num_experts - num_rows * experts_per_row)
     saved = num_rows * saved + READ_MATRIX * row_cost * idle_experts
-    return saved > PLAN[keras.backend.backend()]
+    return saved > PLAN[backend]

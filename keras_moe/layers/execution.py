@@ -127,7 +127,6 @@ class Execution:
             experts.num_experts,
             self._experts_per_row,
             experts.row_cost,
-            experts.largest_share,
         )
 
     @property

@@ -1,3 +1,4 @@
+from math import prod
 from typing import Any
 
 from keras import ops
@@ -40,13 +41,6 @@ def dispatch(inputs: Any, plan: RoutingPlan) -> Any:
 
     # The gradient adds up what the slots of a row get; that of a gather
     # would do so one row after the other, on a single core.
-    flat = ops.reshape(inputs, (num_rows, _size(shape)))
+    flat = ops.reshape(inputs, (num_rows, prod(shape)))
     slots = ops.custom_gradient(taken)(flat)
     return ops.reshape(slots, (-1, *shape))
-
-
-def _size(shape: Any) -> Any:
-    size = 1
-    for length in shape:
-        size = size * length
-    return size

@@ -4,7 +4,6 @@ from typing import Any
 import keras
 
 from keras_moe.checks import check_integer
-from keras_moe.layers.break_even import LARGEST_SHARE
 
 
 class Experts(keras.layers.Layer):
@@ -46,14 +45,6 @@ class Experts(keras.layers.Layer):
         What `execution="auto"` weighs the cost of sparse execution against.
         """
         return None
-
-    @property
-    def largest_share(self) -> float:
-        """Where `row_cost` is `None`, what share of the experts a row may need.
-
-        `execution="auto"` runs all experts on all rows beyond it.
-        """
-        return LARGEST_SHARE[keras.backend.backend()]
 
     @property
     def runs_in_branches(self) -> bool:

@@ -32,23 +32,20 @@ NARROW = {"row_values": 64, "row_cost": 32 * 32}
 def test_the_estimate_is_what_was_measured(
     rows: int | None, n: int, k: int, shape: dict[str, int], pays: bool
 ) -> None:
-    estimate = sparse_pays(
-        rows, num_experts=n, experts_per_row=k, largest_share=0.6, **shape
-    )
+    estimate = sparse_pays(rows, num_experts=n, experts_per_row=k, **shape)
     assert estimate is pays
 
 
 def test_small_batches_pay_only_where_planning_costs_nothing() -> None:
     backend = keras.backend.backend()
-    pays = sparse_pays(
-        64, num_experts=4, experts_per_row=2, largest_share=0.6, **WIDE
-    )
+    pays = sparse_pays(64, num_experts=4, experts_per_row=2, **WIDE)
     assert pays is (break_even.PLAN[backend] == 0)
 
 
 def test_of_unknown_experts_only_their_share_counts() -> None:
-    assert sparse_pays(8, 4, 10, 6, None, 0.6)
-    assert not sparse_pays(8, 4, 10, 6.1, None, 0.6)
+    most = break_even.LARGEST_SHARE[keras.backend.backend()] * 10
+    assert sparse_pays(8, 4, 10, most, None)
+    assert not sparse_pays(8, 4, 10, most + 0.1, None)
 
 
 @pytest.mark.parametrize("pays", [True, False])
@@ -73,5 +70,4 @@ def test_auto_runs_what_pays(
     mixture(np.ones((6, 4), "float32"), gate_inputs=balanced(6, 8, 2))
     assert ran == [pays]
     # Rows; inputs and outputs; experts; k; multiply-adds of two layers.
-    share = mixture.experts.largest_share
-    assert asked == [(6, 4 + 3, 8, 2, 4 * 5 + 5 * 3, share)]
+    assert asked == [(6, 4 + 3, 8, 2, 4 * 5 + 5 * 3)]
