@@ -30,7 +30,7 @@ from recsys import load
 from recsys.feeding import feed
 from recsys.models.build import build_ranker
 from recsys.stages.batches import TrainingBatches
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 from recsys.stages.train import compile_model
 
 
@@ -89,7 +89,7 @@ def main() -> None:
         task_weights={"watch": 0.9, "rating": 0.1},
         batch_size=options.batch,
     )
-    config = settle(config, dataset.schema)
+    config = resolve_config(config, dataset.schema)
     ranker = make_ranker(config, dataset)
     split = dataset.split("train")
     inputs = ranker.encode(split)

@@ -172,7 +172,7 @@ def train(
 def measure(
     problem: Problem, model: keras.Model, weights: dict[str, np.ndarray]
 ) -> pd.DataFrame:
-    """Returns a row a start: its kind, what it found and its loss.
+    """Returns a row per start: its kind, what it found and its loss.
 
     Args:
         problem: The problem.
@@ -196,7 +196,7 @@ def measure(
 
 
 def summarize(starts: pd.DataFrame) -> pd.DataFrame:
-    """Returns a row a gate: its best start, and the means over its starts."""
+    """Returns a row per gate: its best start, and the means over its starts."""
     rows = []
     for gate, own in starts.groupby("gate", sort=False):
         best = own.loc[own["loss"].idxmin()]

@@ -2,8 +2,8 @@
 
     python benchmarks/execution_figure.py layer_*.jsonl --out layer.png
 
-One panel a backend: milliseconds of a training step over the number of experts,
-for the lines with the most rows, one task and balanced routing.
+One panel per backend: milliseconds of a training step over the number of
+experts, for the lines with the most rows, one task and balanced routing.
 """
 
 import argparse

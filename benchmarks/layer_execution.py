@@ -11,7 +11,7 @@ backward (gradients of the inputs, the experts and the gates), of
     sparse  `execution="sparse"`
     auto    `execution="auto"`
     limit   the experts on the same number of (row, expert) pairs, that lie
-            already in equal groups, one group an expert: no gate, nothing
+            already in equal groups, one group per expert: no gate, nothing
             to sort, to gather or to put back
 
 and how many times faster than dense, and slower than the limit, sparse is.

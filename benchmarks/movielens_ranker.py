@@ -10,7 +10,7 @@ from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 from recsys.stages.train import compile_model
 
 USERS, ITEMS = 6040, 3706
@@ -24,7 +24,9 @@ SCHEMA = Schema(
 
 def make_ranker(**settings: Any) -> Ranker:
     """A compiled, untrained ranker; `settings` are fields of `TrainConfig`."""
-    config = settle(TrainConfig("movielens-1m", "unused", **settings), SCHEMA)
+    config = resolve_config(
+        TrainConfig("movielens-1m", "unused", **settings), SCHEMA
+    )
     ranker = build_ranker(config, Dataset(SCHEMA, {"train": _every_id()}))
     compile_model(ranker, config)
     return ranker

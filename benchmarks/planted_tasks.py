@@ -9,7 +9,7 @@ static gate a task with k = 4. A gate has found the structure when the tasks of
 a group share their experts and tasks of different groups do not. Batch size
 and optimiser are those of appendix D.4. Where several values are given for a
 hyperparameter, all combinations are trained, and the one with the lowest
-validation MSE is reported among those that select k experts a task or fewer,
+validation MSE is reported among those that select k experts per task or fewer,
 if there is any (as section 3.1.3 disregards gates that have not settled).
 
 Prints one JSON line per (tasks, seed, gate) and a Markdown table of means:
@@ -215,7 +215,7 @@ def measure(planted: PlantedTasks, trained: Trained) -> dict[str, Any]:
 
 
 def draw_figure(table: pd.DataFrame, path: str) -> None:
-    """Draws a panel a measure and a line a gate over the number of tasks."""
+    """Draws a panel per measure, a line per gate, over the number of tasks."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")

@@ -75,7 +75,7 @@ class TrainConfig:
         train_rows: Rows of the training split to draw and train on, always
             the same ones; all unless given.
         shuffle_buffer: Rows that are kept, reading the split in order, to draw
-            the next one from; all, in a new order an epoch, unless given.
+            the next one from; all, in a new order each epoch, unless given.
         learning_rate: Learning rate of Adam.
         batch_size: Examples in a training step.
         epochs: Most passes over the training split.

@@ -21,7 +21,7 @@ def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     """Draws the losses over the epochs, in all and of each task.
 
     Args:
-        history: A row an epoch: "epoch", "loss" and "val_loss", and
+        history: A row per epoch: "epoch", "loss" and "val_loss", and
             "<task>_loss" and "val_<task>_loss" where there are several tasks.
         tasks: Names of the tasks.
     """

@@ -24,7 +24,7 @@ class Run:
         config: Everything that is needed to repeat the run.
         model: The trained model.
         metrics: The metrics of the model, by split.
-        history: A row an epoch.
+        history: A row per epoch.
         weights: The mean weight of each expert, by epoch and task.
         sample: Rows of the validation split, as the model takes them.
         plots: Folder of the figures.
@@ -86,7 +86,7 @@ class Run:
 
         # Registers the classes that the file may name.
         import keras_moe.layers  # noqa: F401
-        import recsys.models.one_for_all  # noqa: F401
+        import recsys.models.shared_tower  # noqa: F401
         from recsys.models.image_classifier import ImageClassifier
         from recsys.models.ranker import Ranker
 

@@ -15,6 +15,7 @@ from recsys.data.ratings import check_unique
 from recsys.data.release import check_release
 from recsys.data.splitting import split_rows
 from recsys.data.two_tasks import two_tasks_schema
+from recsys.renamed import warn_renamed
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ def books(
     raw_dir: Path,
     seed: int,
     progress: Progress,
-    keep: str = "fixed-point",
+    keep: str = "k-core",
     min_records: int = REPORTED_MINIMUM,
 ) -> Dataset:
     """Prepares the Book-Crossing ratings as two tasks, watch and rating.
@@ -49,7 +50,7 @@ def books(
     those that only users with fewer have read. These should be about 38,000:
     a published selection of the books with 10 records has 17,384 of them,
     and the tail of the books' degrees (exponent 2.141 according to KONECT)
-    gives 2^1.141 times as many with 5. Only the fixed point takes more away.
+    gives 2^1.141 times as many with 5. Only the k-core takes more away.
     Whoever prepares the whole download is warned if the numbers differ.
 
     Args:
@@ -58,7 +59,7 @@ def books(
             and books, too; any other number is taken as a subset.
         seed: Seed of the splits.
         progress: Shows how far reading is.
-        keep: `"fixed-point"` counts again until every user and book left has
+        keep: `"k-core"` counts again until every user and book left has
             `min_records`; `"one-pass"` counts once.
         min_records: Fewest records of a user, and of a book.
 
@@ -76,6 +77,9 @@ def books(
         Cardinality Constrained Mixture of Experts with Trees and Local Search.
         KDD 2023, supplement S1.1.
     """
+    if keep == "fixed-point":
+        warn_renamed("`keep=fixed-point`", "`keep=k-core`")
+        keep = "k-core"
     if keep not in FILTERS:
         raise ValueError(
             f"`keep` must be one of {', '.join(FILTERS)}. "

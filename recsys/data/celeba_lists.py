@@ -17,7 +17,7 @@ def read_attributes(raw_dir: Path, attributes: Sequence[str]) -> pd.DataFrame:
 
     Args:
         raw_dir: Folder of `list_attr_celeba.txt`: the number of images, the
-            names of the attributes, and a line an image with 1 or -1 for each.
+            names of the attributes, and a line per image with 1 or -1 for each.
         attributes: Names of the wanted attributes.
 
     Returns:
@@ -49,7 +49,7 @@ def read_partition(raw_dir: Path) -> "pd.Series[int]":
     """Reads which split each image belongs to.
 
     Args:
-        raw_dir: Folder of `list_eval_partition.txt`: a line an image, 0 for
+        raw_dir: Folder of `list_eval_partition.txt`: a line per image, 0 for
             training, 1 for validation, 2 for test.
 
     Returns:

@@ -31,14 +31,15 @@ def one_pass(records: pd.DataFrame, minimum: int) -> pd.DataFrame:
     return records[enough]
 
 
-def fixed_point(records: pd.DataFrame, minimum: int) -> pd.DataFrame:
+def k_core(records: pd.DataFrame, minimum: int) -> pd.DataFrame:
     """Repeats `one_pass` until every user and item left has enough records.
 
-    Arguments and result are those of `one_pass`.
+    That is the k-core of the graph that has an edge for each record, with k
+    the minimum. Arguments and result are those of `one_pass`.
 
     Example:
     >>> records = pd.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7]})
-    >>> len(fixed_point(records, 2))
+    >>> len(k_core(records, 2))
     0
     """
     while len(kept := one_pass(records, minimum)) < len(records):
@@ -47,6 +48,6 @@ def fixed_point(records: pd.DataFrame, minimum: int) -> pd.DataFrame:
 
 
 FILTERS: dict[str, Callable[[pd.DataFrame, int], pd.DataFrame]] = {
-    "fixed-point": fixed_point,
+    "k-core": k_core,
     "one-pass": one_pass,
 }

@@ -1,4 +1,4 @@
-"""The files of Jester: a row a user, a column a joke, `.xls` or CSV."""
+"""The files of Jester: a row per user, a column per joke, `.xls` or CSV."""
 
 import os
 from collections.abc import Iterable

@@ -11,13 +11,13 @@ from recsys.arguments import typed_arguments
 from recsys.data.books import books
 from recsys.data.celeba import celeba
 from recsys.data.cifar10 import cifar10
+from recsys.data.custom_table import custom_table
 from recsys.data.digits import digits
 from recsys.data.error import DataError
 from recsys.data.jester import jester
 from recsys.data.movielens_1m import movielens_1m
 from recsys.data.movielens_100k import movielens_100k
 from recsys.data.multi_mnist import MultiMNIST
-from recsys.data.own_table import own_table
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import check_vacant
@@ -35,7 +35,7 @@ DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
     "multi-fashion-mnist": MultiMNIST("multi-fashion-mnist"),
     "multi-mnist": MultiMNIST("multi-mnist"),
     "svhn": svhn,
-    "table": own_table,
+    "table": custom_table,
 }
 
 

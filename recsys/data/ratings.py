@@ -69,7 +69,7 @@ def check_unique(
     """Raises DataError where a line repeats a user's rating of an item.
 
     Args:
-        ratings: Columns user and item, a row a line.
+        ratings: Columns user and item, a row per line.
         file: Where the lines come from.
         first_line: Number of the first of them in the file.
     """

@@ -18,7 +18,7 @@ def build_model(config: TrainConfig, dataset: AnyDataset) -> MultiTaskModel:
     """Builds the untrained model of a configuration.
 
     Args:
-        config: A configuration whose open fields are settled.
+        config: A configuration whose open fields are resolved.
         dataset: The data set to be trained on.
 
     Raises:
@@ -35,7 +35,7 @@ def build_image_classifier(
     """Builds the untrained classifier of a configuration.
 
     Args:
-        config: A configuration whose open fields are settled.
+        config: A configuration whose open fields are resolved.
         dataset: The data set to be trained on.
     """
     _routed_id(config, dataset)
@@ -56,7 +56,7 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     Vocabularies, means and variances are those of the training split.
 
     Args:
-        config: A configuration whose open fields are settled.
+        config: A configuration whose open fields are resolved.
         dataset: The data set to be trained on.
     """
     train = dataset.split("train")

@@ -26,7 +26,7 @@ class ImageClassifier(MultiTaskModel):
     Args:
         image_shape: Integers, height, width and channels.
         tasks: Tasks with their type, `"binary"` or `"multiclass"`.
-        mixture: `keras_moe.layers.MMoE` with one gate a task and experts that
+        mixture: `keras_moe.layers.MMoE` with one gate per task and experts that
             take images.
         head_units: Integers, the hidden widths of a head. Defaults to
             `(50, 50)`.

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import keras
 
-from recsys.models.one_for_all import OneForAll
+from recsys.models.shared_tower import SharedTower
 from recsys.models.structures import Bank
 from recsys.models.structures import Structures
 
@@ -27,7 +27,7 @@ class ImageStructures(Structures):
             )
 
     def _shared_bottom(self) -> keras.layers.Layer:
-        return OneForAll(self._cnn(), self.tasks)
+        return SharedTower(self._cnn(), self.tasks)
 
     def _experts(self, num_experts: int) -> Bank:
         return [self._cnn() for _ in range(num_experts)]

@@ -25,7 +25,7 @@ class MultiTaskModel(keras.Model):
         tasks: Tasks with their type, `"binary"`, `"regression"` or
             `"multiclass"`.
         mixture: Layer that takes what `mixture_inputs` returns, such as a
-            `keras_moe.layers.MMoE` with one gate a task.
+            `keras_moe.layers.MMoE` with one gate per task.
         head_units: Integers, the hidden widths of a head.
         num_classes: For each multiclass task, how many classes there are.
         **kwargs: `name`, `trainable`, `dtype`.

@@ -3,8 +3,8 @@ import keras
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import prune_experts
-from recsys.models.one_for_all import OneForAll
 from recsys.models.ranker import Ranker
+from recsys.models.shared_tower import SharedTower
 
 
 def without_unused_experts(ranker: Ranker) -> Ranker:
@@ -26,8 +26,8 @@ def without_unused_experts(ranker: Ranker) -> Ranker:
 def _pruned(layer: keras.layers.Layer) -> keras.layers.Layer:
     if isinstance(layer, (MoE, MMoE)):
         return prune_experts(layer)
-    if isinstance(layer, OneForAll):
+    if isinstance(layer, SharedTower):
         inner = _pruned(layer.layer)
         if inner is not layer.layer:
-            return OneForAll(inner, layer.tasks)
+            return SharedTower(inner, layer.tasks)
     return layer

@@ -27,7 +27,7 @@ class Ranker(MultiTaskModel):
         vocabularies: Id features with the ids that the model knows.
         numbers: Number features with their mean and variance.
         tasks: Tasks with their type, `"binary"` or `"regression"`.
-        mixture: `keras_moe.layers.MMoE` with one gate a task.
+        mixture: `keras_moe.layers.MMoE` with one gate per task.
         embedding_dim: Integer, width of an id's embedding. Defaults to 128.
         head_units: Integers, the hidden widths of a head. Defaults to `(256,)`.
         hash_feature: Id feature that the gates see, for gates that route ids;
@@ -148,7 +148,7 @@ class Ranker(MultiTaskModel):
         """Returns the model's inputs for a table of features.
 
         Args:
-            split: A column a feature, ids and numbers as
+            split: A column per feature, ids and numbers as
                 `recsys.data.Dataset` holds them; other columns are ignored.
 
         Returns:

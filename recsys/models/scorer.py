@@ -84,7 +84,7 @@ class Scorer(keras.Model):
 
 
 def _without_unit_axis(outputs: Any) -> Any:
-    """Float64 `(rows,)` where there is one output a row, else as it is."""
+    """Float64 `(rows,)` where there is one output per row, else as it is."""
     outputs = np.asarray(outputs, np.float64)
     return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 

@@ -10,7 +10,7 @@ from keras_moe.layers.initialization import derived_seed
 from recsys.config import TrainConfig
 from recsys.models.gates import create_gate
 from recsys.models.gates import searches
-from recsys.models.one_for_all import OneForAll
+from recsys.models.shared_tower import SharedTower
 
 # Experts as the mixtures take them.
 Bank = layers.MLPExperts | list[keras.layers.Layer]
@@ -58,7 +58,7 @@ class Structures:
         gates = self._gates(["all"], self.sizes.num_experts)
         experts = self._experts(self.sizes.num_experts)
         mixture = layers.MoE(gates["all"], experts, self.config.execution)
-        return OneForAll(mixture, self.tasks)
+        return SharedTower(mixture, self.tasks)
 
     def _shared_bottom(self) -> keras.layers.Layer:
         """Makes a structure without experts."""

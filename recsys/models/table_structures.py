@@ -6,7 +6,7 @@ import keras
 
 from keras_moe import layers
 from recsys.models.gates import SEARCH_SUFFIX
-from recsys.models.one_for_all import OneForAll
+from recsys.models.shared_tower import SharedTower
 from recsys.models.structures import Bank
 from recsys.models.structures import Structures
 
@@ -35,7 +35,7 @@ class TableStructures(Structures):
         depth = max(1, len(hidden))
         units = _widest(self.width, depth, last, budget)
         parts = self._dense_layers([*[units] * depth, last])
-        return OneForAll(keras.Sequential(parts), self.tasks)
+        return SharedTower(keras.Sequential(parts), self.tasks)
 
     def _experts(self, num_experts: int) -> Bank:
         return layers.MLPExperts(

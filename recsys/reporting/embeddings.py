@@ -42,7 +42,7 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
     text = (
         "The concatenated embeddings of a sample of the validation split, "
         "projected by UMAP; the colour is the expert with the largest weight, "
-        "one panel a task."
+        "one panel per task."
     )
     return Section("Embeddings", text, pictures=pictures) if pictures else None
 

@@ -8,7 +8,7 @@ from recsys.stages.shuffling import shuffled_rows
 
 
 class TrainingBatches(keras.utils.PyDataset):
-    """Batches of a fixed size from arrays in memory, in a new order an epoch.
+    """Batches of a fixed size from arrays in memory, in a new order each epoch.
 
     The order depends on the seed and the epoch alone, so a resumed training
     sees what an uninterrupted one would have seen. The rows that do not fill

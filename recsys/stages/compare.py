@@ -145,7 +145,7 @@ def compare(
 
     Every run is a process of its own with an equal share of the cores, and a
     run folder `OUT/<setting>/<model>/seed-<seed>`. Called again after an
-    interruption, it goes on where it was. `OUT/results.csv` has a row a run,
+    interruption, it goes on where it was. `OUT/results.csv` has a row per run,
     `OUT/table.md` the means; both are brought up to date after each run.
 
     Args:
@@ -156,7 +156,7 @@ def compare(
             runs, whatever the comparison says.
 
     Returns:
-        A row a run.
+        A row per run.
 
     Raises:
         RunError: Some runs failed; the others were finished.

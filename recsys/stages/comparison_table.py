@@ -11,14 +11,14 @@ from recsys.statistics import p_value
 def comparison_table(
     results: pd.DataFrame, against: Mapping[str, str] | None = None
 ) -> str:
-    """Returns the means over the seeds as Markdown, a table a setting.
+    """Returns the means over the seeds as Markdown, a table per setting.
 
     Numbers are means; after ± stands the standard error. Losses are times
     100. Where a model is tested against another one, p is that of Welch's
     one-sided t-test of its loss being lower.
 
     Args:
-        results: A row a run: "setting", "model", "seed", "loss", and any
+        results: A row per run: "setting", "model", "seed", "loss", and any
             other numbers.
         against: By model, the one that its loss is tested against.
 

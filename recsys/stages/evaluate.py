@@ -53,7 +53,7 @@ def measure(
 
     Args:
         scores: What the model says about the rows.
-        rows: The rows with their labels, a column a task, NaN where missing.
+        rows: The rows with their labels, a column per task, NaN where missing.
         tasks: The tasks with their type, "binary", "regression" or
             "multiclass".
         task_weights: Weight of each task's loss.

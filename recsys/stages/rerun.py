@@ -31,7 +31,7 @@ def rerun(
         jobs: Runs at a time. Defaults to 1.
 
     Returns:
-        A row a run.
+        A row per run.
 
     Raises:
         RunError: There is no sweep or no completed trial in the folder, or

@@ -26,8 +26,8 @@ from recsys.stages.losses import LOSSES
 from recsys.stages.outcome import has_routing
 from recsys.stages.outcome import write_outcome
 from recsys.stages.progress_line import ProgressLine
+from recsys.stages.resolve_config import resolve_config
 from recsys.stages.sample import Sample
-from recsys.stages.settle import settle
 from recsys.stages.stopwatch import Stopwatch
 from recsys.stages.validation import Validation
 from recsys.stages.weight_history import WeightHistory
@@ -71,7 +71,7 @@ def train(
     run = Run(config.out)
     _check_folder(run, resume)
     dataset = load(config.data).with_train_rows(config.train_rows)
-    config = settle(config, dataset.schema)
+    config = resolve_config(config, dataset.schema)
     if resume:
         _check_same(config, run.read_config())
     keras.utils.set_random_seed(config.seed)

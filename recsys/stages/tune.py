@@ -11,7 +11,7 @@ from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
 from recsys.models.gates import create_gate
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 from recsys.stages.training_processes import TrainingProcesses
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
@@ -80,9 +80,9 @@ def tune(
     base = TrainConfig.from_mapping(fields)
     check_backend(base.backend)
     schema = load(base.data).schema
-    settled = settle(base, schema)
+    resolved = resolve_config(base, schema)
     given = {name: getattr(base, name) for name in fields if name != "out"}
-    given |= {"data": settled.data, "backend": settled.backend}
+    given |= {"data": resolved.data, "backend": resolved.backend}
     content = _content(space, base.gate, schema)
     with _naming(space):
         searched = parse_space(content, given)
@@ -132,14 +132,14 @@ def _check(space: Space, schema: Schema, tuner: str) -> None:
         )
     for fields in space.examples():
         config = TrainConfig.from_mapping({**fields, "out": "."})
-        settled = settle(config, schema)
+        resolved = resolve_config(config, schema)
         create_gate(
-            settled.gate,
-            settled.sizes.num_experts,
-            settled.sizes.k,
+            resolved.gate,
+            resolved.sizes.num_experts,
+            resolved.sizes.k,
             num_buckets=1,
             seed=0,
-            options=settled.gate_options,
+            options=resolved.gate_options,
         )
 
 

@@ -69,7 +69,7 @@ class TrialRunner:
             "trial": trial,
             "status": "completed" if error is None else "failed",
             "hyperparameters": values,
-            # What the run has settled, if it came so far.
+            # What the run has resolved, if it came so far.
             "config": (
                 run.read_config() if run.config.is_file() else config
             ).to_mapping(),

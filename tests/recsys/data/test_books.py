@@ -157,6 +157,18 @@ def test_the_options(raw_dir: Path, tmp_path: Path) -> None:
     assert 50 not in users(min_records="6")
 
 
+def test_the_old_name_of_the_k_core(raw_dir: Path, tmp_path: Path) -> None:
+    with pytest.warns(FutureWarning, match=r"use `keep=k-core`$"):
+        prepare("books", raw_dir, tmp_path / "old", keep="fixed-point")
+    prepare("books", raw_dir, tmp_path / "new")
+    for old, new in zip(
+        splits_of(tmp_path / "old").values(),
+        splits_of(tmp_path / "new").values(),
+        strict=True,
+    ):
+        pd.testing.assert_frame_equal(old, new)
+
+
 def test_options_outside_their_bounds(raw_dir: Path, tmp_path: Path) -> None:
     wrong: dict[str, dict[str, Any]] = {
         "`keep`": {"keep": "twice"},
@@ -203,7 +215,7 @@ def test_a_whole_download_with_other_counts(
     with caplog.at_level(logging.WARNING):
         prepare("books", raw_dir, tmp_path / "a", progress=False)
     assert caplog.messages == [
-        f"{raw_dir / FILE}: keep=fixed-point leaves {{'records': 200, "
+        f"{raw_dir / FILE}: keep=k-core leaves {{'records': 200, "
         "'users': 20, 'books': 15}, the papers have {'records': 556724, "
         "'users': 18960, 'books': 31070}."
     ]

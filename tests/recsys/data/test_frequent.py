@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from recsys.data.frequent import FILTERS
-from recsys.data.frequent import fixed_point
+from recsys.data.frequent import k_core
 from recsys.data.frequent import one_pass
 
 # User 3 has two records, one of a book that is then too rare.
@@ -37,7 +37,7 @@ def test_one_pass_counts_among_all_records() -> None:
 def test_the_fixed_point_counts_among_the_kept_ones() -> None:
     # User 3 is left with one record, and goes.
     kept = [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
-    assert pairs(fixed_point(CHAIN, 2)) == kept
+    assert pairs(k_core(CHAIN, 2)) == kept
 
 
 def test_nothing_is_dropped_with_a_minimum_of_1() -> None:
@@ -50,7 +50,7 @@ def test_nothing_is_dropped_with_a_minimum_of_1() -> None:
 def test_everything_left_at_the_fixed_point_has_enough(
     records: pd.DataFrame, minimum: int
 ) -> None:
-    kept = fixed_point(records, minimum)
+    kept = k_core(records, minimum)
     for column in ("user", "item"):
         assert (kept[column].value_counts() >= minimum).all()
     assert set(kept.index) <= set(one_pass(records, minimum).index)

@@ -16,7 +16,7 @@ from recsys.models.build import build_model
 from recsys.models.gates import GATES
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.scorer import Scorer
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 
 SPLITS = ("train", "validation", "test")
 TASKS = {"kind": "multiclass", "old": "binary"}
@@ -58,7 +58,7 @@ def build(data: ImageDataset | None = None, **changes: Any) -> ImageClassifier:
     }
     data = data or dataset()
     config = TrainConfig("photos", "run", **(fields | changes))
-    model = build_model(settle(config, data.schema), data)
+    model = build_model(resolve_config(config, data.schema), data)
     assert isinstance(model, ImageClassifier)
     return model
 
@@ -139,7 +139,9 @@ def test_published_architectures(
 ) -> None:
     tasks = {f"task_{i}": kind for i in range(num_tasks)}
     data = dataset(name, shape, tasks, num_classes=10, rows=10)
-    config = settle(TrainConfig("data", "run", gate="top-k"), data.schema)
+    config = resolve_config(
+        TrainConfig("data", "run", gate="top-k"), data.schema
+    )
     assert config.architecture == name
     assert build_model(config, data).count_params() == expected
 
@@ -184,7 +186,7 @@ def test_other_structures(structure: str) -> None:
 def test_a_shared_bottom_is_one_expert() -> None:
     data = dataset("svhn", (32, 32, 3), {"digit": "multiclass"}, 10, 10)
     config = TrainConfig("data", "run", structure="shared-bottom")
-    model = build_model(settle(config, data.schema), data)
+    model = build_model(resolve_config(config, data.schema), data)
     assert model.count_params() == COLOUR + DENSE + HEAD
 
 

@@ -9,7 +9,7 @@ from recsys import Ranker
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.models.pruning import without_unused_experts
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 
 CONFIG = TrainConfig(
     "tiny",
@@ -26,7 +26,7 @@ CONFIG = TrainConfig(
 
 def trained(dataset: Dataset, **changes: object) -> Ranker:
     config = dataclasses.replace(CONFIG, **changes)
-    ranker = build_ranker(settle(config, dataset.schema), dataset)
+    ranker = build_ranker(resolve_config(config, dataset.schema), dataset)
     rng = np.random.default_rng(0)
     ranker.set_weights(
         [rng.normal(size=weight.shape) for weight in ranker.get_weights()]

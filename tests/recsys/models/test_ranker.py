@@ -13,7 +13,7 @@ from recsys.models.build import build_ranker
 from recsys.models.gates import GATES
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 
 
 def build(tiny: Dataset, **changes: Any) -> Ranker:
@@ -25,7 +25,7 @@ def build(tiny: Dataset, **changes: Any) -> Ranker:
         "head_units": [4],
     }
     config = TrainConfig("synthetic", "run", **(fields | changes))
-    return build_ranker(settle(config, tiny.schema), tiny)
+    return build_ranker(resolve_config(config, tiny.schema), tiny)
 
 
 def predict(ranker: Ranker, frame: pd.DataFrame) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_predicts_with_every_gate(gate: str, tiny: Dataset) -> None:
 
 def test_has_the_published_sizes(tiny: Dataset) -> None:
     ranker = build_ranker(
-        settle(TrainConfig("synthetic", "run"), tiny.schema), tiny
+        resolve_config(TrainConfig("synthetic", "run"), tiny.schema), tiny
     )
     shapes = [tuple(weight.shape) for weight in ranker.weights]
     assert shapes.count((13, 128)) == 2

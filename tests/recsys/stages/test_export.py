@@ -16,7 +16,7 @@ from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.run import Run
 from recsys.stages.export import verify
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 from tests.recsys.conftest import Settings
 
 pytestmark = pytest.mark.slow
@@ -131,7 +131,7 @@ def one_feature_ranker(frame: pd.DataFrame, name: str) -> Ranker:
     config = TrainConfig(
         "synthetic", "run", num_experts=2, embedding_dim=2, expert_units=[2]
     )
-    return build_ranker(settle(config, schema), dataset)
+    return build_ranker(resolve_config(config, schema), dataset)
 
 
 @on_tensorflow

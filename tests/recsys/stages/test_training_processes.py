@@ -162,11 +162,11 @@ def test_number_must_be_positive() -> None:
         TrainingProcesses(0)
 
 
-def test_supervised_process_does_not_outlive_its_starter() -> None:
+def test_child_process_does_not_outlive_its_starter() -> None:
     code = (
-        "import time; from recsys.stages import supervised;"
-        "supervised.run = lambda words: print(*words, flush=True) or "
-        "time.sleep(600); supervised.main()"
+        "import time; from recsys.stages import child_process;"
+        "child_process.run = lambda words: print(*words, flush=True) or "
+        "time.sleep(600); child_process.main()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, "train", "--out"],

@@ -14,7 +14,7 @@ from recsys.data.schema import Schema
 from recsys.data.table import read_table
 
 
-def own_table(
+def custom_table(
     raw_dir: Path,
     seed: int,
     progress: Progress,
@@ -67,7 +67,7 @@ def own_table(
     >>> log = pd.DataFrame({"user": range(20), "click": [0, 1] * 10})
     >>> write_table(log, folder / "log.csv")
     >>> options = {"train": "log.csv", "ids": ["user"], "binary": ["click"]}
-    >>> dataset = own_table(folder, 0, Progress(disable=True), **options)
+    >>> dataset = custom_table(folder, 0, Progress(disable=True), **options)
     >>> len(dataset.split("train"))
     14
     """

@@ -7,7 +7,7 @@ from keras_moe.layers import MoE
 
 
 @keras.saving.register_keras_serializable(package="recsys")
-class OneForAll(keras.layers.Layer):
+class SharedTower(keras.layers.Layer):
     """Gives every task the output of one and the same layer.
 
     Args:
@@ -24,7 +24,7 @@ class OneForAll(keras.layers.Layer):
         Dict of task to the layer's output.
 
     Example:
-    >>> layer = OneForAll(keras.layers.Dense(3), ["watch", "rating"])
+    >>> layer = SharedTower(keras.layers.Dense(3), ["watch", "rating"])
     >>> {task: tuple(y.shape) for task, y in layer(np.ones((2, 4))).items()}
     {'watch': (2, 3), 'rating': (2, 3)}
     """
@@ -69,6 +69,14 @@ class OneForAll(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "OneForAll":
+    def from_config(cls, config: dict[str, Any]) -> "SharedTower":
         restore = keras.saving.deserialize_keras_object
         return cls(**{**config, "layer": restore(config["layer"])})
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class OneForAll(SharedTower):
+    """What `SharedTower` is called in files of earlier versions.
+
+    Keras finds a layer's weights in a file by the name of its class.
+    """

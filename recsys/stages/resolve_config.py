@@ -17,7 +17,7 @@ from recsys.models.gates import typed_options
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-def settle(config: TrainConfig, schema: Schema) -> TrainConfig:
+def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     """Decides what a configuration leaves open, so that it can be repeated.
 
     Args:

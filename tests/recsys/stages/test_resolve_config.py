@@ -7,7 +7,7 @@ import pytest
 from recsys import DataError
 from recsys import Schema
 from recsys import TrainConfig
-from recsys.stages.settle import settle
+from recsys.stages.resolve_config import resolve_config
 
 SCHEMA = Schema(
     "three",
@@ -16,44 +16,46 @@ SCHEMA = Schema(
 )
 
 
-def settled(**fields: Any) -> TrainConfig:
-    return settle(TrainConfig("synthetic", "run", **fields), SCHEMA)
+def resolved(**fields: Any) -> TrainConfig:
+    return resolve_config(TrainConfig("synthetic", "run", **fields), SCHEMA)
 
 
 def test_weights_are_equal_unless_given() -> None:
-    weights = settled().task_weights
+    weights = resolved().task_weights
     assert list(weights) == ["watch", "rating", "share"]
     assert list(weights.values()) == pytest.approx([1 / 3] * 3)
 
 
 def test_tasks_without_a_weight_share_the_rest() -> None:
-    weights = settled(task_weights={"watch": 0.8}).task_weights
+    weights = resolved(task_weights={"watch": 0.8}).task_weights
     assert weights == {"watch": 0.8, "rating": 0.1, "share": 0.1}
 
 
 def test_given_weights_stay() -> None:
     weights = {"share": 3.0, "watch": 0.0, "rating": 1.0}
-    assert settled(task_weights=weights).task_weights == weights
+    assert resolved(task_weights=weights).task_weights == weights
 
 
 def test_first_id_feature_is_hashed() -> None:
-    assert settled().hash_feature == "user"
-    assert settled(hash_feature="film").hash_feature == "film"
+    assert resolved().hash_feature == "user"
+    assert resolved(hash_feature="film").hash_feature == "film"
 
 
 def test_options_get_their_types() -> None:
-    assert settled(gate_options={"gamma": "10"}).gate_options == {"gamma": 10.0}
+    assert resolved(gate_options={"gamma": "10"}).gate_options == {
+        "gamma": 10.0
+    }
 
 
 def test_data_folder_and_backend_are_named() -> None:
-    config = settle(TrainConfig("data", "run"), SCHEMA)
+    config = resolve_config(TrainConfig("data", "run"), SCHEMA)
     assert config.data == str(Path("data").resolve())
     assert config.backend == keras.backend.backend()
-    assert settled().data == "synthetic"
+    assert resolved().data == "synthetic"
 
 
 def test_sizes_are_the_architecture_s_unless_given() -> None:
-    config = settled(k=3, head_units=[])
+    config = resolved(k=3, head_units=[])
     assert config.architecture == "movielens"
     assert (config.num_experts, config.k) == (16, 3)
     assert (config.expert_units, config.head_units) == ([256], [])
@@ -62,11 +64,13 @@ def test_sizes_are_the_architecture_s_unless_given() -> None:
 
 def test_images_have_the_architecture_of_their_name() -> None:
     schema = Schema("multi-mnist", {"image": "image"}, {"a": "multiclass"})
-    config = settle(TrainConfig("data", "run"), schema)
+    config = resolve_config(TrainConfig("data", "run"), schema)
     assert config.architecture == "multi-mnist"
     assert (config.num_experts, config.k) == (16, 4)
     assert config.expert_units == [50, 50]
-    other = settle(TrainConfig("data", "run", architecture="digits"), schema)
+    other = resolve_config(
+        TrainConfig("data", "run", architecture="digits"), schema
+    )
     assert (other.num_experts, other.expert_units) == (8, [50])
 
 
@@ -87,7 +91,7 @@ def test_what_does_not_fit_the_data(
     fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message) as raised:
-        settled(**fields)
+        resolved(**fields)
     assert not isinstance(raised.value, DataError)
 
 
@@ -95,4 +99,4 @@ def test_what_does_not_fit_the_data(
 def test_task_name_that_cannot_be_used(task: str) -> None:
     schema = Schema("odd", {"user": "id"}, {task: "binary"})
     with pytest.raises(DataError, match="letters, digits"):
-        settle(TrainConfig("synthetic", "run"), schema)
+        resolve_config(TrainConfig("synthetic", "run"), schema)
