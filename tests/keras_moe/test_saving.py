@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_moe import layers
 from tests.golden.make import MODEL
 from tests.golden.make import PREDICTIONS
 from tests.golden.make import make_model
@@ -33,6 +34,22 @@ def test_the_golden_model_predicts_what_it_always_did() -> None:
     np.testing.assert_allclose(
         model.predict(case, verbose=0), expected, rtol=1e-4, atol=1e-5
     )
+
+
+def test_weights_of_losses_load_under_their_old_names() -> None:
+    """The file calls them `load_weight` and so on, without `_loss`."""
+    model = keras.saving.load_model(MODEL.with_name("old_loss_weights.keras"))
+    mixture = next(x for x in model.layers if isinstance(x, layers.MMoE))
+    weights = [
+        (
+            gate.importance_loss_weight,
+            gate.load_loss_weight,
+            gate.load_balance_loss_weight,
+            gate.z_loss_weight,
+        )
+        for gate in mixture.gates.values()
+    ]
+    assert weights == [(0.5, 0.25, 0, 0), (0, 0, 0.125, 0.0625)]
 
 
 @pytest.mark.slow

@@ -61,10 +61,10 @@ class ExpertChoiceGate(LogitGate):
             followed when not training.
         **kwargs: `use_bias`; `kernel_initializer`, `"glorot_uniform"` by
             default; `bias_initializer`, `"zeros"` by default;
-            `kernel_regularizer`; `bias_regularizer`; `importance_weight`,
-            `load_weight`, `load_balance_weight` and `z_loss_weight` of the
-            auxiliary losses, which take `S` for the weights; `seed`, `name`,
-            `trainable`, `dtype`.
+            `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
+            `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
+            of the auxiliary losses, which take `S` for the weights; `seed`,
+            `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.

@@ -20,11 +20,18 @@ Shape = tuple[int | None, ...]
 
 # The arguments that weigh them.
 ROUTER_LOSSES = (
-    "importance_weight",
-    "load_weight",
-    "load_balance_weight",
+    "importance_loss_weight",
+    "load_loss_weight",
+    "load_balance_loss_weight",
     "z_loss_weight",
 )
+
+# What files from before call some of them.
+_OLD_NAMES = {
+    "importance_weight": "importance_loss_weight",
+    "load_weight": "load_loss_weight",
+    "load_balance_weight": "load_balance_loss_weight",
+}
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -61,13 +68,13 @@ class Gate(keras.layers.Layer):
         static: Boolean, defaults to `False`.
         seed: Optional integer. Seeds the initialisers that have no seed of
             their own, and the noise of gates that draw any.
-        importance_weight: Number `>= 0`, defaults to 0. Weight of
+        importance_loss_weight: Number `>= 0`, defaults to 0. Weight of
             `keras_moe.regularizers.importance_loss` in the loss.
-        load_weight: The same of `load_loss`.
-        load_balance_weight: The same of `load_balance_loss`.
+        load_loss_weight: The same of `load_loss`.
+        load_balance_loss_weight: The same of `load_balance_loss`.
         z_loss_weight: The same of `router_z_loss`.
-        **kwargs: `name`, `trainable`. A `dtype` is accepted and has no
-            effect: a gate is float32.
+        **kwargs: `name`, `trainable`. A `dtype` is accepted and has no effect:
+            a gate is float32.
 
     Call arguments:
         inputs: Tensor `(..., p)`, or ids `(...)` where `feature_rank` is 0.
@@ -93,9 +100,9 @@ class Gate(keras.layers.Layer):
         k: int | None = None,
         static: bool = False,
         seed: int | None = None,
-        importance_weight: float = 0.0,
-        load_weight: float = 0.0,
-        load_balance_weight: float = 0.0,
+        importance_loss_weight: float = 0.0,
+        load_loss_weight: float = 0.0,
+        load_balance_loss_weight: float = 0.0,
         z_loss_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
@@ -110,12 +117,14 @@ class Gate(keras.layers.Layer):
             )
         self.static = static
         self.seed = seed
-        self.importance_weight = check_non_negative(
-            "importance_weight", importance_weight
+        self.importance_loss_weight = check_non_negative(
+            "importance_loss_weight", importance_loss_weight
         )
-        self.load_weight = check_non_negative("load_weight", load_weight)
-        self.load_balance_weight = check_non_negative(
-            "load_balance_weight", load_balance_weight
+        self.load_loss_weight = check_non_negative(
+            "load_loss_weight", load_loss_weight
+        )
+        self.load_balance_loss_weight = check_non_negative(
+            "load_balance_loss_weight", load_balance_loss_weight
         )
         self.z_loss_weight = check_non_negative("z_loss_weight", z_loss_weight)
 
@@ -192,17 +201,17 @@ class Gate(keras.layers.Layer):
         noisy_logits = logits if noisy_logits is None else noisy_logits
         noise_std = 1 / self.num_experts if noise_std is None else noise_std
         k = self.k or 1
-        if self.importance_weight:
+        if self.importance_loss_weight:
             loss = importance_loss(weights, mask)
-            self.add_loss(self.importance_weight * loss)
-        if self.load_weight:
+            self.add_loss(self.importance_loss_weight * loss)
+        if self.load_loss_weight:
             loss = load_loss(logits, noisy_logits, k, noise_std, mask)
-            self.add_loss(self.load_weight * loss)
-        if self.load_balance_weight:
+            self.add_loss(self.load_loss_weight * loss)
+        if self.load_balance_loss_weight:
             probabilities = ops.softmax(logits, axis=-1)
             chosen = top_k_mask(noisy_logits, k)
             loss = load_balance_loss(probabilities, chosen, mask)
-            self.add_loss(self.load_balance_weight * loss)
+            self.add_loss(self.load_balance_loss_weight * loss)
         if self.z_loss_weight:
             self.add_loss(self.z_loss_weight * router_z_loss(logits, mask))
 
@@ -244,6 +253,12 @@ class Gate(keras.layers.Layer):
             "seed": self.seed,
             **{name: getattr(self, name) for name in ROUTER_LOSSES},
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Gate":
+        return cls(
+            **{_OLD_NAMES.get(name, name): config[name] for name in config}
+        )
 
 
 def check_gate(name: str, gate: Any) -> None:

@@ -46,9 +46,10 @@ class GumbelSoftmaxGate(Gate):
             `"zeros"`: every expert is on half of the time.
         weight_regularizer: Optional regulariser of `weight_logits`.
         selector_regularizer: Optional regulariser of `selector_logits`.
-        **kwargs: `importance_weight`, `load_weight`, `load_balance_weight`
-            and `z_loss_weight` of the auxiliary losses; `seed` of
-            initialisers and noise; `name`, `trainable`, `dtype`.
+        **kwargs: `importance_loss_weight`, `load_loss_weight`,
+            `load_balance_loss_weight` and `z_loss_weight` of the auxiliary
+            losses; `seed` of initialisers and noise; `name`, `trainable`,
+            `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`, ignored.

@@ -56,11 +56,11 @@ class MOESARTGate(LogitGate):
             `g`, so that only losses on the gate itself train it.
         **kwargs: `use_bias`; `kernel_initializer`, `"glorot_uniform"` by
             default; `bias_initializer`, `"zeros"` by default;
-            `kernel_regularizer`; `bias_regularizer`; `importance_weight`,
-            `load_weight`, `load_balance_weight` and `z_loss_weight` of the
-            auxiliary losses, which take `g` for the weights and its `k`
-            largest entries for the experts chosen; `seed` of initialisers
-            and draws; `name`, `trainable`, `dtype`.
+            `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
+            `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
+            of the auxiliary losses, which take `g` for the weights and its `k`
+            largest entries for the experts chosen; `seed` of initialisers and
+            draws; `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.

@@ -20,7 +20,7 @@ class SwitchGate(LogitGate):
     ties go to the lower index.
 
     The weights are not renormalised: they sum to at most 1, and train the
-    gate even with `k = 1`. `load_balance_weight` adds the auxiliary loss
+    gate even with `k = 1`. `load_balance_loss_weight` adds the auxiliary loss
     that the gate was published with, at a weight of 0.01.
 
     Attributes:
@@ -36,9 +36,9 @@ class SwitchGate(LogitGate):
             multiplicative noise.
         **kwargs: `use_bias`; `kernel_initializer`, `"glorot_uniform"` by
             default; `bias_initializer`, `"zeros"` by default;
-            `kernel_regularizer`; `bias_regularizer`; `importance_weight`,
-            `load_weight`, `load_balance_weight` and `z_loss_weight` of the
-            auxiliary losses; `seed` of initialisers and noise; `name`,
+            `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
+            `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
+            of the auxiliary losses; `seed` of initialisers and noise; `name`,
             `trainable`, `dtype`.
 
     Call arguments:

@@ -21,7 +21,7 @@ class VMoEGate(LogitGate):
     The weights are not renormalised: they sum to at most 1, and train the
     gate even with `k = 1`.
 
-    `importance_weight` and `load_weight` add the gate's own auxiliary
+    `importance_loss_weight` and `load_loss_weight` add the gate's own auxiliary
     losses: the importance of an expert is its probability without noise,
     its load the probability that a fresh draw of the noise selects it.
 
@@ -37,9 +37,9 @@ class VMoEGate(LogitGate):
             noise, in units of `1 / n`.
         **kwargs: `use_bias`; `kernel_initializer`, `"glorot_uniform"` by
             default; `bias_initializer`, `"zeros"` by default;
-            `kernel_regularizer`; `bias_regularizer`; `importance_weight`,
-            `load_weight`, `load_balance_weight` and `z_loss_weight` of the
-            auxiliary losses; `seed` of initialisers and noise; `name`,
+            `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
+            `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
+            of the auxiliary losses; `seed` of initialisers and noise; `name`,
             `trainable`, `dtype`.
 
     Call arguments:

@@ -56,9 +56,9 @@ class XMoEGate(Gate):
         projection_regularizer: Optional regulariser of `projection_kernel`.
         bias_regularizer: Optional regulariser of `projection_bias`.
         embeddings_regularizer: Optional regulariser of `expert_embeddings`.
-        **kwargs: `importance_weight`, `load_weight`, `load_balance_weight`
-            and `z_loss_weight` of the auxiliary losses; `seed` of the
-            initialisers; `name`, `trainable`, `dtype`.
+        **kwargs: `importance_loss_weight`, `load_loss_weight`,
+            `load_balance_loss_weight` and `z_loss_weight` of the auxiliary
+            losses; `seed` of the initialisers; `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.

@@ -56,8 +56,11 @@ def test_unknown_gate() -> None:
 @pytest.mark.parametrize(
     ("name", "option"),
     [
-        ("v-moe", {"load_weight": "0.01", "importance_weight": "0.01"}),
-        ("x-moe", {"projection_dim": "4", "load_balance_weight": "0.1"}),
+        (
+            "v-moe",
+            {"load_loss_weight": "0.01", "importance_loss_weight": "0.01"},
+        ),
+        ("x-moe", {"projection_dim": "4", "load_balance_loss_weight": "0.1"}),
         ("gumbel-softmax", {"sparsity_weight": "0.1"}),
         ("moesart", {"trimmed_lasso_weight": "1", "replacement": "true"}),
         ("expert-choice", {"max_experts_per_token": "3"}),

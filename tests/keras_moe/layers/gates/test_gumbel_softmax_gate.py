@@ -125,7 +125,7 @@ def test_is_static_and_dense():
             {
                 "temperature": 0.5,
                 "sparsity_weight": 0.1,
-                "load_balance_weight": 0.1,
+                "load_balance_loss_weight": 0.1,
                 "seed": 3,
             },
             2,

@@ -145,7 +145,7 @@ def test_the_trimmed_lasso_trains_even_an_unbiased_gate(rng):
 
 
 def test_auxiliary_losses_are_those_of_the_dense_softmax():
-    gate = identity_gate(k=2, load_balance_weight=0.5)
+    gate = identity_gate(k=2, load_balance_loss_weight=0.5)
     _, (loss,) = weigh(gate, np.log(G)[None], training=True)
     expected = load_balance_loss(G[None], [[True, True, False, False]])
     np.testing.assert_allclose(loss, 0.5 * to_numpy(expected), rtol=1e-5)

@@ -93,7 +93,7 @@ def test_gradients_reach_the_kernel(k, rng):
 
 
 def test_load_balance_loss():
-    gate = SwitchGate(3, jitter=0.0, load_balance_weight=0.5)
+    gate = SwitchGate(3, jitter=0.0, load_balance_loss_weight=0.5)
     build_with(gate, {"x": X, "kernel": KERNEL, "bias": BIAS})
     _, (loss,) = weigh(gate, X, training=True)
     g = np.array([[4, 2, 8]], "float32") / 14
@@ -122,7 +122,7 @@ def test_is_always_sparse():
     ("arguments", "trainable_weights", "losses"),
     [
         ({}, 2, 0),
-        ({"k": 2, "use_bias": False, "load_balance_weight": 0.01}, 1, 1),
+        ({"k": 2, "use_bias": False, "load_balance_loss_weight": 0.01}, 1, 1),
     ],
 )
 def test_layer(arguments, trainable_weights, losses, rng, tmp_path):

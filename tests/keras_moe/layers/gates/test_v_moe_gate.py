@@ -87,7 +87,7 @@ def test_gradients_reach_the_kernel(k, rng):
 
 def test_importance_is_that_of_the_dense_softmax_without_noise(rng):
     x = rng.normal(size=(8, 4)).astype("float32")
-    _, (loss,) = weigh(identity_gate(k=1, importance_weight=3.0), x, True)
+    _, (loss,) = weigh(identity_gate(k=1, importance_loss_weight=3.0), x, True)
     np.testing.assert_allclose(
         loss, 3.0 * to_numpy(importance_loss(softmax(x))), rtol=1e-5
     )
@@ -98,7 +98,7 @@ def test_load_is_that_of_the_noise_or_of_the_default_without(
     noise_std, std, rng
 ):
     x = rng.normal(size=(8, 4)).astype("float32")
-    gate = identity_gate(k=2, load_weight=3.0, noise_std=noise_std, seed=1)
+    gate = identity_gate(k=2, load_loss_weight=3.0, noise_std=noise_std, seed=1)
     _, (loss,) = weigh(gate, x, training=True)
     drawn = keras.random.normal(x.shape, seed=keras.random.SeedGenerator(1))
     noisy = x + noise_std / 4 * to_numpy(drawn)
@@ -128,7 +128,15 @@ def test_is_always_sparse():
     ("arguments", "losses"),
     [
         ({"k": 2}, 0),
-        ({"k": 1, "importance_weight": 0.1, "load_weight": 0.1, "seed": 3}, 2),
+        (
+            {
+                "k": 1,
+                "importance_loss_weight": 0.1,
+                "load_loss_weight": 0.1,
+                "seed": 3,
+            },
+            2,
+        ),
     ],
 )
 def test_layer(arguments, losses, rng, tmp_path):

@@ -121,7 +121,7 @@ def test_is_always_sparse():
                 "use_bias": False,
                 "projection_dim": 3,
                 "temperature": 0.07,
-                "load_balance_weight": 0.01,
+                "load_balance_loss_weight": 0.01,
             },
             3,
             1,
