@@ -22,7 +22,7 @@ import numpy as np
 from side_by_side import medians
 
 from keras_moe.layers import record_routing
-from keras_moe.layers.execution import with_spare
+from keras_moe.layers.execution import pair_budget
 from recsys import Dataset
 from recsys import Ranker
 from recsys import TrainConfig
@@ -45,7 +45,7 @@ def count_batches(ranker: Ranker, inputs: Any, batch: int) -> dict[str, Any]:
     """What the gates do with batches, as the execution sees it."""
     gates = ranker.mixture.gates.values()
     pairs = sum(gate.max_pairs(batch) for gate in gates)
-    budget = with_spare(pairs)
+    budget = pair_budget(pairs)
     k = max(gate.k for gate in gates)
     chosen = []
     sparse = []

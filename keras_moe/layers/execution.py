@@ -19,7 +19,7 @@ from keras_moe.ops.tracing import has_dynamic_shapes
 
 # One pair (row, expert) in this many, beyond the gates' bound, still runs
 # sparse: a gate that becomes sparse while it trains has a few rows above its k.
-PAIRS_A_SPARE_ONE = 4
+PAIR_BUDGET_SLACK = 4
 
 
 class Execution:
@@ -54,10 +54,10 @@ class Execution:
                 "bounds no row's experts. "
                 f"Received: execution='sparse', dense gates {dense}"
             )
-        if self.experts.sparse_obstacle is not None:
+        if self.experts.sparse_unsupported_reason is not None:
             raise ValueError(
                 "`execution` must not be 'sparse' with these experts: "
-                f"{self.experts.sparse_obstacle}. "
+                f"{self.experts.sparse_unsupported_reason}. "
                 "Received: execution='sparse'"
             )
 
@@ -75,7 +75,7 @@ class Execution:
         return (
             self.mode == "sparse"
             and gate.k is not None
-            and not gate.bounds_pairs(training)
+            and not gate.is_bounded(training)
         )
 
     def run(self, rows: Any, weights: Any, training: bool | None) -> list[Any]:
@@ -91,7 +91,7 @@ class Execution:
             values in an expert's output.
         """
         bounded = all(
-            gate.bounds_pairs(training) or self._is_limited(gate, training)
+            gate.is_bounded(training) or self._is_limited(gate, training)
             for gate in self.gates
         )
         if self._is_dense(rows, bounded):
@@ -99,7 +99,7 @@ class Execution:
         pairs = self._max_pairs(ops.shape(rows)[0], training)
         if bounded:
             return self._run_sparse(rows, weights, pairs, training)
-        budget = with_spare(pairs)
+        budget = pair_budget(pairs)
         return self._run_first_if(
             ops.sum(ops.cast(weights != 0, "int32")) <= budget,
             lambda: self._run_sparse(rows, weights, budget, training),
@@ -108,7 +108,10 @@ class Execution:
 
     def _is_dense(self, rows: Any, bounded: bool) -> bool:
         """Whether all experts are run, known before the batch is."""
-        if self.mode == "dense" or self.experts.sparse_obstacle is not None:
+        if (
+            self.mode == "dense"
+            or self.experts.sparse_unsupported_reason is not None
+        ):
             return True
         if not (bounded or self.experts.runs_in_branches):
             return True
@@ -199,12 +202,12 @@ class Execution:
         return combine(outputs, weights, plan, max_pairs)
 
 
-def with_spare(pairs: Any) -> Any:
+def pair_budget(pairs: Any) -> Any:
     """How many pairs run sparse where the gates' bound is `pairs`.
 
     At least one more, unless there is no row at all.
     """
-    return pairs + (pairs + PAIRS_A_SPARE_ONE - 1) // PAIRS_A_SPARE_ONE
+    return pairs + (pairs + PAIR_BUDGET_SLACK - 1) // PAIR_BUDGET_SLACK
 
 
 def _size(shape: Sequence[Any]) -> int:

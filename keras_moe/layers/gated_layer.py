@@ -9,8 +9,8 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
-from keras_moe.layers.routing_record import note_routing
-from keras_moe.layers.routing_record import without_record
+from keras_moe.layers.routing_record import pause_recording
+from keras_moe.layers.routing_record import record
 
 
 class GatedLayer(keras.layers.Layer):
@@ -104,7 +104,7 @@ class GatedLayer(keras.layers.Layer):
             )
         ]
         weights = execution.limit(weights, training)
-        note_routing(
+        record(
             self,
             dict(zip(task_names, weights, strict=True)),
             dict(zip(task_names, masks, strict=True)),
@@ -135,7 +135,7 @@ class GatedLayer(keras.layers.Layer):
         row_weights = ops.stack(
             [ops.reshape(w, (-1, num_experts)) for w in weights], axis=1
         )
-        with without_record():
+        with pause_recording():
             outputs = execution.run(rows, row_weights, training)
         shape = experts.expert_output_shape((None, *features))[1:]
         return [ops.reshape(output, (*leading, *shape)) for output in outputs]

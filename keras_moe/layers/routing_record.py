@@ -63,7 +63,7 @@ def record_routing() -> Iterator[list[RoutingRecord]]:
 
 
 @contextmanager
-def without_record() -> Iterator[None]:
+def pause_recording() -> Iterator[None]:
     """Keeps what is called in its scope out of the record.
 
     Experts may hold mixtures themselves. What those decide in a branch or a
@@ -76,7 +76,7 @@ def without_record() -> Iterator[None]:
         _records.reset(token)
 
 
-def note_routing(
+def record(
     mixture: Any, weights: dict[str, Any], masks: dict[str, Any]
 ) -> None:
     """Adds a record when somebody asked for one."""

@@ -4,8 +4,8 @@ from keras import ops
 
 from keras_moe.ops.routing_plan import RoutingPlan
 from keras_moe.ops.routing_plan import routing_plan
-from keras_moe.ops.rows import add_rows
-from keras_moe.ops.rows import take_rows
+from keras_moe.ops.rows import gather
+from keras_moe.ops.rows import segment_sum
 from keras_moe.ops.sparse_matmul import sparse_matmul
 
 
@@ -40,8 +40,8 @@ def combine(
         slots = _slots(pairs, num_tasks, ops.shape(outputs)[0])
     pair_weights = _pair_weights(weights, pairs)
     if pairs.by_row is None:
-        own = outputs if slots is None else take_rows(outputs, slots)
-        combined = add_rows(
+        own = outputs if slots is None else gather(outputs, slots)
+        combined = segment_sum(
             own * pair_weights[:, None], pairs.rows, ops.shape(weights)[0]
         )
     else:
@@ -73,7 +73,7 @@ def _pair_weights(weights: Any, pairs: RoutingPlan) -> Any:
     used = ops.cast(pairs.experts < num_experts, "float32")
     column = ops.minimum(pairs.experts, num_experts - 1)
     place = pairs.rows * num_experts + column
-    return used * take_rows(ops.reshape(weights, (-1,)), place)
+    return used * gather(ops.reshape(weights, (-1,)), place)
 
 
 def _add_up(
@@ -91,22 +91,22 @@ def _add_up(
 
     def added(outputs: Any, weights: Any) -> tuple[Any, Any]:
         def gradient(*args: Any, upstream: Any = None) -> tuple[Any, Any]:
-            slope = args[0] if upstream is None else upstream
-            slopes = take_rows(slope, pairs.rows)
+            upstream_grad = args[0] if upstream is None else upstream
+            pair_grads = gather(upstream_grad, pairs.rows)
             if slots is None:
-                of_weights = ops.sum(slopes * outputs, axis=1)
-                return slopes * weights[:, None], of_weights
-            of_weights = ops.sum(slopes * take_rows(outputs, slots), axis=1)
+                of_weights = ops.sum(pair_grads * outputs, axis=1)
+                return pair_grads * weights[:, None], of_weights
+            of_weights = ops.sum(pair_grads * gather(outputs, slots), axis=1)
             of_outputs = sparse_matmul(
-                slots, pairs.rows, weights, slope, ops.shape(outputs)[0]
+                slots, pairs.rows, weights, upstream_grad, ops.shape(outputs)[0]
             )
             return of_outputs, of_weights
 
         columns = pairs.by_row
         if slots is not None:
-            columns = take_rows(slots, pairs.by_row)
-        rows = take_rows(pairs.rows, pairs.by_row)
-        values = take_rows(weights, pairs.by_row)
+            columns = gather(slots, pairs.by_row)
+        rows = gather(pairs.rows, pairs.by_row)
+        values = gather(weights, pairs.by_row)
         return sparse_matmul(rows, columns, values, outputs, num_rows), gradient
 
     return ops.custom_gradient(added)(outputs, weights)

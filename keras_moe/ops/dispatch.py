@@ -4,7 +4,7 @@ from typing import Any
 from keras import ops
 
 from keras_moe.ops.routing_plan import RoutingPlan
-from keras_moe.ops.rows import take_rows
+from keras_moe.ops.rows import gather
 from keras_moe.ops.sparse_matmul import sparse_matmul
 
 
@@ -27,17 +27,19 @@ def dispatch(inputs: Any, plan: RoutingPlan) -> Any:
         [5.0, 6.0, 6.0]
     """
     if plan.by_row is None:
-        return take_rows(inputs, plan.rows)
+        return gather(inputs, plan.rows)
     inputs = ops.convert_to_tensor(inputs)
     num_rows, *shape = ops.shape(inputs)
 
     def taken(values: Any) -> tuple[Any, Any]:
         def gradient(*args: Any, upstream: Any = None) -> Any:
-            slope = args[0] if upstream is None else upstream
-            rows = take_rows(plan.rows, plan.by_row)
-            return sparse_matmul(rows, plan.by_row, None, slope, num_rows)
+            upstream_grad = args[0] if upstream is None else upstream
+            rows = gather(plan.rows, plan.by_row)
+            return sparse_matmul(
+                rows, plan.by_row, None, upstream_grad, num_rows
+            )
 
-        return take_rows(values, plan.rows), gradient
+        return gather(values, plan.rows), gradient
 
     # The gradient adds up what the slots of a row get; that of a gather
     # would do so one row after the other, on a single core.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_moe.ops.routing_plan import slot_experts
-from keras_moe.ops.rows import take_rows
+from keras_moe.ops.rows import gather
 
 
 class GroupBlocks(NamedTuple):
@@ -57,9 +57,9 @@ def group_blocks(
     experts = slot_experts(counts, num_blocks)
     group = ops.minimum(experts, num_experts - 1)
     group_ends = ops.cumsum(group_sizes)
-    place = ops.arange(num_blocks, dtype="int32") - take_rows(firsts, group)
-    starts = take_rows(group_ends - group_sizes, group) + place * block_rows
-    ends = ops.minimum(starts + block_rows, take_rows(group_ends, group))
+    place = ops.arange(num_blocks, dtype="int32") - gather(firsts, group)
+    starts = gather(group_ends - group_sizes, group) + place * block_rows
+    ends = ops.minimum(starts + block_rows, gather(group_ends, group))
     return GroupBlocks(experts, starts, ends, firsts, ops.sum(counts))
 
 
@@ -75,7 +75,7 @@ def cut_rows(rows: Any, blocks: GroupBlocks, block_rows: Any) -> Any:
         Tensor `(C, B, ...)`.
     """
     places = blocks.starts[:, None] + ops.arange(block_rows, dtype="int32")
-    return take_rows(rows, ops.clip(places, 0, ops.shape(rows)[0] - 1))
+    return gather(rows, ops.clip(places, 0, ops.shape(rows)[0] - 1))
 
 
 def join_rows(
@@ -98,12 +98,10 @@ def join_rows(
     # How much further back than in the result a group's rows stand.
     shifts = blocks.firsts * block_rows - group_starts
     group = slot_experts(group_sizes, num_rows)
-    shift = take_rows(shifts, ops.minimum(group, group_sizes.shape[0] - 1))
+    shift = gather(shifts, ops.minimum(group, group_sizes.shape[0] - 1))
     place = ops.arange(num_rows, dtype="int32") + shift
     last = num_blocks * block_rows - 1
-    return take_rows(
-        ops.reshape(values, (-1, *shape)), ops.minimum(place, last)
-    )
+    return gather(ops.reshape(values, (-1, *shape)), ops.minimum(place, last))
 
 
 def block_size(num_rows: Any, num_experts: int) -> Any:

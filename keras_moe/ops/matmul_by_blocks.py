@@ -37,9 +37,9 @@ def matmul_by_blocks(
         inputs: Any, kernels: Any, biases: Any, *layout: Any
     ) -> tuple[Any, Any]:
         def gradient(*args: Any, upstream: Any = None) -> tuple[Any, ...]:
-            slope = args[0] if upstream is None else upstream
-            slopes = _slopes(inputs, kernels, biases, layout, slope)
-            return (*slopes, *[None] * len(layout))  # They are integers.
+            upstream_grad = args[0] if upstream is None else upstream
+            grads = _gradients(inputs, kernels, biases, layout, upstream_grad)
+            return (*grads, *[None] * len(layout))  # They are integers.
 
         return _products(inputs, kernels, biases, layout), gradient
 
@@ -58,12 +58,12 @@ def _products(inputs: Any, kernels: Any, biases: Any, layout: Any) -> Any:
     return _for_blocks(layout, step, products)
 
 
-def _slopes(
-    inputs: Any, kernels: Any, biases: Any, layout: Any, slope: Any
+def _gradients(
+    inputs: Any, kernels: Any, biases: Any, layout: Any, upstream_grad: Any
 ) -> Any:
-    def step(block: "_Block", slopes: Any) -> Any:
-        of_inputs, of_kernels, of_biases = slopes
-        above = block.read_inside(slope)
+    def step(block: "_Block", grads: Any) -> Any:
+        of_inputs, of_kernels, of_biases = grads
+        above = block.read_inside(upstream_grad)
         matrix = _entry(kernels, block.expert)
         of_input = ops.matmul(above, ops.transpose(matrix))
         of_kernel = ops.matmul(ops.transpose(block.read(inputs)), above)

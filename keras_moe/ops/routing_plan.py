@@ -10,7 +10,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_moe.ops.prefix_sums import prefix_sums
-from keras_moe.ops.rows import take_rows
+from keras_moe.ops.rows import gather
 from keras_moe.ops.tracing import has_dynamic_shapes
 
 
@@ -96,7 +96,7 @@ def _static_plan(selected: Any, max_pairs: Any) -> RoutingPlan:
     experts = slot_experts(group_sizes, max_pairs)
     used = experts < num_experts
     column = ops.minimum(experts, num_experts - 1)
-    first = take_rows(ops.cumsum(group_sizes) - group_sizes, column)
+    first = gather(ops.cumsum(group_sizes) - group_sizes, column)
     # The slot holds its expert's place-th row, counted from 0.
     place = ops.arange(max_pairs, dtype="int32") - first
     rows = ops.where(used, _rows_at(place, column, counts), 0)
@@ -121,7 +121,7 @@ def _rows_at(place: Any, experts: Any, counts: Any) -> Any:
     for bit in reversed(range(bits)):
         candidate = row + (1 << bit)
         index = ops.minimum(candidate, num_rows) * num_experts
-        count = take_rows(flat_counts, index + experts)
+        count = gather(flat_counts, index + experts)
         inside = ops.logical_and(candidate <= num_rows, count <= place)
         row = ops.where(inside, candidate, row)
     return row

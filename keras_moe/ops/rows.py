@@ -16,7 +16,7 @@ elif keras.backend.backend() == "jax":
     from jax import numpy as jnp
 
 
-def take_rows(inputs: Any, rows: Any) -> Any:
+def gather(inputs: Any, rows: Any) -> Any:
     """Returns `inputs[rows]`.
 
     Args:
@@ -27,7 +27,7 @@ def take_rows(inputs: Any, rows: Any) -> Any:
         Tensor `(*rows.shape, ...)`.
 
     Example:
-        >>> rows = take_rows(np.array([5.0, 6.0]), np.array([[1, 0], [1, 1]]))
+        >>> rows = gather(np.array([5.0, 6.0]), np.array([[1, 0], [1, 1]]))
         >>> keras.ops.convert_to_numpy(rows).tolist()
         [[6.0, 5.0], [6.0, 6.0]]
     """
@@ -40,7 +40,7 @@ def take_rows(inputs: Any, rows: Any) -> Any:
     return taken.reshape(*rows.shape, *inputs.shape[1:])
 
 
-def add_rows(values: Any, rows: Any, num_rows: Any) -> Any:
+def segment_sum(values: Any, rows: Any, num_rows: Any) -> Any:
     """Returns zeros `(num_rows, D)` with `values[i]` added to row `rows[i]`.
 
     Args:
@@ -49,7 +49,7 @@ def add_rows(values: Any, rows: Any, num_rows: Any) -> Any:
         num_rows: Integer or integer tensor.
 
     Example:
-        >>> sums = add_rows(np.array([[1.0], [2.0]]), np.array([1, 1]), 3)
+        >>> sums = segment_sum(np.array([[1.0], [2.0]]), np.array([1, 1]), 3)
         >>> keras.ops.convert_to_numpy(sums).ravel().tolist()
         [0.0, 3.0, 0.0]
     """

@@ -34,7 +34,7 @@ class Experts(keras.layers.Layer):
         self.num_experts = check_integer("num_experts", num_experts, 1)
 
     @property
-    def sparse_obstacle(self) -> str | None:
+    def sparse_unsupported_reason(self) -> str | None:
         """Why these experts cannot be computed in groups, or `None`."""
         return None
 

@@ -68,7 +68,7 @@ class LayerExperts(Experts):
         self._output_shapes: dict[Any, Any] = {}
 
     @property
-    def sparse_obstacle(self) -> str | None:
+    def sparse_unsupported_reason(self) -> str | None:
         for expert in self.experts:
             for layer in expert._flatten_layers():
                 if isinstance(layer, keras.layers.BatchNormalization):

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
-from keras_moe.layers.gates.gate import refuse_router_losses
+from keras_moe.layers.gates.gate import check_no_router_losses
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -41,7 +41,7 @@ class ConstantGate(Gate):
     always_sparse = True
 
     def __init__(self, weights: Sequence[float], **kwargs: Any) -> None:
-        refuse_router_losses(kwargs, "a ConstantGate has nothing to train")
+        check_no_router_losses(kwargs, "a ConstantGate has nothing to train")
         values = np.asarray(weights, "float32")
         if values.ndim != 1 or not np.isfinite(values).all():
             raise ValueError(

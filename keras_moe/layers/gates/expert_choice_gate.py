@@ -127,7 +127,7 @@ class ExpertChoiceGate(LogitGate):
     def max_pairs(self, num_rows: Any) -> Any:
         return self.num_experts * self._capacity(num_rows)
 
-    def bounds_pairs(self, training: bool | None) -> bool:
+    def is_bounded(self, training: bool | None) -> bool:
         return bool(training) or self.inference == "batch"
 
     def build(self, input_shape: Shape) -> None:

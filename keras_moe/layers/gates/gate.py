@@ -140,7 +140,7 @@ class Gate(keras.layers.Layer):
         """The (row, expert) pairs that sparse execution plans for."""
         return num_rows * self.k
 
-    def bounds_pairs(self, training: bool | None) -> bool:
+    def is_bounded(self, training: bool | None) -> bool:
         """Whether no batch ever has more than `max_pairs` pairs."""
         return self.always_sparse
 
@@ -270,7 +270,7 @@ def check_gate(name: str, gate: Any) -> None:
         )
 
 
-def refuse_router_losses(arguments: Mapping[str, Any], reason: str) -> None:
+def check_no_router_losses(arguments: Mapping[str, Any], reason: str) -> None:
     """Raises a ValueError where the weight of a router's loss is given."""
     for name in ROUTER_LOSSES:
         if arguments.get(name):

@@ -7,7 +7,7 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
-from keras_moe.layers.gates.gate import refuse_router_losses
+from keras_moe.layers.gates.gate import check_no_router_losses
 
 # The number of buckets may not fit in.
 NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
@@ -68,7 +68,7 @@ class HashGate(Gate):
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
-        refuse_router_losses(kwargs, "a HashGate has nothing to train")
+        check_no_router_losses(kwargs, "a HashGate has nothing to train")
         super().__init__(
             num_experts,
             k=1,

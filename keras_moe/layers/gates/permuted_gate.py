@@ -5,7 +5,7 @@ import keras
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.gate import check_gate
-from keras_moe.layers.gates.gate import refuse_router_losses
+from keras_moe.layers.gates.gate import check_no_router_losses
 from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
 
 
@@ -70,7 +70,7 @@ class PermutedGate(Gate):
         **kwargs: Any,
     ) -> None:
         check_gate("gate", gate)
-        refuse_router_losses(kwargs, "it belongs to the gate inside")
+        check_no_router_losses(kwargs, "it belongs to the gate inside")
         super().__init__(
             gate.num_experts,
             k=gate.k,
@@ -93,9 +93,9 @@ class PermutedGate(Gate):
     def max_pairs(self, num_rows: Any) -> Any:
         return self.gate.max_pairs(num_rows)
 
-    def bounds_pairs(self, training: bool | None) -> bool:
+    def is_bounded(self, training: bool | None) -> bool:
         # A soft permutation gives weight to all experts.
-        return not training and self.gate.bounds_pairs(training)
+        return not training and self.gate.is_bounded(training)
 
     def build(self, input_shape: Shape) -> None:
         if not self.gate.built:

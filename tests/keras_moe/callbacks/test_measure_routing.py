@@ -9,7 +9,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
-from keras_moe.layers.routing_record import note_routing
+from keras_moe.layers.routing_record import record
 
 WATCH = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]], "float32")
 RATING = np.array([[1.0, 0.0], [1.0, 0.0], [0.8, 0.0]], "float32")
@@ -19,7 +19,7 @@ class Echo(keras.layers.Layer):
     """Claims to have routed by the weights that it is given."""
 
     def call(self, inputs):
-        note_routing(self, inputs, dict.fromkeys(inputs))
+        record(self, inputs, dict.fromkeys(inputs))
         return inputs
 
 

@@ -137,8 +137,8 @@ def check_gradients(
         lambda: _sum_of_squares(_call(layer, arrays, training=True)),
         layer.trainable_weights,
     )
-    for weight, slope in zip(layer.trainable_weights, gradients, strict=True):
-        assert np.isfinite(slope).all(), weight.path
+    for weight, grad in zip(layer.trainable_weights, gradients, strict=True):
+        assert np.isfinite(grad).all(), weight.path
 
 
 def check_fit(

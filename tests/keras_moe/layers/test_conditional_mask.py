@@ -127,18 +127,18 @@ def test_gradients_pass_the_units_that_are_kept_and_no_others():
     routing_inputs = np.array([[3.0, 0.0, 2.0, 1.0]], "float32")
     # A gradient that depends on nothing does not exist in TensorFlow and
     # PyTorch: the zeros give it one.
-    slopes = gradient(
+    grads = gradient(
         lambda x, z: total(x, z) + 0 * ops.sum(z), inputs, routing_inputs
     )
-    assert slopes[0].tolist() == [[1, 0, 3, 0]]
-    assert not slopes[1].any()
-    (slope,) = weight_gradient(
+    assert grads[0].tolist() == [[1, 0, 3, 0]]
+    assert not grads[1].any()
+    (grad,) = weight_gradient(
         lambda: (
             total(inputs, routing_inputs) + 0 * ops.sum(mask.routing_kernel)
         ),
         [mask.routing_kernel],
     )
-    assert not slope.any()
+    assert not grad.any()
 
 
 def test_masked_infinities_reach_neither_output_nor_gradient():
@@ -146,10 +146,10 @@ def test_masked_infinities_reach_neither_output_nor_gradient():
     routing_inputs = np.array([[3.0, 0.0, 2.0, 1.0]], "float32")
     inputs = np.array([[1.0, np.inf, 2.0, np.nan]], "float32")
     assert to_numpy(mask(inputs, routing_inputs)[0]).tolist() == [[1, 0, 2, 0]]
-    (slope,) = gradient(
+    (grad,) = gradient(
         lambda x: ops.sum(ops.square(mask(x, routing_inputs)[0])), inputs
     )
-    assert slope.tolist() == [[2, 0, 4, 0]]
+    assert grad.tolist() == [[2, 0, 4, 0]]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

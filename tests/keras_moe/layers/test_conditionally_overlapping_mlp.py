@@ -162,9 +162,9 @@ def test_gradients_take_the_masks_as_given(rng):
             x = ops.multiply(dense(x), mask)
         return ops.sum(ops.square(mlp.dense_layers[-1](x)))
 
-    (slope,) = gradient(lambda x: ops.sum(ops.square(mlp(x))), x)
+    (grad,) = gradient(lambda x: ops.sum(ops.square(mlp(x))), x)
     (expected,) = gradient(with_constant_masks, x)
-    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(grad, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_only_the_routing_matrices_are_not_trained():

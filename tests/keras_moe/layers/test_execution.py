@@ -14,7 +14,7 @@ from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
-from keras_moe.layers.execution import PAIRS_A_SPARE_ONE
+from keras_moe.layers.execution import PAIR_BUDGET_SLACK
 from tests.gradients import gradient
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.given_gate import GivenGate
@@ -140,8 +140,8 @@ def penalty_gradient(
         import torch
 
         rows.requires_grad_(True)
-        (slope,) = torch.autograd.grad(loss(rows), rows, create_graph=True)
-        (result,) = torch.autograd.grad(ops.sum(ops.square(slope)), rows)
+        (grad,) = torch.autograd.grad(loss(rows), rows, create_graph=True)
+        (result,) = torch.autograd.grad(ops.sum(ops.square(grad)), rows)
         return to_numpy(result)
     import tensorflow as tf
 
@@ -170,7 +170,7 @@ def test_auto_is_exact_at_the_budgets_edge_and_beyond(
     n, k = 16, 2
     weights = np.stack([balanced(ROWS, n, k)] * num_tasks)
     pairs = ROWS * k * num_tasks
-    budget = pairs + -(-pairs // PAIRS_A_SPARE_ONE)
+    budget = pairs + -(-pairs // PAIR_BUDGET_SLACK)
     empty = np.argwhere(weights == 0)[: budget - pairs + extra]
     weights[tuple(empty.T)] = 0.3
     assert (weights != 0).sum() == budget + extra

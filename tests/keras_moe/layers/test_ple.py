@@ -84,8 +84,8 @@ def on_what_it_depends(layer: PLE, task: str, x: np.ndarray) -> set[str]:
     gradients = weight_gradient(loss, list(weights.values()))
     return {
         name
-        for name, slope in zip(weights, gradients, strict=True)
-        if slope.any()
+        for name, grad in zip(weights, gradients, strict=True)
+        if grad.any()
     }
 
 

@@ -26,12 +26,14 @@ def test_rows_are_copied_and_their_gradients_added(
     slots = dispatch(inputs, plan)
     np.testing.assert_array_equal(to_numpy(slots), inputs[rows])
 
-    slope = rng.normal(size=(len(rows), *shape)).astype("float32")
+    upstream_grad = rng.normal(size=(len(rows), *shape)).astype("float32")
     expected = np.zeros_like(inputs)
-    np.add.at(expected, rows, slope)
+    np.add.at(expected, rows, upstream_grad)
 
     def weighted(inputs: object) -> object:
-        return keras.ops.sum(keras.ops.multiply(dispatch(inputs, plan), slope))
+        return keras.ops.sum(
+            keras.ops.multiply(dispatch(inputs, plan), upstream_grad)
+        )
 
     (of_inputs,) = gradient(weighted, inputs)
     np.testing.assert_allclose(of_inputs, expected, atol=1e-6)

@@ -24,6 +24,6 @@ def test_sums_over_the_given_axes(axis, rng):
 
 
 def test_gradient_is_finite_at_zero():
-    (slope,) = gradient(entropy, np.array([0.0, 1.0], "float32"))
+    (grad,) = gradient(entropy, np.array([0.0, 1.0], "float32"))
     # -log(a + 1e-6) - a / (a + 1e-6).
-    np.testing.assert_allclose(slope, [-np.log(1e-6), -1.0], rtol=1e-4)
+    np.testing.assert_allclose(grad, [-np.log(1e-6), -1.0], rtol=1e-4)

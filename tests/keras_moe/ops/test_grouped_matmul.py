@@ -45,7 +45,7 @@ def test_it_is_a_plain_loop_gradients_included(
     inputs = rng.normal(size=(num_rows, INPUTS)).astype("float32")
     kernels = rng.normal(size=(5, INPUTS, UNITS)).astype("float32")
     biases = rng.normal(size=(5, UNITS)).astype("float32")
-    slope = rng.normal(size=(num_rows, UNITS)).astype("float32")
+    upstream_grad = rng.normal(size=(num_rows, UNITS)).astype("float32")
     group_sizes = np.array(sizes, "int32")
     expert = np.repeat(np.arange(6), [*sizes, behind])
 
@@ -62,16 +62,16 @@ def test_it_is_a_plain_loop_gradients_included(
 
     def weighted(inputs: Any, kernels: Any, biases: Any) -> Any:
         product = ops.grouped_matmul(inputs, kernels, group_sizes, biases)
-        return keras.ops.sum(keras.ops.multiply(product, slope))
+        return keras.ops.sum(keras.ops.multiply(product, upstream_grad))
 
     of_inputs = np.zeros_like(inputs)
     of_kernels = np.zeros_like(kernels)
     of_biases = np.zeros_like(biases)
     for row, e in enumerate(expert):
         if e < 5:
-            of_inputs[row] = kernels[e] @ slope[row]
-            of_kernels[e] += np.outer(inputs[row], slope[row])
-            of_biases[e] += slope[row]
+            of_inputs[row] = kernels[e] @ upstream_grad[row]
+            of_kernels[e] += np.outer(inputs[row], upstream_grad[row])
+            of_biases[e] += upstream_grad[row]
     for one, other in zip(
         gradient(weighted, inputs, kernels, biases),
         (of_inputs, of_kernels, of_biases),

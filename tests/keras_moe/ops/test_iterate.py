@@ -17,8 +17,8 @@ def test_applies_the_step_so_many_times(times, expected):
 
 def test_is_differentiable():
     # x^8 has the derivative 8 x^7.
-    (slope,) = gradient(lambda x: iterate(square, x, 3), np.float32(1.5))
-    np.testing.assert_allclose(slope, 8 * 1.5**7, rtol=1e-6)
+    (grad,) = gradient(lambda x: iterate(square, x, 3), np.float32(1.5))
+    np.testing.assert_allclose(grad, 8 * 1.5**7, rtol=1e-6)
 
 
 @pytest.mark.skipif(
@@ -29,10 +29,10 @@ def test_xla_differentiates_it():
     import tensorflow as tf
 
     @tf.function(jit_compile=True)
-    def slope(x):
+    def grad(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
             value = iterate(square, x, 3)
         return tape.gradient(value, x)
 
-    np.testing.assert_allclose(slope(tf.constant(1.5)), 8 * 1.5**7, rtol=1e-6)
+    np.testing.assert_allclose(grad(tf.constant(1.5)), 8 * 1.5**7, rtol=1e-6)

@@ -30,9 +30,9 @@ def test_masked_entries_get_no_gradient():
     def first(logits):
         return masked_softmax(logits, MASK)[0]
 
-    (slope,) = gradient(first, LOGITS)
+    (grad,) = gradient(first, LOGITS)
     product = np.e / (1 + np.e) ** 2
-    np.testing.assert_allclose(slope, [product, 0.0, -product], rtol=1e-5)
+    np.testing.assert_allclose(grad, [product, 0.0, -product], rtol=1e-5)
 
 
 def test_is_finite_for_large_logits():

@@ -163,10 +163,10 @@ def test_only_the_chosen_entry_moves_the_weights():
     def first(logits):
         return adjusted_softmax(logits, counts, corrected, 2)[0]
 
-    (slope,) = gradient(first, LOGITS[0])
+    (grad,) = gradient(first, LOGITS[0])
     # The weight is w = g_0 / (1 + g_0).
     expected = G[0] * (np.array([1, 0, 0, 0]) - G) / (1 + G[0]) ** 2
-    np.testing.assert_allclose(slope, expected, rtol=1e-4)
+    np.testing.assert_allclose(grad, expected, rtol=1e-4)
 
 
 def test_the_full_correction_has_no_gradient():

@@ -73,10 +73,10 @@ def test_oracle_gradient(name, oracle):
         soft = sinkhorn(logits, *arguments)
         return keras.ops.sum(keras.ops.multiply(soft, case["cotangent"]))
 
-    (slope,) = gradient(projection, case["logits"])
+    (grad,) = gradient(projection, case["logits"])
     expected = case["grad_logits"]
     np.testing.assert_allclose(
-        slope, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max()
+        grad, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max()
     )
 
 
@@ -153,9 +153,9 @@ def test_gradient_with_the_number_of_iterations_in_a_tensor(rng):
         return keras.ops.sum(keras.ops.multiply(soft, cotangent))
 
     count = keras.ops.convert_to_tensor(3)
-    (slope,) = gradient(lambda x: projection(x, count, 10), logits)
+    (grad,) = gradient(lambda x: projection(x, count, 10), logits)
     (expected,) = gradient(lambda x: projection(x, 3, None), logits)
-    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(grad, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_no_more_iterations_than_the_bound(rng):

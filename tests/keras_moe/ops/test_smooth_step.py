@@ -11,7 +11,7 @@ def evaluate(x, gamma):
     return to_numpy(smooth_step(np.asarray(x, "float32"), gamma))
 
 
-def slope(x, gamma):
+def grad(x, gamma):
     x = np.asarray(x, "float32")
     return gradient(lambda t: keras.ops.sum(smooth_step(t, gamma)), x)[0]
 
@@ -31,8 +31,8 @@ def test_is_exact_from_the_bounds_on(gamma):
     beyond = np.asarray([-1.0, 1.0], "float32") * [1e4, np.inf]
     np.testing.assert_array_equal(evaluate(bounds, gamma), [0.0, 1.0])
     np.testing.assert_array_equal(evaluate(beyond, gamma), [0.0, 1.0])
-    np.testing.assert_array_equal(slope(bounds, gamma), [0.0, 0.0])
-    np.testing.assert_array_equal(slope(beyond, gamma), [0.0, 0.0])
+    np.testing.assert_array_equal(grad(bounds, gamma), [0.0, 0.0])
+    np.testing.assert_array_equal(grad(beyond, gamma), [0.0, 0.0])
 
 
 @pytest.mark.parametrize("gamma", [0.01, 1.0, 7.0])
@@ -49,7 +49,7 @@ def test_follows_the_cubic_and_never_leaves_the_unit_interval(gamma):
 def test_gradient_by_hand():
     # h'(t) = -6 t² / γ³ + 3 / (2γ).
     np.testing.assert_allclose(
-        slope([0.0, 0.25], gamma=1.0), [1.5, 1.125], rtol=1e-6
+        grad([0.0, 0.25], gamma=1.0), [1.5, 1.125], rtol=1e-6
     )
 
 

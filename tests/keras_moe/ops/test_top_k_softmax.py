@@ -19,10 +19,10 @@ def test_ties_go_to_the_lower_index():
 
 
 def test_the_gradient_is_that_of_the_softmax_even_for_one():
-    (slope,) = gradient(lambda logits: top_k_softmax(logits, k=1)[1], LOGITS)
+    (grad,) = gradient(lambda logits: top_k_softmax(logits, k=1)[1], LOGITS)
     g = np.array([1, 5, 2]) / 8
     np.testing.assert_allclose(
-        slope, g[1] * (np.array([0, 1, 0]) - g), rtol=1e-5
+        grad, g[1] * (np.array([0, 1, 0]) - g), rtol=1e-5
     )
 
 
@@ -31,5 +31,5 @@ def test_is_finite_for_large_logits():
     np.testing.assert_array_equal(
         to_numpy(top_k_softmax(logits, k=2)), [1, 0, 0]
     )
-    (slope,) = gradient(lambda x: top_k_softmax(x, k=2)[0], logits)
-    assert np.isfinite(slope).all()
+    (grad,) = gradient(lambda x: top_k_softmax(x, k=2)[0], logits)
+    assert np.isfinite(grad).all()

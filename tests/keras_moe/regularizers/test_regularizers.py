@@ -68,8 +68,8 @@ def test_load_matches_a_reference(k, rng):
 
 def test_load_has_a_gradient_though_a_count_has_none(rng):
     logits = rng.normal(size=(20, 4)).astype("float32")
-    (slope,) = gradient(lambda x: regularizers.load_loss(x, x, 2, 0.5), logits)
-    assert np.abs(slope).max() > 0
+    (grad,) = gradient(lambda x: regularizers.load_loss(x, x, 2, 0.5), logits)
+    assert np.abs(grad).max() > 0
 
 
 CASES = {

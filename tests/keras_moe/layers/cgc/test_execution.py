@@ -80,8 +80,8 @@ def gradients_of(
     variables = layer.trainable_variables
     values = [variable.value for variable in variables]
     arrays = list(weights.values())
-    slopes = gradient_function(loss, variables)(*values, x, *arrays)
-    others, of_weights = slopes[: -len(arrays)], slopes[-len(arrays) :]
+    grads = gradient_function(loss, variables)(*values, x, *arrays)
+    others, of_weights = grads[: -len(arrays)], grads[-len(arrays) :]
     # Sparse execution does not compute what weighs nothing.
     return [
         *others,
@@ -176,10 +176,10 @@ def test_executions_agree_on_soft_and_hard_rows(
         )
 
     expected, actual = gradients("dense"), gradients(execution)
-    scales = [max(np.abs(slope).max(), 1.0) for slope in expected]
+    scales = [max(np.abs(grad).max(), 1.0) for grad in expected]
     assert_all_close(
-        [slope / scale for slope, scale in zip(actual, scales, strict=True)],
-        [slope / scale for slope, scale in zip(expected, scales, strict=True)],
+        [grad / scale for grad, scale in zip(actual, scales, strict=True)],
+        [grad / scale for grad, scale in zip(expected, scales, strict=True)],
     )
 
 

@@ -96,10 +96,10 @@ def test_it_is_a_proper_layer(tmp_path: Path, rng: np.random.Generator) -> None:
 
 def test_a_layer_that_mixes_rows_is_an_obstacle() -> None:
     batch = keras.Sequential([keras.layers.BatchNormalization()], name="cnn")
-    assert "'cnn'" in str(LayerExperts([batch]).sparse_obstacle)
+    assert "'cnn'" in str(LayerExperts([batch]).sparse_unsupported_reason)
     active = keras.layers.Dense(2, activity_regularizer="l2")
-    assert "activity" in str(LayerExperts([active]).sparse_obstacle)
-    assert LayerExperts(dense_experts(2)).sparse_obstacle is None
+    assert "activity" in str(LayerExperts([active]).sparse_unsupported_reason)
+    assert LayerExperts(dense_experts(2)).sparse_unsupported_reason is None
 
 
 class Counter(keras.layers.Layer):

@@ -60,10 +60,10 @@ def _check_gradient(gate: Gate, inputs: Any, case: Arrays) -> None:
     def projection(x: Any) -> Any:
         return keras.ops.sum(keras.ops.multiply(gate(x), case["cotangent"]))
 
-    (slope,) = gradient(projection, inputs)
+    (grad,) = gradient(projection, inputs)
     expected = case["grad_x"]
     np.testing.assert_allclose(
-        slope, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max()
+        grad, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max()
     )
 
 

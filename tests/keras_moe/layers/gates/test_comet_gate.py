@@ -120,9 +120,9 @@ def test_gradients_are_finite_where_experts_are_not_reached():
     def projection(x):
         return keras.ops.sum(gate(x)[:, 0])
 
-    slopes = weight_gradient(lambda: projection(x), gate.trainable_weights)
-    slopes.extend(gradient(projection, x))
-    assert all(np.isfinite(slope).all() for slope in slopes)
+    grads = weight_gradient(lambda: projection(x), gate.trainable_weights)
+    grads.extend(gradient(projection, x))
+    assert all(np.isfinite(grad).all() for grad in grads)
 
 
 @pytest.mark.parametrize("num_experts", [2, 3, 5, 6, 8, 9, 16, 33])

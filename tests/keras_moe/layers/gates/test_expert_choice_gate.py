@@ -216,8 +216,10 @@ def test_the_router_has_a_gradient(cap, rng):
     )
     chosen = to_numpy(gate(x, training=True)) != 0
     s = softmax(x @ to_numpy(ops.stop_gradient(gate.kernel)), axis=-1)
-    slope = np.where(chosen, towards, 0)
-    logits = s * (slope - (slope * s).sum(axis=-1, keepdims=True))
+    upstream_grad = np.where(chosen, towards, 0)
+    logits = s * (
+        upstream_grad - (upstream_grad * s).sum(axis=-1, keepdims=True)
+    )
     np.testing.assert_allclose(kernel, x.T @ logits, atol=1e-5)
     np.testing.assert_allclose(bias, logits.sum(axis=0), atol=1e-5)
 

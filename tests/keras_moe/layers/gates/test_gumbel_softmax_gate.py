@@ -80,18 +80,18 @@ def test_the_penalty_turns_experts_off():
     def penalty():
         return 0.0 * keras.ops.sum(gate(X, training=True))
 
-    (slope,) = weight_gradient(penalty, [gate.selector_logits])
-    np.testing.assert_allclose(slope, 0.5, rtol=1e-5)  # 1 - θ.
+    (grad,) = weight_gradient(penalty, [gate.selector_logits])
+    np.testing.assert_allclose(grad, 0.5, rtol=1e-5)  # 1 - θ.
 
 
 def test_gradients_reach_both_weights():
     gate = known_gate()
-    slopes = weight_gradient(
+    grads = weight_gradient(
         lambda: keras.ops.sum(keras.ops.square(gate(X, training=True))),
         gate.trainable_weights,
     )
-    assert len(slopes) == 2
-    assert all(slope.all() for slope in slopes)
+    assert len(grads) == 2
+    assert all(grad.all() for grad in grads)
 
 
 def test_is_finite_for_large_logits():
@@ -103,11 +103,11 @@ def test_is_finite_for_large_logits():
     weights, losses = weigh(gate, X, training=True)
     assert np.isfinite(weights).all()
     assert np.isfinite(losses).all()
-    slopes = weight_gradient(
+    grads = weight_gradient(
         lambda: keras.ops.sum(keras.ops.square(gate(X, training=True))),
         gate.trainable_weights,
     )
-    assert all(np.isfinite(slope).all() for slope in slopes)
+    assert all(np.isfinite(grad).all() for grad in grads)
 
 
 def test_is_static_and_dense():

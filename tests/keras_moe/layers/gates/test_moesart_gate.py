@@ -119,11 +119,11 @@ def test_gradients_reach_the_kernel(adjustment, replacement, rng):
     )
     x = rng.normal(size=(6, 3)).astype("float32")
     gate.build(x.shape)
-    (slope,) = weight_gradient(
+    (grad,) = weight_gradient(
         lambda: keras.ops.sum(keras.ops.square(gate(x, training=True))),
         [gate.kernel],
     )
-    assert slope.any()
+    assert grad.any()
 
 
 def test_the_trimmed_lasso_leaves_out_the_k_largest():
@@ -138,10 +138,10 @@ def test_the_trimmed_lasso_trains_even_an_unbiased_gate(rng):
     )
     x = rng.normal(size=(6, 3)).astype("float32")
     gate.build(x.shape)
-    (slope,) = weight_gradient(
+    (grad,) = weight_gradient(
         lambda: keras.ops.sum(gate(x, training=True)[..., 0]), [gate.kernel]
     )
-    assert slope.any()
+    assert grad.any()
 
 
 def test_auxiliary_losses_are_those_of_the_dense_softmax():

@@ -63,8 +63,8 @@ def test_it_is_the_gate_inside_to_a_mixture():
         for name in ("num_experts", "k", "static", "feature_rank"):
             assert getattr(gate, name) == getattr(inner, name)
         assert gate.experts_per_row == inner.experts_per_row
-        assert gate.bounds_pairs(False) == inner.bounds_pairs(False)
-        assert not gate.bounds_pairs(True)
+        assert gate.is_bounded(False) == inner.is_bounded(False)
+        assert not gate.is_bounded(True)
         assert not gate.always_sparse
 
 

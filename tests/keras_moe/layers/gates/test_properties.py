@@ -167,10 +167,10 @@ def test_large_inputs_give_finite_weights_and_gradients(name):
     check()
     largest = np.full((2, registry.NUM_FEATURES), 1e4, "float32")
     largest[1, ::2] *= -1
-    slopes = weight_gradient(
+    grads = weight_gradient(
         lambda: first_weights(largest), gate.trainable_weights
     )
-    assert all(np.isfinite(slope).all() for slope in slopes)
+    assert all(np.isfinite(grad).all() for grad in grads)
 
 
 @pytest.mark.parametrize("name", registry.ON_FEATURES)

@@ -86,10 +86,10 @@ def test_gradients_reach_the_kernel(k, rng):
     gate = SwitchGate(4, k=k)
     x = rng.normal(size=(6, 3)).astype("float32")
     gate.build(x.shape)
-    (slope,) = weight_gradient(
+    (grad,) = weight_gradient(
         lambda: keras.ops.sum(keras.ops.square(gate(x))), [gate.kernel]
     )
-    assert slope.any()
+    assert grad.any()
 
 
 def test_load_balance_loss():

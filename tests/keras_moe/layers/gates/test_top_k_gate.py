@@ -75,11 +75,11 @@ def test_gradients_reach_the_kernel_for_k_of_2_only(k, moves, rng):
     x = rng.normal(size=(6, 3)).astype("float32")
     cotangent = rng.normal(size=(6, 4)).astype("float32")
     gate.build(x.shape)
-    (slope,) = weight_gradient(
+    (grad,) = weight_gradient(
         lambda: keras.ops.sum(keras.ops.multiply(gate(x), cotangent)),
         [gate.kernel],
     )
-    assert slope.any() == moves
+    assert grad.any() == moves
 
 
 def test_noise_has_the_learned_scale_and_only_training_draws_it():

@@ -88,12 +88,12 @@ def test_gradients_reach_every_weight(k, rng):
     gate = XMoEGate(4, k=k)
     x = rng.normal(size=(6, 3)).astype("float32")
     gate.build(x.shape)
-    slopes = weight_gradient(
+    grads = weight_gradient(
         lambda: keras.ops.sum(keras.ops.square(gate(x))),
         gate.trainable_weights,
     )
-    assert len(slopes) == 4
-    assert all(slope.any() for slope in slopes)
+    assert len(grads) == 4
+    assert all(grad.any() for grad in grads)
 
 
 def test_inputs_without_direction_have_finite_gradients():
@@ -102,8 +102,8 @@ def test_inputs_without_direction_have_finite_gradients():
     np.testing.assert_allclose(
         to_numpy(gate(x)), [[1 / 3, 1 / 3, 0]], rtol=1e-6
     )
-    (slope,) = gradient(lambda x: gate(x)[0, 0], x)
-    assert np.isfinite(slope).all()
+    (grad,) = gradient(lambda x: gate(x)[0, 0], x)
+    assert np.isfinite(grad).all()
 
 
 def test_is_always_sparse():
