@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from recsys.data import prepare as prepare
     from recsys.data import synthetic as synthetic
     from recsys.errors import ExportError as ExportError
+    from recsys.errors import FileError as FileError
     from recsys.errors import NonFiniteLossError as NonFiniteLossError
     from recsys.errors import RunError as RunError
     from recsys.models.ranker import Ranker as Ranker
@@ -44,7 +45,12 @@ _HOMES = {
         "prepare",
         "synthetic",
     ),
-    "recsys.errors": ("ExportError", "NonFiniteLossError", "RunError"),
+    "recsys.errors": (
+        "ExportError",
+        "FileError",
+        "NonFiniteLossError",
+        "RunError",
+    ),
     "recsys.models.ranker": ("Ranker",),
     "recsys.run": ("load_model", "load_ranker"),
     "recsys.stages.compare": ("Comparison", "compare"),

@@ -21,6 +21,7 @@ from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.options import with_config_options
 from recsys.run import Run
+from recsys.shown import printable
 
 # Typer carries its own copy of click in recent releases.
 ClickException: Any = typer.BadParameter.__mro__[2]
@@ -74,7 +75,7 @@ def _report(error: Exception) -> int:
     else:
         # Click's errors explain themselves elsewhere.
         text = getattr(error, "format_message", error.__str__)()
-    print("error:", " ".join(text.split()), file=sys.stderr)
+    print("error:", printable(text), file=sys.stderr)
     return 1 if isinstance(error, (DataError, RunError, OSError)) else 2
 
 

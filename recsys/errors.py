@@ -1,4 +1,57 @@
-"""What can go wrong in a run although every argument was right."""
+"""What can go wrong although every argument was right."""
+
+from typing import Self
+
+from recsys.shown import printable
+
+
+class FileError(ValueError):
+    """A file that cannot be used, with the place where it went wrong.
+
+    The message is one line: file, column and row where there is one, what was
+    expected there, and what was received. Rows are data rows counted from 1:
+    the header is not counted.
+    """
+
+    @classmethod
+    def at(
+        cls,
+        file: object,
+        expected: str,
+        received: str,
+        *,
+        column: object = None,
+        row: int | None = None,
+        line: int | None = None,
+    ) -> Self:
+        """Builds the error of one place.
+
+        Args:
+            file: File or folder.
+            expected: What should have been there.
+            received: What was there instead.
+            column: Name of the column, `None` for the whole file.
+            row: Data row counted from 1, `None` for the whole column.
+            line: Line of a raw text file counted from 1.
+
+        Returns:
+            The error, to be raised.
+
+        Example:
+        >>> print(FileError.at("a.csv", "0 or 1", "3", column="watch", row=2))
+        a.csv, column 'watch', data row 2 (counted from 1): expected 0 or 1. \
+Received: 3
+        """
+        place = str(file)
+        if line is not None:
+            place += f", line {line}"
+        if column is not None:
+            place += f", column {column!r}"
+        if row is not None:
+            place += f", data row {row} (counted from 1)"
+        return cls(
+            printable(f"{place}: expected {expected}. Received: {received}")
+        )
 
 
 class RunError(Exception):

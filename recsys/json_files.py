@@ -3,19 +3,69 @@ from pathlib import Path
 from typing import Any
 
 from recsys.atomic import replacing
+from recsys.errors import FileError
+from recsys.reading import read_text
+from recsys.reading import reading
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, error: type[FileError] = FileError) -> Any:
     """Returns the content of a JSON file.
 
+    Args:
+        path: The file.
+        error: The class of the error. Defaults to `FileError`.
+
     Raises:
-        ValueError: The file is not JSON.
-        OSError: The file cannot be read.
+        FileError: The file is not JSON, or cannot be read.
+        FileNotFoundError: There is none.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON. Received: {error}") from None
+    return parse_json(read_text(path, "JSON", error), path, error)
+
+
+def parse_json(
+    text: str,
+    file: object,
+    error: type[FileError] = FileError,
+    first_line: int = 1,
+) -> Any:
+    """Returns what a JSON text says.
+
+    Args:
+        text: The text.
+        file: Where it comes from, for the error message.
+        error: The class of the error. Defaults to `FileError`.
+        first_line: Number of its first line in the file.
+
+    Raises:
+        FileError: The text is not JSON, names something twice in an object,
+            or holds half of a character.
+
+    Example:
+    >>> parse_json('{"k": [2]}', "space.json")
+    {'k': [2]}
+    """
+
+    def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise error.at(file, "JSON with each name once", f"{twice!r} twice")
+        return content
+
+    with reading(file, "JSON", error):
+        try:
+            content = json.loads(text, object_pairs_hook=once_each)
+        except json.JSONDecodeError as caught:
+            raise error.at(
+                file,
+                "JSON",
+                f"what breaks off at column {caught.colno} ({caught.msg})",
+                line=first_line + caught.lineno - 1,
+            ) from None
+        if "\\u" in text:  # "\ud800" alone cannot be written to any file.
+            json.dumps(content, ensure_ascii=False).encode()
+    return content
 
 
 def write_json(path: Path, content: Any) -> None:

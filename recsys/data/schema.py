@@ -7,6 +7,8 @@ from recsys.data.columns import FEATURE_TYPES
 from recsys.data.columns import TASK_TYPES
 from recsys.data.error import DataError
 from recsys.data.error import shown
+from recsys.json_files import parse_json
+from recsys.reading import reading
 
 IMAGE = "image"
 IMAGE_TASK_TYPES = ("binary", "multiclass")
@@ -78,12 +80,7 @@ class Schema:
         Raises:
             DataError: The text is not JSON, or not a valid schema.
         """
-        try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataError.at(
-                file, "JSON", error.msg, line=error.lineno
-            ) from None
+        content = parse_json(text, file, DataError)
         keys = ("name", "features", "tasks")
         if not isinstance(content, dict):
             raise DataError.at(file, "a JSON object", shown(content))
@@ -91,10 +88,8 @@ class Schema:
             raise DataError.at(
                 file, f"the keys {list(keys)}", f"no {missing[0]!r}"
             )
-        try:
+        with reading(file, "a schema", DataError):
             return cls(**{key: content[key] for key in keys})
-        except DataError as error:
-            raise DataError(f"{file}: {error}") from None
 
     def to_json(self) -> str:
         """Returns the text of a `dataset.json`."""

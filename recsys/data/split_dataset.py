@@ -11,6 +11,7 @@ from typing import TypeVar
 from recsys.atomic import replacing
 from recsys.data.error import DataError
 from recsys.data.schema import Schema
+from recsys.reading import read_text
 
 SPLITS = ("train", "validation", "test")
 SCHEMA_FILE = "dataset.json"
@@ -117,10 +118,6 @@ def read_schema(folder: str | Path) -> Schema:
     if not folder.is_dir():
         raise DataError.at(folder, "a data folder", "no folder there")
     file = folder / SCHEMA_FILE
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError.at(file, "a file", "none of that name") from None
-    except UnicodeDecodeError as error:
-        raise DataError.at(file, "UTF-8 text", str(error)) from None
-    return Schema.from_json(text, file)
+    if not file.exists():
+        raise DataError.at(file, "a file", "none of that name")
+    return Schema.from_json(read_text(file, "JSON", DataError), file)

@@ -4,6 +4,10 @@ from typing import Any
 
 import yaml
 
+from recsys.errors import FileError
+from recsys.reading import read_text
+from recsys.reading import reading
+
 
 class _Loader(yaml.SafeLoader):
     """Reads 5e-5 as a number, as everyone but YAML 1.1 does."""
@@ -20,11 +24,19 @@ def read_yaml(file: Path) -> Any:
     """Returns the content of a YAML file.
 
     Raises:
-        ValueError: The file is not YAML.
-        OSError: The file cannot be read.
+        FileError: The file is not YAML, or cannot be read.
+        FileNotFoundError: There is none.
     """
-    try:
-        return yaml.load(file.read_text(encoding="utf-8"), _Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        text = " ".join(str(error).split())
-        raise ValueError(f"{file}: expected YAML. Received: {text}") from None
+    text = read_text(file, "YAML")
+    with reading(file, "YAML"):
+        try:
+            return yaml.load(text, _Loader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            raise FileError.at(
+                file,
+                "YAML",
+                f"what breaks off at column {mark.column + 1} "
+                f"({error.problem or error.context})",
+                line=mark.line + 1,
+            ) from None

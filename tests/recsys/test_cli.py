@@ -217,7 +217,7 @@ def test_broken_configuration_is_one_line(
     file = tmp_path / "config.json"
     file.write_text("{")
     line = error_of(capfd, 2, "train", "--config", str(file))
-    assert f"{file}: expected JSON" in line
+    assert f"{file}, line 1: expected JSON" in line
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from recsys.errors import FileError
 from recsys.tuning.parse_space import parse_space
 from recsys.tuning.yaml_file import read_yaml
 
@@ -21,13 +22,42 @@ def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("content", [b"k: [1, 2", b"\xff\xfe\xff"])
-def test_other_files_are_one_line(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"k: 2\nn: [1, 2",
+            ", line 2: expected YAML. Received: what breaks off at column 9 "
+            "(expected ',' or ']', but got '<stream end>')",
+        ),
+        (
+            b"\xff\xfe\xff",
+            ": expected YAML. Received: bytes that are not UTF-8 text",
+        ),
+        (
+            b"[" * 200_000,
+            ": expected YAML. Received: one that is nested too deeply",
+        ),
+        (
+            b"k: " + b"9" * 5000,
+            ": expected YAML. Received: an integer of thousands of digits",
+        ),
+        (
+            b"k: !!python/object:os.system {}",
+            ", line 1: expected YAML. Received: what breaks off at column 4 "
+            "(could not determine a constructor for the tag "
+            "'tag:yaml.org,2002:python/object:os.system')",
+        ),
+    ],
+)
+def test_other_files_are_one_line(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     file = tmp_path / "space.yaml"
     file.write_bytes(content)
-    with pytest.raises(ValueError, match=re.escape(f"{file}: expected")) as e:
+    with pytest.raises(FileError) as caught:
         read_yaml(file)
-    assert "\n" not in str(e.value)
+    assert str(caught.value) == f"{file}{message}"
 
 
 def test_example_of_the_documentation_is_a_space(tmp_path: Path) -> None:

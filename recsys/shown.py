@@ -1,0 +1,51 @@
+"""What comes from files, in a form that a terminal can show."""
+
+import math
+import reprlib
+
+import numpy as np
+
+_MOST_DIGITS = 40
+
+
+class _Shorten(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to write out an integer of more than 4,300 digits.
+        digits = math.ceil(x.bit_length() * math.log10(2))
+        if digits > _MOST_DIGITS:
+            return f"an integer of about {digits:,} digits"
+        return repr(x)
+
+
+_shorten = _Shorten()
+_shorten.maxstring = _shorten.maxother = 100
+
+
+def shown(value: object) -> str:
+    """Returns a short, readable form of any value for an error message.
+
+    Example:
+    >>> shown(np.float64(0.5)), shown("text")
+    ('0.5', "'text'")
+    """
+    return _shorten.repr(
+        value.item() if isinstance(value, np.generic) else value
+    )
+
+
+def printable(text: str) -> str:
+    r"""Returns a text as one line, with control characters written out.
+
+    A file's name or content could otherwise move the cursor of a terminal,
+    colour it or write over what stands there.
+
+    Example:
+    >>> print(printable("red: \x1b[31m,\n  café"))
+    red: \x1b[31m, café
+    """
+    return "".join(
+        letter
+        if letter.isprintable()
+        else letter.encode("unicode_escape").decode()
+        for letter in " ".join(text.split())
+    )
