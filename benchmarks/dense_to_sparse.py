@@ -29,9 +29,9 @@ from recsys import TrainConfig
 from recsys import load
 from recsys.feeding import feed
 from recsys.models.build import build_ranker
-from recsys.stages.batches import TrainingBatches
-from recsys.stages.resolve_config import resolve_config
 from recsys.stages.train import compile_model
+from recsys.training.batches import TrainingBatches
+from recsys.training.resolve_config import resolve_config
 
 
 def make_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:

@@ -20,7 +20,7 @@ from side_by_side import Function
 from side_by_side import medians
 
 from recsys.feeding import feed
-from recsys.stages.batches import TrainingBatches
+from recsys.training.batches import TrainingBatches
 
 
 def make_epoch(ranker: keras.Model, batch: int, steps: int) -> Function:

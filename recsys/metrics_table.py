@@ -11,7 +11,7 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     """Returns the metrics of one or more splits as a table for a terminal.
 
     Args:
-        metrics: By split, what `recsys.stages.evaluate.measure` returns.
+        metrics: By split, what `recsys.training.measure.measure` returns.
     """
     table = Table("Split", "Task", box=SIMPLE_HEAD)
     measured = {

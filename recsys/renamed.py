@@ -10,6 +10,7 @@ def warn_renamed(old: str, new: str) -> None:
 
     Example:
     >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     warn_renamed("`--old`", "`--new`")
     >>> print(caught[0].message)
     `--old` is deprecated, and goes with the next release: use `--new`

@@ -71,3 +71,34 @@ class MovieLens:
         }
         check_release(self.name, file, counts, self.counts)
         return Dataset(two_tasks_schema(self.name), splits)
+
+
+MOVIELENS_100K = MovieLens(
+    name="movielens-100k",
+    archive="ml-100k.zip",
+    member="ml-100k/u.data",
+    separator="\t",
+    counts={
+        "ratings": 100_000,
+        "users": 943,
+        "movies": 1_682,
+        "train": 157_500,
+        "validation": 22_500,
+        "test": 20_000,
+    },
+)
+
+MOVIELENS_1M = MovieLens(
+    name="movielens-1m",
+    archive="ml-1m.zip",
+    member="ml-1m/ratings.dat",
+    separator="::",
+    counts={
+        "ratings": 1_000_209,
+        "users": 6_040,
+        "movies": 3_706,
+        "train": 1_574_602,
+        "validation": 224_944,
+        "test": 199_950,
+    },
+)

@@ -15,8 +15,8 @@ from recsys.data.custom_table import custom_table
 from recsys.data.digits import digits
 from recsys.data.error import DataError
 from recsys.data.jester import jester
-from recsys.data.movielens_1m import movielens_1m
-from recsys.data.movielens_100k import movielens_100k
+from recsys.data.movielens import MOVIELENS_1M
+from recsys.data.movielens import MOVIELENS_100K
 from recsys.data.multi_mnist import MultiMNIST
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
@@ -30,8 +30,8 @@ DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
     "cifar10": cifar10,
     "digits": digits,
     "jester": jester,
-    "movielens-100k": movielens_100k,
-    "movielens-1m": movielens_1m,
+    "movielens-100k": MOVIELENS_100K,
+    "movielens-1m": MOVIELENS_1M,
     "multi-fashion-mnist": MultiMNIST("multi-fashion-mnist"),
     "multi-mnist": MultiMNIST("multi-mnist"),
     "svhn": svhn,

@@ -16,7 +16,7 @@ from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
-from recsys.stages.sample import Sample
+from recsys.training.sample import Sample
 
 
 def flops(trained: Sequence[Trained]) -> Section | None:

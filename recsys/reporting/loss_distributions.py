@@ -22,8 +22,8 @@ from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
-from recsys.stages.losses import LOSSES
-from recsys.stages.sample import Sample
+from recsys.training.losses import LOSSES
+from recsys.training.sample import Sample
 
 
 def loss_distributions(trained: Sequence[Trained]) -> Section | None:

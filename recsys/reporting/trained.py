@@ -13,7 +13,7 @@ from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.run import Run
-from recsys.stages.sample import Sample
+from recsys.training.sample import Sample
 from recsys.tuning.sweep import Sweep
 
 

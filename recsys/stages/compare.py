@@ -13,7 +13,7 @@ from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.run import Run
 from recsys.stages.comparison_table import comparison_table
-from recsys.stages.training_processes import TrainingProcesses
+from recsys.training.training_processes import TrainingProcesses
 
 
 @dataclass(frozen=True)

@@ -18,19 +18,19 @@ from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.run import Run
-from recsys.stages.batches import TrainingBatches
-from recsys.stages.checkpoint import Checkpoint
-from recsys.stages.finite_loss import FiniteLoss
-from recsys.stages.interruption import Interruption
-from recsys.stages.losses import LOSSES
-from recsys.stages.outcome import has_routing
-from recsys.stages.outcome import write_outcome
-from recsys.stages.progress_line import ProgressLine
-from recsys.stages.resolve_config import resolve_config
-from recsys.stages.sample import Sample
-from recsys.stages.stopwatch import Stopwatch
-from recsys.stages.validation import Validation
-from recsys.stages.weight_history import WeightHistory
+from recsys.training.batches import TrainingBatches
+from recsys.training.checkpoint import Checkpoint
+from recsys.training.finite_loss import FiniteLoss
+from recsys.training.interruption import Interruption
+from recsys.training.losses import LOSSES
+from recsys.training.outcome import has_routing
+from recsys.training.outcome import write_outcome
+from recsys.training.progress_line import ProgressLine
+from recsys.training.resolve_config import resolve_config
+from recsys.training.sample import Sample
+from recsys.training.stopwatch import Stopwatch
+from recsys.training.validation import Validation
+from recsys.training.weight_history import WeightHistory
 
 
 def train(
@@ -54,7 +54,7 @@ def train(
 
     Returns:
         The content of `metrics.json`: for "validation" and "test", what
-        `recsys.stages.evaluate.measure` returns.
+        `recsys.training.measure.measure` returns.
 
     Raises:
         DataError: The data are missing or wrong.

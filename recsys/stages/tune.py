@@ -11,8 +11,8 @@ from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
 from recsys.models.gates import create_gate
-from recsys.stages.resolve_config import resolve_config
-from recsys.stages.training_processes import TrainingProcesses
+from recsys.training.resolve_config import resolve_config
+from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space

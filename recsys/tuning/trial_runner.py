@@ -7,7 +7,7 @@ from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.run import Run
-from recsys.stages.training_processes import TrainingProcesses
+from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.space import Space
 from recsys.tuning.sweep import Sweep
 

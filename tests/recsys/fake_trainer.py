@@ -34,7 +34,7 @@ def install(folder: Path, extra: str = "") -> Path:
 
             here = Path(__file__).parent
             assert sys.argv[1:5] == [
-                "-m", "recsys.stages.child_process", "train", "--config"
+                "-m", "recsys.child_process", "train", "--config"
             ]
             fields = json.loads(Path(sys.argv[5]).read_text())
             out = Path(fields["out"])

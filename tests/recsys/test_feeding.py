@@ -4,7 +4,7 @@ import pytest
 
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
-from recsys.stages.batches import TrainingBatches
+from recsys.training.batches import TrainingBatches
 
 
 def test_the_last_batch_holds_what_is_left() -> None:

@@ -11,7 +11,7 @@ from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
-from recsys.data.movielens_100k import movielens_100k
+from recsys.data.movielens import MOVIELENS_100K
 from recsys.data.prepare import DATA_SETS
 
 NAMES = ("movielens-1m", "movielens-100k")
@@ -89,7 +89,7 @@ def test_a_subset_is_noted(
 def test_a_full_download_with_other_counts_is_refused(
     raw_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(movielens_100k.counts, "ratings", 100)
+    monkeypatch.setitem(MOVIELENS_100K.counts, "ratings", 100)
     with pytest.raises(DataError, match=r"u\.data: expected {'ratings': 100,"):
         prepare("movielens-100k", raw_dir, tmp_path / "out", progress=False)
     assert not (tmp_path / "out").exists()

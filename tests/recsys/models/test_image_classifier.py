@@ -16,7 +16,7 @@ from recsys.models.build import build_model
 from recsys.models.gates import GATES
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.scorer import Scorer
-from recsys.stages.resolve_config import resolve_config
+from recsys.training.resolve_config import resolve_config
 
 SPLITS = ("train", "validation", "test")
 TASKS = {"kind": "multiclass", "old": "binary"}

@@ -9,7 +9,7 @@ from recsys import Ranker
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.models.pruning import without_unused_experts
-from recsys.stages.resolve_config import resolve_config
+from recsys.training.resolve_config import resolve_config
 
 CONFIG = TrainConfig(
     "tiny",

@@ -13,7 +13,7 @@ from recsys.models.build import build_ranker
 from recsys.models.gates import GATES
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.stages.resolve_config import resolve_config
+from recsys.training.resolve_config import resolve_config
 
 
 def build(tiny: Dataset, **changes: Any) -> Ranker:

@@ -13,7 +13,7 @@ from recsys import Comparison
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.stages.comparison_table import comparison_table
-from recsys.stages.training_processes import TrainingProcesses
+from recsys.training.training_processes import TrainingProcesses
 
 Settings = Callable[..., dict[str, Any]]
 

@@ -1,9 +1,7 @@
 import json
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,90 +10,6 @@ from recsys import DataError
 from recsys import Dataset
 from recsys import RunError
 from recsys import Schema
-from recsys.data import Images
-from recsys.models.scorer import Scores
-from recsys.stages.evaluate import measure
-
-NAN = float("nan")
-TASKS = {"watch": "binary", "rating": "regression"}
-WEIGHTS = {"watch": 0.9, "rating": 0.1}
-FRAME = pd.DataFrame(
-    {"watch": [1.0, 0.0, 0.0, NAN], "rating": [4.0, NAN, NAN, 1.0]}
-)
-SCORES = Scores(
-    {
-        "watch": np.array([0.8, 0.5, 0.9, 0.1]),
-        "rating": np.array([3.0, 9.0, 9.0, 3.0]),
-    },
-    {"watch": np.array([1, 2, 2, 2]), "rating": np.array([1, 1, 1, 1])},
-)
-
-
-def test_metrics_by_hand() -> None:
-    bce = -(math.log(0.8) + math.log(0.5) + math.log(0.1)) / 3
-    mse = (1**2 + 2**2) / 2
-    assert measure(SCORES, FRAME, TASKS, WEIGHTS) == {
-        "loss": pytest.approx(0.9 * bce + 0.1 * mse),
-        "rows": 4,
-        "tasks": {
-            # The positive row is above one of the two negative ones.
-            "watch": {"loss": pytest.approx(bce), "auc": 0.5},
-            "rating": {"loss": mse, "mse": mse},
-        },
-        "experts_per_example": 1.375,
-        "experts_per_example_by_task": {"watch": 1.75, "rating": 1.0},
-    }
-
-
-def test_auc_of_one_class_is_null() -> None:
-    frame = FRAME.assign(watch=[1.0, 1.0, NAN, 1.0])
-    metrics = measure(SCORES, frame, TASKS, WEIGHTS)
-    assert metrics["tasks"]["watch"]["auc"] is None
-    assert metrics["tasks"]["watch"]["loss"] > 0
-
-
-def test_task_without_labels_is_null_and_counts_nothing() -> None:
-    metrics = measure(SCORES, FRAME.assign(rating=NAN), TASKS, WEIGHTS)
-    assert metrics["tasks"]["rating"] == {"loss": None, "mse": None}
-    watch = metrics["tasks"]["watch"]["loss"]
-    assert metrics["loss"] == pytest.approx(0.9 * watch)
-
-
-def test_certain_mistake_costs_what_keras_says() -> None:
-    scores = Scores({"watch": np.array([1.0])}, {"watch": np.array([1])})
-    frame = pd.DataFrame({"watch": [0.0]})
-    metrics = measure(scores, frame, {"watch": "binary"}, {"watch": 1.0})
-    assert metrics["loss"] == pytest.approx(-math.log(1e-7), rel=1e-6)
-
-
-def test_classes_by_hand() -> None:
-    scores = Scores(
-        {"kind": np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.3, 0.3, 0.4]])},
-        {"kind": np.array([1, 2, 2])},
-    )
-    rows = Images.of(np.zeros((3, 1, 1, 1), np.uint8), {"kind": [0, 2, 2]})
-    tasks, weights = {"kind": "multiclass"}, {"kind": 2.0}
-    loss = -(math.log(0.7) + 2 * math.log(0.4)) / 3
-    assert measure(scores, rows, tasks, weights) == {
-        "loss": pytest.approx(2 * loss),
-        "rows": 3,
-        "tasks": {
-            "kind": {
-                "loss": pytest.approx(loss),
-                "accuracy": pytest.approx(2 / 3),
-            }
-        },
-        "experts_per_example": pytest.approx(5 / 3),
-        "experts_per_example_by_task": {"kind": pytest.approx(5 / 3)},
-    }
-
-
-def test_a_class_that_was_ruled_out_costs_what_keras_says() -> None:
-    scores = Scores({"kind": np.array([[1.0, 0.0]])}, {})
-    rows = Images.of(np.zeros((1, 1, 1, 1), np.uint8), {"kind": [1]})
-    metrics = measure(scores, rows, {"kind": "multiclass"}, {"kind": 1.0})
-    assert metrics["loss"] == pytest.approx(-math.log(1e-7), rel=1e-6)
-    assert metrics["tasks"]["kind"]["accuracy"] == 0
 
 
 @pytest.mark.slow

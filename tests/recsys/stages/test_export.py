@@ -16,7 +16,7 @@ from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.run import Run
 from recsys.stages.export import verify
-from recsys.stages.resolve_config import resolve_config
+from recsys.training.resolve_config import resolve_config
 from tests.recsys.conftest import Settings
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ import recsys
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.run import Run
-from recsys.stages.finite_loss import FiniteLoss
-from recsys.stages.shuffling import shuffled_rows
+from recsys.training.finite_loss import FiniteLoss
+from recsys.training.shuffling import shuffled_rows
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -298,7 +298,7 @@ def test_rows_are_shuffled_within_the_buffer(
         buffers.append(buffer)
         return shuffled_rows(num_rows, buffer, generator)
 
-    monkeypatch.setattr("recsys.stages.batches.shuffled_rows", spied)
+    monkeypatch.setattr("recsys.training.batches.shuffled_rows", spied)
     recsys.train(settings(tmp_path / "run", shuffle_buffer=7, epochs=1))
     assert set(buffers) == {7}
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from recsys.stages.interruption import Interruption
+from recsys.training.interruption import Interruption
 
 
 def press_ctrl_c() -> None:

@@ -7,7 +7,7 @@ import keras
 from recsys.data import Split
 from recsys.errors import NonFiniteLossError
 from recsys.models.scorer import Scorer
-from recsys.stages.evaluate import measure
+from recsys.training.measure import measure
 
 
 class Validation(keras.callbacks.Callback):

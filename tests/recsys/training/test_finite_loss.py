@@ -8,8 +8,8 @@ import pytest
 from recsys import NonFiniteLossError
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
-from recsys.stages.finite_loss import FiniteLoss
-from recsys.stages.validation import Validation
+from recsys.training.finite_loss import FiniteLoss
+from recsys.training.validation import Validation
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])

@@ -109,7 +109,7 @@ class TrainingProcesses:
                     raise KeyboardInterrupt
                 process = subprocess.Popen(
                     [
-                        *(sys.executable, "-m", "recsys.stages.child_process"),
+                        *(sys.executable, "-m", "recsys.child_process"),
                         *arguments,
                     ],
                     env={

@@ -17,8 +17,8 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.run import Run
-from recsys.stages.evaluate import measure
-from recsys.stages.sample import Sample
+from recsys.training.measure import measure
+from recsys.training.sample import Sample
 
 
 def has_routing(model: MultiTaskModel) -> bool:

@@ -1,6 +1,6 @@
 """The command line for a process that must not outlive the one it serves.
 
-    python -m recsys.stages.child_process train --config FILE
+    python -m recsys.child_process train --config FILE
 
 Its standard input is a pipe of the process that started it. The pipe ends
 when that process closes it, ends, or is killed, and so does this one.

@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from recsys.stages.batches import TrainingBatches
+from recsys.training.batches import TrainingBatches
 
 
 def make(num_rows: int = 10, batch_size: int = 4, seed: int = 0) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from recsys import DataError
 from recsys import Schema
 from recsys import TrainConfig
-from recsys.stages.resolve_config import resolve_config
+from recsys.training.resolve_config import resolve_config
 
 SCHEMA = Schema(
     "three",

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from keras_moe.callbacks import RoutingMonitor
-from recsys.stages.weight_history import WeightHistory
-from recsys.stages.weight_history import weight_table
+from recsys.training.weight_history import WeightHistory
+from recsys.training.weight_history import weight_table
 
 
 class Measured:

@@ -4,7 +4,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from recsys.stages.shuffling import shuffled_rows
+from recsys.training.shuffling import shuffled_rows
 
 
 class TrainingBatches(keras.utils.PyDataset):

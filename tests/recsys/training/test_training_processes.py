@@ -11,7 +11,7 @@ import pytest
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.run import Run
-from recsys.stages.training_processes import TrainingProcesses
+from recsys.training.training_processes import TrainingProcesses
 from tests.recsys import fake_trainer
 
 
@@ -164,7 +164,7 @@ def test_number_must_be_positive() -> None:
 
 def test_child_process_does_not_outlive_its_starter() -> None:
     code = (
-        "import time; from recsys.stages import child_process;"
+        "import time; from recsys import child_process;"
         "child_process.run = lambda words: print(*words, flush=True) or "
         "time.sleep(600); child_process.main()"
     )
