@@ -5,7 +5,7 @@
 Prints one JSON line for every (n, model, batch size), where the model is the
 live one (its compiled `predict_step`) or, under TensorFlow, the SavedModel that
 `recsys export` writes: the median and the 99th percentile of the latency, and
-rows a second.
+rows per second.
 """
 
 import argparse

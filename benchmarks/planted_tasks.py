@@ -5,9 +5,9 @@ r"""Compares static gates on tasks that are known mixtures of known experts.
 
 The synthetic study of DSelect-k (appendix C.1, figure C.5): T regression tasks
 in groups of 16, an MMoE with T / 4 experts, each the sum of 4 ReLU units, and a
-static gate a task with k = 4. A gate has found the structure when the tasks of
-a group share their experts and tasks of different groups do not. Batch size
-and optimiser are those of appendix D.4. Where several values are given for a
+static gate per task with k = 4. A gate has found the structure when the tasks
+of a group share their experts and tasks of different groups do not. Batch size
+and optimizer are those of appendix D.4. Where several values are given for a
 hyperparameter, all combinations are trained, and the one with the lowest
 validation MSE is reported among those that select k experts per task or fewer,
 if there is any (as section 3.1.3 disregards gates that have not settled).

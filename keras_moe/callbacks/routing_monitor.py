@@ -149,7 +149,7 @@ class RoutingMonitor(keras.callbacks.Callback):
             self.save_plots(self.plots)
 
     def plot_loads(self) -> "Figure":
-        """Draws the latest loads, a row a task and a column an expert.
+        """Draws the latest loads, a row per task and a column per expert.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -160,7 +160,7 @@ class RoutingMonitor(keras.callbacks.Callback):
         return load_heat_map(latest, f"Load of each expert after epoch {epoch}")
 
     def plot_experts_per_example(self) -> "Figure":
-        """Draws the experts per example over the epochs, a line a task.
+        """Draws the experts per example over the epochs, a line per task.
 
         Raises:
             ImportError: If matplotlib is not installed.

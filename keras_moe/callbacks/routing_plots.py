@@ -41,7 +41,7 @@ def load_heat_map(
         title: String above the figure.
 
     Returns:
-        A figure with a row a task and a column an expert. An expert that
+        A figure with a row per task and a column per expert. An expert that
         gets no example is grey; up to 16 experts carry their load as a
         number.
 
@@ -93,13 +93,13 @@ def experts_per_example_curve(
 
     Args:
         experts_per_example: Per task, the mean number of experts an example
-            selects, one value an epoch.
+            selects, one value per epoch.
         epochs: How many epochs of training each value comes after. Defaults
             to 0, 1, 2, ...: the first value is from before training.
         title: String above the figure.
 
     Returns:
-        A figure with a line a task.
+        A figure with a line per task.
 
     Raises:
         ImportError: If matplotlib is not installed.

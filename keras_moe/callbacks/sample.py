@@ -12,7 +12,7 @@ class Sample:
     Args:
         data: What the model takes as inputs: an array, or a dict, list or
             tuple of arrays that share the first dimension.
-        batch_size: Integer, rows a batch.
+        batch_size: Integer, rows per batch.
 
     Raises:
         TypeError: If `data` holds anything else than arrays.

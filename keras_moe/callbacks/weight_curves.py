@@ -35,7 +35,7 @@ def weight_curves(
         title: String above the figure.
 
     Returns:
-        A figure with a panel a task, in rows of four, and a line an expert:
+        A figure with a panel per task, in rows of four, and a line per expert:
         the same colour and style for one expert in every panel. Up to 16
         experts are listed in a legend.
 
@@ -83,7 +83,7 @@ def weight_curves(
 
 
 def _draw_experts(axes: "Axes", x: Sequence[float], weights: Any) -> None:
-    """Draws weights `(n, measurements)`, a line an expert."""
+    """Draws weights `(n, measurements)`, a line per expert."""
     looks = cycle(product(LINE_STYLES, COLORS))
     for expert, (values, (style, color)) in enumerate(
         zip(weights, looks, strict=False)

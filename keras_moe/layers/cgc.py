@@ -243,12 +243,12 @@ class CGC(GatedLayer):
         return [tuple(s) for s in self._seen(streams, gate_inputs_shape)]
 
     def _streams(self, values: Any) -> dict[str, Any]:
-        """One value a group of experts; one value for all."""
+        """One value per group of experts; one value serves all."""
         if not isinstance(values, Mapping):
             return dict.fromkeys(self._banks, values)
         if set(values) != set(self._banks):
             raise ValueError(
-                "`inputs` must be one tensor, or have one entry a task and "
+                "`inputs` must be one tensor, or have one entry per task and "
                 f"{SHARED!r}, {list(self._banks)}. "
                 f"Received: entries {list(values)}"
             )
@@ -291,7 +291,7 @@ def _check_tasks(gates: Any, task_experts: Any) -> None:
     for name, value in (("gates", gates), ("task_experts", task_experts)):
         if not isinstance(value, Mapping):
             raise TypeError(
-                f"`{name}` must be a dict with one entry a task. "
+                f"`{name}` must be a dict with one entry per task. "
                 f"Received: {name}={value!r} of type {type(value).__name__}"
             )
     check_gates(gates)

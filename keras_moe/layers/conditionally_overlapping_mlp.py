@@ -40,13 +40,13 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
             0.5 and 0.9.
         activation: Activation `f` of the hidden layers, defaults to
             `"tanh"`. The paper finds GELU, SiLU and Mish less suited.
-        seed: Optional integer, for the `V_l` and the initialisers.
+        seed: Optional integer, for the `V_l` and the initializers.
         output_activation: Activation of the output, defaults to `None`.
         use_bias: Boolean, defaults to `True`.
         kernel_initializer: Defaults to `"glorot_uniform"`.
         bias_initializer: Defaults to `"zeros"`.
-        kernel_regularizer: Optional regulariser of each kernel.
-        bias_regularizer: Optional regulariser of each bias.
+        kernel_regularizer: Optional regularizer of each kernel.
+        bias_regularizer: Optional regularizer of each bias.
         **kwargs: `name`, `trainable`, `dtype`. Masks are computed in float32
             under any dtype policy.
 

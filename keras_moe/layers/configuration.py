@@ -7,11 +7,11 @@ def serialized_parameters(layer: keras.layers.Layer) -> dict[str, Any]:
     """The part of a layer's configuration that no layer should spell out.
 
     Args:
-        layer: A layer with its initialisers and regularisers in attributes
+        layer: A layer with its initializers and regularizers in attributes
             whose names end in `_initializer` and `_regularizer`.
 
     Returns:
-        Dict of these names to serialised values.
+        Dict of these names to serialized values.
     """
     return {
         name: keras.saving.serialize_keras_object(value)

@@ -29,7 +29,7 @@ class Execution:
 
     Args:
         mode: `"dense"`, `"sparse"` or `"auto"`.
-        gates: One gate a task.
+        gates: One gate per task.
         experts: The experts that the tasks share.
 
     Raises:

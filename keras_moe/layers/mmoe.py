@@ -29,7 +29,7 @@ class MMoE(Mixture):
     Call arguments:
         inputs: Tensor `(..., *features)`, what the experts compute on.
         gate_inputs: Tensor `(..., p)` (ids `(...)` for a `HashGate`) for all
-            gates, or a dict or list of them, one a task, like `gates`. The
+            gates, or a dict or list of them, one per task, like `gates`. The
             leading dimensions say what is routed. Defaults to `inputs`.
         training: Boolean.
         mask: Boolean tensor, false for padding, with one entry for every
@@ -129,17 +129,17 @@ class MMoE(Mixture):
         return [tuple(shape) for shape in self._in_order(shapes)]
 
     def _of_each_task(self, values: Any) -> list[Any]:
-        """One value a task, in the order of the gates; one value for all."""
+        """One value per task, in the order of the gates; one serves all."""
         if isinstance(values, (Mapping, list, tuple)):
             return self._in_order(values)
         return [values] * len(self.gates)
 
     def _in_order(self, values: Any) -> list[Any]:
-        """One value a task, in the order of the gates."""
+        """One value per task, in the order of the gates."""
         by_key = _by_key(values)
         if set(by_key) != set(self._tasks):
             raise ValueError(
-                "`gate_inputs` must be one tensor, or have one entry a task, "
+                "`gate_inputs` must be one tensor, or have one entry per task, "
                 f"{self._tasks}. Received: entries {list(by_key)}"
             )
         return [by_key[task] for task in self._tasks]

@@ -19,7 +19,7 @@ class MoE(Mixture):
         experts: The experts `f_i`: `MLPExperts`, or a list of Keras layers
             or models that share an output shape. As many as the gate weighs.
         execution: `"dense"` evaluates all experts. `"sparse"` evaluates only
-            what is selected, at most `gate.k` experts a row; a gate that
+            what is selected, at most `gate.k` experts per row; a gate that
             gives weight to more keeps its `k` largest, rescaled to the same
             sum. `"auto"` (default) is exact: it evaluates only the pairs
             (row, expert) that carry weight, where that pays and the batch's

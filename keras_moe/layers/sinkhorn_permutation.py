@@ -58,9 +58,9 @@ class SinkhornPermutation(keras.layers.Layer):
             `Ω(S) + Ω(S with rows that sum to 1)` in the loss, `Ω` being the
             entropy over all entries; it keeps `S` from settling between two
             permutations.
-        logits_initializer: Initialiser of `logits`, defaults to
+        logits_initializer: Initializer of `logits`, defaults to
             U(-0.05, 0.05).
-        seed: Optional integer, seeds an initialiser without a seed.
+        seed: Optional integer, seeds an initializer without a seed.
         **kwargs: `name`, `trainable`. A `dtype` is accepted and has no
             effect: the layer is float32.
 
@@ -112,7 +112,7 @@ class SinkhornPermutation(keras.layers.Layer):
         if input_shape[-1] != self.num_experts:
             raise ValueError(
                 f"`inputs` must have {self.num_experts} entries in the last "
-                f"axis, one an expert. Received: shape {input_shape}"
+                f"axis, one per expert. Received: shape {input_shape}"
             )
         self.logits = self.add_weight(
             name="logits",

@@ -6,7 +6,7 @@ from keras import ops
 def as_rows(
     weights: Any, sample_weight: Any = None, dtype: str = "float32"
 ) -> tuple[Any, Any]:
-    """Lays weights out as one row an example, beside what each row counts.
+    """Lays weights out as one row per example, beside what each row counts.
 
     Args:
         weights: Tensor `(..., n)`; a static gate's `(n,)` is one row.

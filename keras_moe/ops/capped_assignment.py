@@ -29,7 +29,7 @@ def capped_assignment(scores: Any, capacity: Any, max_per_row: int) -> Any:
     alternate between the two sums. Here each respects `A <= 1` as it projects,
     which a third projection of its own would take thousands of rounds for. It
     happens in the log domain, where the projections are prices: with one
-    price a row and one a column, `A = min(1, exp(S/λ - price - price))`.
+    price per row and one per column, `A = min(1, exp(S/λ - price - price))`.
 
     No gradient passes.
 

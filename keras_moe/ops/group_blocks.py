@@ -105,7 +105,7 @@ def join_rows(
 
 
 def block_size(num_rows: Any, num_experts: int) -> Any:
-    """Rows a block: a few blocks a group, without much that is left empty.
+    """Rows per block: a few blocks per group, without much that is left empty.
 
     Args:
         num_rows: Integer, or integer tensor, the rows of all groups.

@@ -18,7 +18,7 @@ def grouped_matmul(
 
     Args:
         inputs: Tensor `(S, D)`, the groups one after the other.
-        kernels: Tensor `(E, D, H)`, one matrix a group.
+        kernels: Tensor `(E, D, H)`, one matrix per group.
         group_sizes: Int32 `(E,)`, the rows of each group, with a sum of at
             most `S`.
         biases: Tensor `(E, H)`, added to each row of the group. Defaults to

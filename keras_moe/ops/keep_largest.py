@@ -13,7 +13,7 @@ def keep_largest(weights: Any, k: int) -> Any:
         k: Integer in `[1, n]`. Ties go to the lower index.
 
     Returns:
-        Tensor `(..., n)` with at most `k` weights a row.
+        Tensor `(..., n)` with at most `k` weights per row.
 
     Example:
         >>> kept = keep_largest(np.array([0.5, 0.125, 0.25, 0.125]), k=2)

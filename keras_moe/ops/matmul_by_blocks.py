@@ -18,7 +18,7 @@ def matmul_by_blocks(
 
     Args:
         inputs: Tensor `(S, D)`, the groups one after the other, `S >= 1`.
-        kernels: Tensor `(E, D, H)`, one matrix a group.
+        kernels: Tensor `(E, D, H)`, one matrix per group.
         biases: Tensor `(E, H)`.
         group_sizes: Int32 `(E,)`, with a sum of at most `S`.
 

@@ -35,7 +35,7 @@ def gumbel_noise(shape: Any, seed: Any = None) -> Any:
 
 
 def draw_without_replacement(logits: Any, k: int, seed: Any = None) -> Any:
-    """Draws `k` distinct entries a row, one after the other.
+    """Draws `k` distinct entries per row, one after the other.
 
     Each draw is from the softmax over the entries that are left. The `k`
     largest sums of logits and Gumbel noise have this law.
@@ -94,11 +94,11 @@ def choose_one(mask: Any, seed: Any = None) -> Any:
     """Chooses one of the entries that a mask marks, all equally likely.
 
     Args:
-        mask: Boolean tensor `(..., n)`, at least one true entry a row.
+        mask: Boolean tensor `(..., n)`, at least one true entry per row.
         seed: Integer, `keras.random.SeedGenerator` or `None`.
 
     Returns:
-        Boolean tensor `(..., n)` with one true entry a row.
+        Boolean tensor `(..., n)` with one true entry per row.
 
     Example:
         >>> chosen = choose_one(np.array([False, True, False]), seed=0)

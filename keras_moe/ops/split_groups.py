@@ -15,7 +15,7 @@ def split_groups(inputs: Any, group_sizes: Any) -> list[Any]:
         group_sizes: Int32 `(E,)`, with a sum of at most `S`.
 
     Returns:
-        `E + 1` tensors, one a group, and the rows behind the last group.
+        `E + 1` tensors, one per group, and the rows behind the last group.
     """
     group_sizes = ops.cast(group_sizes, "int32")
     rest = ops.shape(inputs)[0] - ops.sum(group_sizes)

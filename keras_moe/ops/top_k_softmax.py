@@ -16,7 +16,7 @@ def top_k_softmax(logits: Any, k: int) -> Any:
         k: Integer in `[1, n]`. Ties go to the lower index.
 
     Returns:
-        Tensor `(..., n)` with at most `k` weights a row.
+        Tensor `(..., n)` with at most `k` weights per row.
 
     Example:
         >>> logits = np.log(np.array([1.0, 5.0, 2.0]))

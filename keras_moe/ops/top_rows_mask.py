@@ -16,7 +16,7 @@ def top_rows_mask(scores: Any, count: Any) -> Any:
         count: Integer or integer tensor `>= 1`.
 
     Returns:
-        Boolean tensor `(N, n)` with `count` true entries a column, or as many
+        Boolean tensor `(N, n)` with `count` true entries per column, or as many
         as may be marked.
 
     Example:

@@ -9,7 +9,7 @@ def load_balance_loss(probabilities: Any, chosen: Any, mask: Any = None) -> Any:
     """The load balance loss of the Switch Transformer: `n Σ_i f_i P_i`.
 
     `f_i` is the share of examples that choose expert `i`, `P_i` the mean of
-    its probability. With one expert an example it is 1 where both are equal
+    its probability. With one expert per example it is 1 where both are equal
     for all experts, and up to `n` where one expert gets everything.
 
     Args:

@@ -19,7 +19,7 @@ from keras_moe.ops.tracing import is_traced_for_xla
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class LayerExperts(Experts):
-    """A bank of arbitrary Keras layers or models, one an expert.
+    """A bank of arbitrary Keras layers or models, one per expert.
 
     `MoE` and `MMoE` make one of a plain list. Sparse execution calls each
     expert once on its rows; under XLA, where shapes must be static, on each
@@ -197,7 +197,7 @@ class LayerExperts(Experts):
     def _zero_of_all_weights(self) -> Any:
         """A zero that gives an expert nobody called a gradient: zeros.
 
-        Eager PyTorch would leave it without one, and the optimiser would
+        Eager PyTorch would leave it without one, and the optimizer would
         treat it unlike an expert of weight zero in dense execution.
         """
         if keras.backend.backend() != "torch":

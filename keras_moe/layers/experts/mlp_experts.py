@@ -21,8 +21,8 @@ class MLPExperts(Experts):
     entry of `units`. All experts are one batched computation.
 
     Attributes:
-        kernels: One `(n, inputs, units)` weight a layer.
-        biases: One `(n, units)` weight a layer; empty with `use_bias=False`.
+        kernels: One `(n, inputs, units)` weight per layer.
+        biases: One `(n, units)` weight per layer; empty with `use_bias=False`.
 
     Args:
         num_experts: Integer `n >= 1`.
@@ -34,9 +34,9 @@ class MLPExperts(Experts):
         kernel_initializer: Defaults to `"glorot_uniform"`; drawn for each
             expert with its own fans and its own values.
         bias_initializer: Defaults to `"zeros"`.
-        kernel_regularizer: Optional regulariser of each kernel.
-        bias_regularizer: Optional regulariser of each bias.
-        seed: Optional integer, for the initialisers and the dropout.
+        kernel_regularizer: Optional regularizer of each kernel.
+        bias_regularizer: Optional regularizer of each bias.
+        seed: Optional integer, for the initializers and the dropout.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:

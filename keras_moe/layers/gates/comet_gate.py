@@ -19,7 +19,7 @@ EPSILON = 1e-8
 class COMETGate(SmoothStepGate):
     """Selects at most `k` experts with `k` differentiable decision trees.
 
-    Tree `j` sends an example down to its `n` leaves, one an expert: node `q`
+    Tree `j` sends an example down to its `n` leaves, one per expert: node `q`
     sends it to the left with probability `h(x·w_q)`, `h` being `smooth_step`,
     which makes a probability `v_i` of reaching leaf `i`. With a linear
     weighting `α` of the leaves,
@@ -52,15 +52,15 @@ class COMETGate(SmoothStepGate):
             of the trees' leaf probabilities, summed over the trees, in the
             loss; published searches use 0.05 to 10.
         use_bias: Boolean, defaults to `True`.
-        split_initializer: Initialiser of `split_kernel` and `split_bias`,
+        split_initializer: Initializer of `split_kernel` and `split_bias`,
             defaults to U(-γ/100, γ/100).
-        leaf_initializer: Initialiser of `leaf_kernel` and `leaf_bias`,
+        leaf_initializer: Initializer of `leaf_kernel` and `leaf_bias`,
             defaults to U(-0.05, 0.05).
-        split_regularizer: Optional regulariser of `split_kernel` and
+        split_regularizer: Optional regularizer of `split_kernel` and
             `split_bias`.
-        leaf_regularizer: Optional regulariser of `leaf_kernel` and
+        leaf_regularizer: Optional regularizer of `leaf_kernel` and
             `leaf_bias`.
-        **kwargs: `seed` of the initialisers, `name`, `trainable`, `dtype`.
+        **kwargs: `seed` of the initializers, `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.

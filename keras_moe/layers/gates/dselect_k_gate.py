@@ -60,13 +60,13 @@ class DSelectKGate(SmoothStepGate):
             penalty, a mean over the batch.
         use_bias: Boolean, defaults to `True`. Has no effect on a static
             gate.
-        selector_initializer: Initialiser of the selectors' weights, defaults
+        selector_initializer: Initializer of the selectors' weights, defaults
             to U(-γ/100, γ/100).
-        weight_initializer: Initialiser of the softmax's weights, defaults to
+        weight_initializer: Initializer of the softmax's weights, defaults to
             U(-0.05, 0.05).
-        selector_regularizer: Optional regulariser of the selectors' weights.
-        weight_regularizer: Optional regulariser of the softmax's weights.
-        **kwargs: `seed` of the initialisers, `name`, `trainable`, `dtype`.
+        selector_regularizer: Optional regularizer of the selectors' weights.
+        weight_regularizer: Optional regularizer of the softmax's weights.
+        **kwargs: `seed` of the initializers, `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.

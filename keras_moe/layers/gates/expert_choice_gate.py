@@ -29,7 +29,7 @@ class ExpertChoiceGate(LogitGate):
         capacity = clip(round(capacity_factor · N / n), 1, N)
 
     examples that score highest with it, ties going to the earlier one. The
-    weight is then `S`, not renormalised; other weights are 0. So all experts
+    weight is then `S`, not renormalized; other weights are 0. So all experts
     have the same load, while an example may have any number of experts, or
     none: put a residual connection around the mixture.
 

@@ -45,7 +45,7 @@ class Gate(keras.layers.Layer):
 
     A subclass implements `build` and `compute_weights`, sets the class
     attributes below where they differ, and adds its arguments to
-    `get_config`, but for initialisers and regularisers: attributes whose
+    `get_config`, but for initializers and regularizers: attributes whose
     names end in `_initializer` or `_regularizer` are there already. Losses
     of its own go through `add_training_loss`; a call of `add_router_losses`
     gives it those that any gate can have.
@@ -66,7 +66,7 @@ class Gate(keras.layers.Layer):
         num_experts: Integer `n >= 2`.
         k: Integer in `[1, n]`, or `None` for a dense gate.
         static: Boolean, defaults to `False`.
-        seed: Optional integer. Seeds the initialisers that have no seed of
+        seed: Optional integer. Seeds the initializers that have no seed of
             their own, and the noise of gates that draw any.
         importance_loss_weight: Number `>= 0`, defaults to 0. Weight of
             `keras_moe.regularizers.importance_loss` in the loss.
@@ -165,7 +165,7 @@ class Gate(keras.layers.Layer):
         """Adds the mean of the examples' `losses`, while training.
 
         Args:
-            losses: Tensor `(...)`, one loss an example; a scalar for a
+            losses: Tensor `(...)`, one loss per example; a scalar for a
                 static gate. A batch without examples has the loss 0.
             training: Boolean, whether to add it.
             mask: Boolean tensor `(...)`, the examples that count, or `None`.

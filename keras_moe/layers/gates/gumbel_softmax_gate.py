@@ -40,15 +40,15 @@ class GumbelSoftmaxGate(Gate):
         sparsity_weight: Number `>= 0`, defaults to 0. Weight of `Σ log θ_i`
             in the loss; published searches use 1e-6 to 1,000. The penalty
             has no lower bound.
-        weight_initializer: Initialiser of `weight_logits`, defaults to
+        weight_initializer: Initializer of `weight_logits`, defaults to
             U(-0.05, 0.05).
-        selector_initializer: Initialiser of `selector_logits`, defaults to
+        selector_initializer: Initializer of `selector_logits`, defaults to
             `"zeros"`: every expert is on half of the time.
-        weight_regularizer: Optional regulariser of `weight_logits`.
-        selector_regularizer: Optional regulariser of `selector_logits`.
+        weight_regularizer: Optional regularizer of `weight_logits`.
+        selector_regularizer: Optional regularizer of `selector_logits`.
         **kwargs: `importance_loss_weight`, `load_loss_weight`,
             `load_balance_loss_weight` and `z_loss_weight` of the auxiliary
-            losses; `seed` of initialisers and noise; `name`, `trainable`,
+            losses; `seed` of initializers and noise; `name`, `trainable`,
             `dtype`.
 
     Call arguments:

@@ -25,8 +25,8 @@ class LogitGate(Gate):
         use_bias: Boolean, defaults to `True`; a static gate needs it.
         kernel_initializer: Defaults to `"glorot_uniform"`.
         bias_initializer: Defaults to `"zeros"`.
-        kernel_regularizer: Optional regulariser of `kernel`.
-        bias_regularizer: Optional regulariser of `bias`.
+        kernel_regularizer: Optional regularizer of `kernel`.
+        bias_regularizer: Optional regularizer of `bias`.
         **kwargs: Those of `Gate`.
 
     Raises:

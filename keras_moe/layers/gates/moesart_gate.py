@@ -59,7 +59,7 @@ class MOESARTGate(LogitGate):
             `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
             `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
             of the auxiliary losses, which take `g` for the weights and its `k`
-            largest entries for the experts chosen; `seed` of initialisers and
+            largest entries for the experts chosen; `seed` of initializers and
             draws; `name`, `trainable`, `dtype`.
 
     Call arguments:

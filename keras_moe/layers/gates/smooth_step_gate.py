@@ -53,7 +53,7 @@ class SmoothStepGate(Gate):
     def decision_initializer(
         self, initializer: str | Initializer | None
     ) -> Initializer:
-        """The initialiser of the decisions' weights.
+        """The initializer of the decisions' weights.
 
         By default it draws from U(-γ/100, γ/100), well inside the fractional
         region: outside it a decision has no gradient.

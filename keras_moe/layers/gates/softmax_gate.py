@@ -24,9 +24,9 @@ class SoftmaxGate(LogitGate):
         use_bias: Boolean, defaults to `True`; a static gate needs it.
         kernel_initializer: Defaults to `"glorot_uniform"`.
         bias_initializer: Defaults to `"zeros"`.
-        kernel_regularizer: Optional regulariser of `kernel`.
-        bias_regularizer: Optional regulariser of `bias`.
-        **kwargs: `seed` of the initialisers, `name`, `trainable`, `dtype`.
+        kernel_regularizer: Optional regularizer of `kernel`.
+        bias_regularizer: Optional regularizer of `bias`.
+        **kwargs: `seed` of the initializers, `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.

@@ -21,9 +21,9 @@ class TopKGate(LogitGate):
     index.
 
     With `k = 1` the one weight is always 1, so that no gradient reaches
-    `kernel` and `bias` through it: the gate stays as it was initialised,
+    `kernel` and `bias` through it: the gate stays as it was initialized,
     unless a loss on the gate itself trains it. Choose `k >= 2`, or a gate
-    whose weights are not renormalised.
+    whose weights are not renormalized.
 
     Attributes:
         kernel: `A`, `(p, n)`. A static gate has none.
@@ -41,11 +41,11 @@ class TopKGate(LogitGate):
             softmax of the `k` largest entries of `c`, serves all examples.
         noise_initializer: Defaults to `"zeros"`: noise of the same size for
             all experts at first.
-        noise_regularizer: Optional regulariser of `noise_kernel`.
+        noise_regularizer: Optional regularizer of `noise_kernel`.
         **kwargs: `use_bias`, which a static gate needs;
             `kernel_initializer`, `"glorot_uniform"` by default;
             `bias_initializer`, `"zeros"` by default; `kernel_regularizer`;
-            `bias_regularizer`; `seed` of initialisers and noise; `name`,
+            `bias_regularizer`; `seed` of initializers and noise; `name`,
             `trainable`, `dtype`.
 
     Call arguments:

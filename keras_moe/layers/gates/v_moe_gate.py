@@ -18,7 +18,7 @@ class VMoEGate(LogitGate):
     the other experts have weight 0. Exactly `k` entries are kept: ties go to
     the lower index.
 
-    The weights are not renormalised: they sum to at most 1, and train the
+    The weights are not renormalized: they sum to at most 1, and train the
     gate even with `k = 1`.
 
     `importance_loss_weight` and `load_loss_weight` add the gate's own auxiliary
@@ -39,7 +39,7 @@ class VMoEGate(LogitGate):
             default; `bias_initializer`, `"zeros"` by default;
             `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
             `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
-            of the auxiliary losses; `seed` of initialisers and noise; `name`,
+            of the auxiliary losses; `seed` of initializers and noise; `name`,
             `trainable`, `dtype`.
 
     Call arguments:

@@ -30,7 +30,7 @@ class XMoEGate(Gate):
     have weight 0. Exactly `k` entries are kept: ties go to the lower index.
     The temperature `τ` is trained, through its logarithm.
 
-    The weights are not renormalised: they sum to at most 1, and train the
+    The weights are not renormalized: they sum to at most 1, and train the
     gate even with `k = 1`. In one dimension a cosine is 1 or -1, so that
     only `τ` is trained: choose `projection_dim >= 2` for fewer than four
     experts.
@@ -53,12 +53,12 @@ class XMoEGate(Gate):
         bias_initializer: Of `projection_bias`, defaults to `"zeros"`.
         embeddings_initializer: Defaults to `"random_normal"`: directions
             that are all equally likely.
-        projection_regularizer: Optional regulariser of `projection_kernel`.
-        bias_regularizer: Optional regulariser of `projection_bias`.
-        embeddings_regularizer: Optional regulariser of `expert_embeddings`.
+        projection_regularizer: Optional regularizer of `projection_kernel`.
+        bias_regularizer: Optional regularizer of `projection_bias`.
+        embeddings_regularizer: Optional regularizer of `expert_embeddings`.
         **kwargs: `importance_loss_weight`, `load_loss_weight`,
             `load_balance_loss_weight` and `z_loss_weight` of the auxiliary
-            losses; `seed` of the initialisers; `name`, `trainable`, `dtype`.
+            losses; `seed` of the initializers; `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.

@@ -41,7 +41,7 @@ def skewed(rows: int, n: int, k: int) -> np.ndarray:
 
 
 def ragged(rows: int, n: int, k: int) -> np.ndarray:
-    """Weights of 0 to k experts a row; the first expert is never chosen."""
+    """Weights of 0 to k experts per row; the first expert is never chosen."""
     return _weights(
         rows, n, lambda row: {1 + row * j % (n - 1) for j in range(row % k + 1)}
     )

@@ -40,7 +40,7 @@ def check_layer(
         trainable_weights: How many the layer has.
         non_trainable_weights: How many the layer has.
         training_losses: How many losses it adds while training, beside those
-            of its weights' regularisers.
+            of its weights' regularizers.
         follows_policy: Whether the output has the policy's compute dtype;
             otherwise it is float32 under every policy.
         **other_inputs: Further tensors that the layer is called with, by the

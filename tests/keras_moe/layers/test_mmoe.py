@@ -174,7 +174,7 @@ def test_wrong_gates_are_named(
 
 def test_gate_inputs_must_name_the_tasks(x: np.ndarray) -> None:
     mixture = MMoE({"a": TopKGate(4, k=1)}, MLPExperts(4, 2))
-    with pytest.raises(ValueError, match="one entry a task"):
+    with pytest.raises(ValueError, match="one entry per task"):
         mixture(x, gate_inputs={"b": x})
 
 

@@ -197,7 +197,7 @@ def test_half_precision_weights_are_accepted(name):
 
 
 @every_metric
-def test_survives_serialisation_without_custom_objects(name):
+def test_survives_serialization_without_custom_objects(name):
     metric = METRICS[name](name="watch")
     copy = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(metric)

@@ -18,10 +18,10 @@ def test_is_the_softmax_of_the_kept_entries():
 def test_one_softmax_may_run_over_two_axes(rng):
     logits = rng.normal(size=(2, 3, 4)).astype("float32")
     mask = rng.uniform(size=(2, 3, 4)) < 0.5
-    unnormalised = np.where(mask, np.exp(logits), 0.0)
+    unnormalized = np.where(mask, np.exp(logits), 0.0)
     np.testing.assert_allclose(
         to_numpy(masked_softmax(logits, mask, axis=(-2, -1))),
-        unnormalised / unnormalised.sum((1, 2), keepdims=True),
+        unnormalized / unnormalized.sum((1, 2), keepdims=True),
         rtol=1e-5,
     )
 

@@ -197,7 +197,7 @@ def test_another_seed_gives_other_weights(name):
 
 
 @pytest.mark.parametrize("name", registry.TRAINED)
-def test_two_gates_are_never_initialised_alike(name):
+def test_two_gates_are_never_initialized_alike(name):
     assert_never_equal(build_gate(name), build_gate(name))
 
 
@@ -289,7 +289,7 @@ def test_refuses_another_k(make, k, error, message):
 
 
 def initializers_of(name, initializer):
-    """Arguments that initialise all weights of a gate in the same way."""
+    """Arguments that initialize all weights of a gate in the same way."""
     return {
         argument: initializer
         for argument in GATES[name]().get_config()

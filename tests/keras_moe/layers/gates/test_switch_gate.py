@@ -16,7 +16,7 @@ KERNEL = np.log(np.array([[1, 2, 2], [2, 1, 1]], "float32"))
 BIAS = np.log(np.array([1.0, 1.0, 4.0], "float32"))
 
 
-def test_weights_by_hand_are_not_renormalised():
+def test_weights_by_hand_are_not_renormalized():
     gate = SwitchGate(3)
     build_with(gate, {"x": X, "kernel": KERNEL, "bias": BIAS})
     # exp(xA + c) = [1 · 2² · 1, 2 · 1² · 1, 2 · 1² · 4] = [4, 2, 8].

@@ -36,7 +36,7 @@ def reference(logits, k):
     return weights
 
 
-def test_weights_by_hand_are_not_renormalised():
+def test_weights_by_hand_are_not_renormalized():
     logits = np.log(np.array([[1.0, 4.0, 3.0, 2.0]], "float32"))
     np.testing.assert_allclose(
         to_numpy(identity_gate(k=2)(logits)), [[0, 0.4, 0.3, 0]], rtol=1e-6

@@ -28,7 +28,7 @@ def compass_gate(k, log_temperature=0.0, **kwargs):
     )
 
 
-def test_weights_by_hand_are_not_renormalised():
+def test_weights_by_hand_are_not_renormalized():
     # Cosines [0.8, 0.6, -0.8]: lengths do not matter.
     p = np.exp([0.8, 0.6, -0.8]) / np.exp([0.8, 0.6, -0.8]).sum()
     for length in (1, 50):
