@@ -13,6 +13,11 @@ ifneq ($(wildcard ../shared/data),)
 export RECSYS_DATA ?= $(abspath ../shared/data)
 endif
 export TF_CPP_MIN_LOG_LEVEL ?= 2
+# What XLA compiles for JAX in one test is there for the other workers, for
+# tests that build the same program, and for the next run.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
 .PHONY: help train test lint format notebooks bench clean
 
@@ -64,4 +69,4 @@ bench: $(VENV)/.installed-dev ## Time sparse against dense execution, briefly
 	done
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info .jax_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
