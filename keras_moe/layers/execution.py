@@ -13,8 +13,8 @@ from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.ops.combine import combine
 from keras_moe.ops.dispatch import dispatch
-from keras_moe.ops.keep_largest import keep_largest
 from keras_moe.ops.routing_plan import routing_plan
+from keras_moe.ops.top_k import keep_largest
 from keras_moe.ops.tracing import has_dynamic_shapes
 
 # One pair (row, expert) in this many, beyond the gates' bound, still runs

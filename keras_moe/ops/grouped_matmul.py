@@ -2,7 +2,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_moe.ops.matmul_by_blocks import matmul_by_blocks
+from keras_moe.ops.blocks import matmul_by_blocks
 from keras_moe.ops.split_groups import split_groups
 from keras_moe.ops.tracing import has_dynamic_shapes
 

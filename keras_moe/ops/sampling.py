@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.ops.masked_softmax import masked_softmax
-from keras_moe.ops.top_k_mask import top_k_mask
+from keras_moe.ops.top_k import top_k_mask
 
 # The smallest uniform number: the logarithm of 0 is not finite.
 SMALLEST = float(np.finfo("float32").tiny)

@@ -3,7 +3,7 @@ from typing import Any
 from keras import ops
 
 from keras_moe.ops.example_mean import example_mean
-from keras_moe.ops.top_k_mask import top_k_mask
+from keras_moe.ops.top_k import top_k_mask
 
 
 def trimmed_lasso(weights: Any, k: int, mask: Any = None) -> Any:

@@ -12,7 +12,7 @@ from keras_moe.ops.sampling import adjusted_softmax
 from keras_moe.ops.sampling import choose_one
 from keras_moe.ops.sampling import draw_with_replacement
 from keras_moe.ops.sampling import draw_without_replacement
-from keras_moe.ops.top_k_mask import top_k_mask
+from keras_moe.ops.top_k import top_k_mask
 from keras_moe.regularizers import trimmed_lasso
 
 

@@ -9,7 +9,7 @@ from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.layers.initialization import Initializer
 from keras_moe.ops.affine import affine
 from keras_moe.ops.masked_softmax import masked_softmax
-from keras_moe.ops.top_k_mask import top_k_mask
+from keras_moe.ops.top_k import top_k_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")

@@ -1,0 +1,137 @@
+"""The largest entries of rows and of columns."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_moe.ops.masked_softmax import FLOAT32_MIN
+from keras_moe.ops.tracing import is_traced_for_xla
+
+
+def top_k_mask(x: Any, k: int) -> Any:
+    """Marks exactly the `k` largest entries of the last axis.
+
+    Ties go to the lower index on every backend, which `keras.ops.top_k` does
+    not promise.
+
+    Args:
+        x: Float tensor `(..., n)`.
+        k: Integer in `[1, n]`.
+
+    Returns:
+        Boolean tensor `(..., n)` with `k` true entries along the last axis.
+
+    Example:
+        >>> mask = top_k_mask(np.array([1.0, 3.0, 1.0, 1.0]), k=2)
+        >>> [bool(kept) for kept in mask]
+        [True, True, False, False]
+    """
+    x = ops.convert_to_tensor(x)
+    if keras.backend.backend() == "tensorflow" and not is_traced_for_xla():
+        return _by_last_index(x, k)
+    # The minimum, not the last entry: of a slice XLA makes a full sort. The
+    # initial value is for batches without rows.
+    threshold = ops.min(
+        ops.top_k(x, k)[0], axis=-1, keepdims=True, initial=float("inf")
+    )
+    above = x > threshold
+    tied = x == threshold
+    room = k - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)
+    first = ops.cumsum(ops.cast(tied, "int32"), axis=-1) <= room
+    return ops.logical_or(above, ops.logical_and(tied, first))
+
+
+def top_k_softmax(logits: Any, k: int) -> Any:
+    """The `k` largest probabilities of a softmax; the others are exactly 0.
+
+    They keep their values, so that they sum to less than 1: unlike those of
+    a softmax over the `k` largest logits, they have a gradient for `k = 1`.
+
+    Args:
+        logits: Float tensor `(..., n)`.
+        k: Integer in `[1, n]`. Ties go to the lower index.
+
+    Returns:
+        Tensor `(..., n)` with at most `k` weights per row.
+
+    Example:
+        >>> logits = np.log(np.array([1.0, 5.0, 2.0]))
+        >>> [round(float(weight), 3) for weight in top_k_softmax(logits, k=2)]
+        [0.0, 0.625, 0.25]
+
+    References:
+        Riquelme et al., Scaling Vision with Sparse Mixture of Experts,
+        NeurIPS 2021, section 2.2.
+    """
+    probabilities = ops.softmax(logits, axis=-1)
+    return ops.where(top_k_mask(logits, k), probabilities, 0.0)
+
+
+def keep_largest(weights: Any, k: int) -> Any:
+    """Keeps each row's `k` largest weights, rescaled to the same sum.
+
+    Args:
+        weights: Float tensor `(..., n)`, not negative.
+        k: Integer in `[1, n]`. Ties go to the lower index.
+
+    Returns:
+        Tensor `(..., n)` with at most `k` weights per row.
+
+    Example:
+        >>> kept = keep_largest(np.array([0.5, 0.125, 0.25, 0.125]), k=2)
+        >>> [round(float(weight), 4) for weight in kept]
+        [0.6667, 0.0, 0.3333, 0.0]
+    """
+    kept = ops.where(top_k_mask(weights, k), weights, 0.0)
+    total = ops.sum(weights, axis=-1, keepdims=True)
+    kept_total = ops.sum(kept, axis=-1, keepdims=True)
+    # A row without any weight stays without.
+    scale = total / ops.where(kept_total > 0, kept_total, 1.0)
+    return kept * scale
+
+
+def top_rows_mask(scores: Any, count: Any) -> Any:
+    """Marks the `count` largest entries of every column.
+
+    Ties go to the lower row.
+
+    Args:
+        scores: Float32 tensor `(N, n)`. The float32 minimum stands for an
+            entry that must not be marked.
+        count: Integer or integer tensor `>= 1`.
+
+    Returns:
+        Boolean tensor `(N, n)` with `count` true entries per column, or as many
+        as may be marked.
+
+    Example:
+        >>> mask = top_rows_mask(np.array([[1.0], [3.0], [1.0]]), 2)
+        >>> [bool(kept) for kept in mask[:, 0]]
+        [True, True, False]
+    """
+    scores = ops.convert_to_tensor(scores)
+    # One more row, so that there is a `count`-th even in an empty batch.
+    ordered = ops.sort(
+        ops.pad(scores, [[1, 0], [0, 0]], constant_values=FLOAT32_MIN), axis=0
+    )
+    num_rows = ops.shape(scores)[0]
+    last = ops.maximum(num_rows + 1 - count, 0)
+    threshold = ops.take(ordered, last, axis=0)[None, :]
+    above = scores > threshold
+    tied = ops.logical_and(scores == threshold, scores > FLOAT32_MIN)
+    room = count - ops.sum(ops.cast(above, "int32"), axis=0, keepdims=True)
+    first = ops.cumsum(ops.cast(tied, "int32"), axis=0) <= room
+    return ops.logical_or(above, ops.logical_and(tied, first))
+
+
+def _by_last_index(x: Any, k: int) -> Any:
+    """The same, where `top_k` promises that ties are in ascending order.
+
+    The last one of the largest tells which ties are in; to count them by a
+    cumulative sum takes TensorFlow as long as to find the largest.
+    """
+    values, indices = ops.top_k(x, k)
+    threshold, last = values[..., -1:], indices[..., -1:]
+    first = ops.arange(x.shape[-1], dtype=indices.dtype) <= last
+    return ops.logical_or(x > threshold, ops.logical_and(x == threshold, first))
