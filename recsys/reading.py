@@ -109,7 +109,10 @@ def read_text(
 
 
 def check_fits(
-    size: int, file: object, error: type[FileError] = FileError
+    size: int,
+    file: object,
+    error: type[FileError] = FileError,
+    what: str = "",
 ) -> None:
     """Checks that what a file holds fits into memory, before it is taken.
 
@@ -117,6 +120,7 @@ def check_fits(
         size: Bytes, as the file says.
         file: The file.
         error: The class of the error. Defaults to `FileError`.
+        what: What they are the bytes of, for the error message.
 
     Raises:
         FileError: There is less memory.
@@ -126,7 +130,7 @@ def check_fits(
         raise error.at(
             file,
             f"what fits into the memory that is free, {free:,} bytes",
-            f"{size:,} bytes",
+            f"{size:,} bytes" + (what and f" of {what}"),
         )
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from recsys.data.error import DataError
 from recsys.data.error import shown
 from recsys.data.find_file import find_file
+from recsys.data.packed_file import read_packed
 
 ATTRIBUTES, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 
@@ -64,7 +65,8 @@ def read_partition(raw_dir: Path) -> "pd.Series[int]":
 
 
 def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = read_packed(file).decode("utf-8", errors="replace")
+    return text.splitlines()
 
 
 def _table(

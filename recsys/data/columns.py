@@ -13,6 +13,7 @@ from recsys.data.error import shown
 Check = Callable[["pd.Series[Any]", object], "pd.Series[Any]"]
 
 MISSING_NUMBERS = ("", "NA", "N/A", "NULL", "null", "None", "NaN", "nan")
+LARGEST_LABEL = 1e15  # Sums of squares of larger ones overflow in float32.
 LARGEST_EXACT = 2**53  # Whole numbers beyond it are rounded in a float.
 
 
@@ -115,6 +116,14 @@ def _numbers(
     return numbers
 
 
+def _regression(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    labels = _numbers(column, file)
+    too_large = labels.abs() > LARGEST_LABEL
+    expected = f"a number of at most {LARGEST_LABEL:.0e} in size"
+    _refuse(column, too_large, expected, file)
+    return labels
+
+
 def _binary(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     expected = "0, 1 or nothing"
     labels = _numbers(column, file, expected)
@@ -140,4 +149,4 @@ def _refuse(
 
 
 FEATURE_TYPES: dict[str, Check] = {"id": _ids, "number": _numbers}
-TASK_TYPES: dict[str, Check] = {"binary": _binary, "regression": _numbers}
+TASK_TYPES: dict[str, Check] = {"binary": _binary, "regression": _regression}

@@ -8,6 +8,8 @@ from pyarrow import csv
 from recsys.data.columns import LARGEST_EXACT
 from recsys.data.error import DataError
 from recsys.data.error import shown
+from recsys.reading import reading
+from recsys.reading import while_it_fits
 
 
 def read_csv(path: Path) -> Any:
@@ -33,25 +35,29 @@ def read_csv(path: Path) -> Any:
         return "error"
 
     # With more than one thread, bad rows come without their number.
-    reading = csv.ReadOptions(use_threads=False)
+    options = csv.ReadOptions(use_threads=False)
     parsing = csv.ParseOptions(
         newlines_in_values=True, invalid_row_handler=refuse
     )
-    try:
-        with csv.open_csv(path, reading, parsing) as file:
-            names = file.schema.names
-        converting = csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-        )
-        table = csv.read_csv(path, reading, parsing, converting)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if bad_rows:
-            raise _unequal_row(path, bad_rows[0]) from error
-        expected = "a comma-separated UTF-8 file with a header line"
-        raise DataError.at(path, expected, str(error)) from error
-    return pa.table([_typed(text) for text in table.columns], names=names)
+    expected = "a comma-separated UTF-8 file with a header line"
+    with reading(path, expected, DataError):
+        try:
+            with csv.open_csv(path, options, parsing) as file:
+                names = file.schema.names
+            converting = csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+            )
+            with csv.open_csv(path, options, parsing, converting) as file:
+                table = pa.Table.from_batches(
+                    while_it_fits(file, _size, path, DataError), file.schema
+                )
+        except pa.ArrowException as error:
+            if bad_rows:
+                raise _unequal_row(path, bad_rows[0]) from error
+            raise
+        return pa.table([_typed(text) for text in table.columns], names=names)
 
 
 def cast_or_none(column: Any, kind: Any) -> Any:
@@ -60,6 +66,10 @@ def cast_or_none(column: Any, kind: Any) -> Any:
         return column.cast(kind)
     except pa.ArrowInvalid:
         return None
+
+
+def _size(batch: Any) -> int:
+    return batch.nbytes
 
 
 def _unequal_row(path: Path, row: Any) -> DataError:

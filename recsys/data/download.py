@@ -1,9 +1,11 @@
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 from recsys.data.error import DataError
+from recsys.data.packed_file import read_packed
+from recsys.data.zip_member import open_member
+from recsys.reading import reading
 
 
 def read_download(
@@ -53,7 +55,7 @@ def find_download(
     for member in members:
         for path in (raw_dir / Path(member).name, raw_dir / member):
             if path.is_file():
-                return path, path.read_bytes()
+                return path, read_packed(path)
     for archive in archives:
         path = raw_dir / archive
         if path.is_file():
@@ -62,13 +64,14 @@ def find_download(
 
 
 def _read_member(archive: Path, members: Sequence[str]) -> tuple[Path, bytes]:
-    try:
-        with zipfile.ZipFile(archive) as folder:
-            for member in members:
-                if member in folder.namelist():
-                    return archive / member, folder.read(member)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError.at(archive, "a zip archive", str(error)) from error
+    with (
+        reading(archive, "a zip archive", DataError),
+        ZipFile(archive) as folder,
+    ):
+        for member in members:
+            if member in folder.namelist():
+                with open_member(folder, member, archive, DataError) as stream:
+                    return archive / member, stream.read()
     raise DataError.at(
         archive,
         f"the file {' or '.join(members)} in it",

@@ -1,11 +1,13 @@
 import math
 from pathlib import Path
+from typing import IO
 from typing import Any
 
 import numpy as np
 
 from recsys.data.error import DataError
-from recsys.data.packed_file import read_packed
+from recsys.data.packed_file import open_packed
+from recsys.reading import check_fits
 
 UNSIGNED_BYTES = 8  # The only type of value that the data sets use.
 
@@ -32,22 +34,30 @@ def read_idx(file: Path, rank: int) -> Any:
         LeCun, Cortes, Burges. The MNIST database of handwritten digits,
         section "File formats for the MNIST database".
     """
-    content = read_packed(file)
+    with open_packed(file) as stream:
+        shape = _read_shape(stream, rank, file)
+        size = math.prod(shape)
+        check_fits(size, file, DataError, f"an array {shape}")
+        content = stream.read(size + 1)
+    if len(content) != size:
+        held = "more" if len(content) > size else f"{len(content):,} bytes"
+        raise DataError.at(file, f"{size:,} bytes of an array {shape}", held)
+    return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _read_shape(stream: IO[bytes], rank: int, file: Path) -> tuple[int, ...]:
     magic = bytes([0, 0, UNSIGNED_BYTES, rank])
-    if content[:4] != magic:
+    begin = stream.read(4)
+    if begin != magic:
         raise DataError.at(
             file,
             f"an idx file of bytes with {rank} dimensions, which begins with "
             f"{magic.hex(' ')}",
-            content[:4].hex(" ") or "an empty file",
+            begin.hex(" ") or "an empty file",
         )
-    start = 4 + 4 * rank
-    shape = np.frombuffer(content[4:start], ">u4").tolist()
-    size = math.prod(shape)
-    if len(shape) != rank or len(content) - start != size:
+    sizes = stream.read(4 * rank)
+    if len(sizes) != 4 * rank:
         raise DataError.at(
-            file,
-            f"{size} bytes of an array {tuple(shape)}",
-            f"{max(0, len(content) - start)} bytes",
+            file, f"{rank} dimensions of 4 bytes each", f"{len(sizes)} bytes"
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    return tuple(np.frombuffer(sizes, ">u4").tolist())

@@ -14,6 +14,8 @@ from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 
+MOST_CLASSES = 100_000  # Larger labels are no classes: each has weights.
+
 
 @dataclass(frozen=True)
 class ImageDataset(SplitDataset[Images]):
@@ -94,8 +96,9 @@ def _read(file: Path, schema: Schema) -> Images:
             _described(pixels),
             column=feature,
         )
-    if not len(pixels):
-        raise DataError.at(file, "at least one row", "no rows")
+    if not pixels.size:
+        received = _described(pixels) if len(pixels) else "no rows"
+        raise DataError.at(file, "at least one row", received)
     for task, labels in arrays.items():
         if labels.dtype.kind not in "iu" or labels.shape != pixels.shape[:1]:
             raise DataError.at(
@@ -110,7 +113,9 @@ def _read(file: Path, schema: Schema) -> Images:
         if kind == "binary":
             _refuse(labels, ~labels.isin((0, 1)), "0 or 1", file)
         else:
-            _refuse(labels, labels < 0, "a class, 0 or more", file)
+            outside = (labels < 0) | (labels >= MOST_CLASSES)
+            expected = f"a class, 0 to {MOST_CLASSES - 1:,}"
+            _refuse(labels, outside, expected, file)
     return images
 
 

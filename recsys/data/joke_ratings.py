@@ -10,6 +10,7 @@ import numpy as np
 
 from recsys.data.error import DataError
 from recsys.data.error import shown
+from recsys.reading import reading
 
 NUM_JOKES = 100
 NOT_RATED = 99.0
@@ -78,22 +79,29 @@ def _csv_rows(content: bytes, file: Path) -> Iterable[Sequence[Any]]:
 def _workbook_rows(content: bytes, file: Path) -> Iterable[Sequence[Any]]:
     import xlrd
 
-    try:
-        with (
-            open(os.devnull, "w") as log,
-            xlrd.open_workbook(file_contents=content, logfile=log) as workbook,
-        ):
-            sheet = workbook.sheet_by_index(0)
-    except Exception as error:  # A broken workbook fails in many ways.
-        raise DataError.at(file, "an Excel workbook", str(error)) from error
-    return (sheet.row_values(row) for row in range(sheet.nrows))
+    with (
+        reading(file, "an Excel workbook", DataError),
+        open(os.devnull, "w") as log,
+        xlrd.open_workbook(file_contents=content, logfile=log) as workbook,
+    ):
+        sheet = workbook.sheet_by_index(0)
+        return [sheet.row_values(row) for row in range(sheet.nrows)]
 
 
 def _numbers(row: Sequence[Any], number: int, file: Path) -> np.ndarray:
-    try:
-        if len(row) == 1 + NUM_JOKES:
-            return np.array(row, dtype=np.float64)
+    if len(row) != 1 + NUM_JOKES:
         received = f"{len(row)} fields"
-    except ValueError as error:
-        received = str(error)
+    else:
+        try:
+            return np.array(row, dtype=np.float64)
+        except ValueError:
+            received = shown(next(x for x in row if not _is_number(x)))
     raise DataError.at(file, f"{1 + NUM_JOKES} numbers", received, row=number)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

@@ -1,21 +1,34 @@
-import zipfile
-import zlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from recsys.data.error import DataError
 from recsys.data.error import shown
+from recsys.data.zip_member import open_member
+from recsys.errors import FileError
+from recsys.reading import reading
+
+_READ_HEADER: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
-def read_npz(file: Path, names: Sequence[str]) -> dict[str, Any]:
+def read_npz(
+    file: Path,
+    names: Sequence[str] | None = None,
+    error: type[FileError] = DataError,
+) -> dict[str, Any]:
     """Reads arrays of a NumPy `.npz` file.
 
     Args:
         file: The file.
-        names: Names of the wanted arrays.
+        names: Names of the wanted arrays; all of them unless given.
+        error: The class of the error. Defaults to `DataError`.
 
     Returns:
         The arrays by name, in the given order.
@@ -24,25 +37,37 @@ def read_npz(file: Path, names: Sequence[str]) -> dict[str, Any]:
         DataError: The file or an array is missing or broken.
     """
     if not file.is_file():
-        raise DataError.at(file, "a file", "none of that name")
-    try:
-        # NumPy leaves a broken file open that it has opened itself. A file
-        # with a single array comes as that array, which is no context manager.
-        with file.open("rb") as stream, np.load(stream) as arrays:
-            missing = [name for name in names if name not in arrays.files]
-            found = list(arrays.files)
-            read = {} if missing else {name: arrays[name] for name in names}
-    except (
-        ValueError,
-        TypeError,
-        EOFError,
-        OSError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise DataError.at(file, "a NumPy .npz file", str(error)) from error
-    if missing:
-        raise DataError.at(
-            file, f"an array {missing[0]!r}", f"the arrays {shown(found)}"
+        raise error.at(file, "a file", "none of that name")
+    with (
+        reading(file, "a NumPy .npz file", error),
+        ZipFile(file) as archive,
+    ):
+        members = archive.namelist()
+        found = [member.removesuffix(".npy") for member in members]
+        for name in names or ():
+            if name not in found:
+                raise error.at(
+                    file, f"an array {name!r}", f"the arrays {shown(found)}"
+                )
+        return {
+            name: _read_array(archive, members[found.index(name)], file, error)
+            for name in (found if names is None else names)
+        }
+
+
+def _read_array(
+    archive: ZipFile, member: str, file: Path, error: type[FileError]
+) -> Any:
+    """Reads an array that is as large as its header says, and no larger."""
+    with open_member(archive, member, file, error) as stream:
+        version = np.lib.format.read_magic(stream)
+        shape, _, dtype = _READ_HEADER[version](stream)
+        held = archive.getinfo(member).file_size - stream.tell()
+    if math.prod(shape) * dtype.itemsize != held:
+        raise error.at(
+            file,
+            f"the {held:,} bytes of {member!r} to be an array",
+            f"a header of {dtype} {shape}",
         )
-    return read
+    with archive.open(member) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)

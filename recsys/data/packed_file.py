@@ -1,25 +1,45 @@
 import gzip
 import lzma
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import IO
+from typing import Any
 
 from recsys.data.error import DataError
+from recsys.reading import reading
+from recsys.reading import while_it_fits
+
+CHUNK = 1 << 20  # bytes unpacked at a time
+_OPEN: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+@contextmanager
+def open_packed(file: Path) -> Iterator[IO[bytes]]:
+    """Opens a file, which is unpacked if its name ends in `.gz` or `.xz`.
+
+    Raises:
+        DataError: The file is not packed in the way that its name says, or
+            is cut off.
+    """
+    kind = file.suffix.removeprefix(".")
+    expected = f"a {kind} file" if file.suffix in _OPEN else "a file"
+    with (
+        reading(file, expected, DataError),
+        _OPEN.get(file.suffix, open)(file, "rb") as stream,
+    ):
+        yield stream
 
 
 def read_packed(file: Path) -> bytes:
     """Reads a file, unpacked if its name ends in `.gz` or `.xz`.
 
     Raises:
-        DataError: The file is not packed in the way that its name says, or
-            is cut off.
+        DataError: The file is not packed in the way that its name says, is
+            cut off, or unpacks to more than fits into memory.
     """
-    content = file.read_bytes()
-    try:
-        if file.suffix == ".gz":
-            return gzip.decompress(content)
-        if file.suffix == ".xz":
-            return lzma.decompress(content)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        kind = file.suffix.removeprefix(".")
-        raise DataError.at(file, f"a {kind} file", str(error)) from error
-    return content
+    with open_packed(file) as stream:
+        chunks = iter(partial(stream.read, CHUNK), b"")
+        held = while_it_fits(chunks, len, file, DataError)
+        return b"".join(held)

@@ -24,7 +24,7 @@ class Schema:
             strings, only equality counts) or `"number"`; or one `"image"`
             alone.
         tasks: Label columns, each with its type: `"binary"` (0 or 1) or
-            `"regression"` (finite numbers); of images, `"binary"` or
+            `"regression"` (numbers up to 1e15); of images, `"binary"` or
             `"multiclass"` (a class 0, 1, 2, ...).
 
     Raises:

@@ -1,5 +1,7 @@
 """The cropped digits of Street View House Numbers."""
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ from recsys.data.images import Images
 from recsys.data.mnist import CLASSES
 from recsys.data.release import check_release
 from recsys.data.schema import Schema
+from recsys.reading import check_fits
+from recsys.reading import reading
 
 SHAPE = (32, 32, 3)
 VALIDATION_ROWS = 50_000
@@ -68,17 +72,8 @@ def read_svhn(raw_dir: Path, part: str, name: str) -> Images:
     Raises:
         DataError: The file is missing or broken.
     """
-    from scipy.io import loadmat
-
     file = find_file(raw_dir, f"{part}_32x32.mat")
-    try:
-        arrays = loadmat(file, variable_names=("X", "y"))
-    # SciPy lets through whatever a broken file makes its reader stumble on.
-    except Exception as error:
-        raise DataError.at(file, "a MATLAB file", str(error)) from error
-    if missing := [key for key in ("X", "y") if key not in arrays]:
-        found = [key for key in arrays if not key.startswith("__")]
-        raise DataError.at(file, f"an array {missing[0]!r}", shown(found))
+    arrays = _read_mat(file, ("X", "y"))
     pixels, labels = arrays["X"], arrays["y"].ravel()
     if pixels.dtype != np.uint8 or pixels.shape[:-1] != SHAPE:
         raise DataError.at(
@@ -88,6 +83,8 @@ def read_svhn(raw_dir: Path, part: str, name: str) -> Images:
             column="X",
         )
     rows = pixels.shape[-1]
+    if not rows:
+        raise DataError.at(file, "at least one image", "none", column="X")
     if len(labels) != rows or not np.isin(labels, range(1, 11)).all():
         raise DataError.at(
             file,
@@ -100,3 +97,18 @@ def read_svhn(raw_dir: Path, part: str, name: str) -> Images:
     return Images.of(
         np.ascontiguousarray(np.moveaxis(pixels, -1, 0)), {"digit": labels % 10}
     )
+
+
+def _read_mat(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Reads arrays of a MATLAB file."""
+    from scipy.io import loadmat
+    from scipy.io import whosmat
+
+    with reading(file, "a MATLAB file", DataError):
+        for name, shape, _ in whosmat(file):
+            check_fits(math.prod(shape), file, DataError, repr(name))
+        arrays = loadmat(file, variable_names=names)
+        if missing := [name for name in names if name not in arrays]:
+            found = [name for name in arrays if not name.startswith("__")]
+            raise DataError.at(file, f"an array {missing[0]!r}", shown(found))
+        return {name: np.asarray(arrays[name]) for name in names}

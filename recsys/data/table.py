@@ -9,8 +9,11 @@ from pyarrow import parquet
 from recsys.data.csv_file import cast_or_none
 from recsys.data.csv_file import read_csv
 from recsys.data.error import DataError
+from recsys.reading import check_fits
+from recsys.reading import reading
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
+_LEAST_BYTES = 8  # of a value in memory, as a number or in a text
 _INTEGERS = {pa.int64(): pd.Int64Dtype()}
 
 
@@ -45,16 +48,17 @@ def read_table(path: str | Path) -> pd.DataFrame:
     suffix = _suffix(path)
     if not path.exists():
         raise DataError.at(path, "a file", "none of that name")
-    table = _read_parquet(path) if suffix == ".parquet" else read_csv(path)
-    names = table.column_names
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise DataError.at(
-            path, "columns of different names", f"two columns {twice[0]!r}"
+    with reading(path, f"a {suffix} file", DataError):
+        table = _read_parquet(path) if suffix == ".parquet" else read_csv(path)
+        names = table.column_names
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise DataError.at(
+                path, "columns of different names", f"two columns {twice[0]!r}"
+            )
+        return pd.DataFrame(
+            {name: _to_pandas(table[name]) for name in names},
+            index=pd.RangeIndex(table.num_rows),
         )
-    return pd.DataFrame(
-        {name: _to_pandas(table[name]) for name in names},
-        index=pd.RangeIndex(table.num_rows),
-    )
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:
@@ -91,10 +95,15 @@ def _suffix(path: Path) -> str:
 
 
 def _read_parquet(path: Path) -> Any:
-    try:
-        return parquet.read_table(path, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError.at(path, "a Parquet file", str(error)) from error
+    with reading(path, "a Parquet file", DataError):
+        if path.is_file():
+            held = parquet.read_metadata(path)
+            # Runs of one value are shorter in the file.
+            size = held.num_rows * held.num_columns * _LEAST_BYTES
+            check_fits(size, path, DataError, f"{held.num_rows:,} rows")
+        table = parquet.read_table(path, partitioning=None)
+        table.validate(full=True)  # Texts are UTF-8.
+        return table
 
 
 def _to_pandas(column: Any) -> "pd.Series[Any]":

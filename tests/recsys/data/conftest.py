@@ -1,13 +1,22 @@
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
+import psutil
 import pytest
 
 from recsys.data import Schema
 from recsys.data import write_table
 
 FolderWriter = Callable[..., Path]
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a machine look as if 16 MB of its memory were free."""
+    free = SimpleNamespace(available=1 << 24)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
 
 
 @pytest.fixture

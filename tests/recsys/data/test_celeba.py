@@ -1,3 +1,4 @@
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +153,33 @@ def test_a_missing_folder(raw_dir: Path) -> None:
 def test_sizes_are_positive(raw_dir: Path, size: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"must be at least 1. Received"):
         celeba(raw_dir, 0, Progress(disable=True), ["Male"], **size)
+
+
+@pytest.mark.parametrize("size", [{"height": 10**9}, {"width": 10**30}])
+def test_a_size_is_checked_before_memory_is_taken(
+    raw_dir: Path, size: dict[str, int]
+) -> None:
+    with pytest.raises(DataError, match=r"bytes of 3 train images of") as e:
+        celeba(raw_dir, 0, Progress(disable=True), ["Male"], **size)
+    assert str(e.value).startswith(f"{raw_dir / 'img_align_celeba'}: expected")
+
+
+@pytest.mark.parametrize("side", [12_000, 100_000])
+def test_a_decompression_bomb(raw_dir: Path, side: int) -> None:
+    file = raw_dir / "img_align_celeba" / NAMES[4]
+    Image.new("L", (1, 1)).save(file, "PNG")
+    content = bytearray(file.read_bytes())
+    start = content.index(b"IHDR")
+    content[start + 4 : start + 12] = 2 * side.to_bytes(4, "big")
+    checksum = zlib.crc32(content[start : start + 17])
+    content[start + 17 : start + 21] = checksum.to_bytes(4, "big")
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"000004.jpg: expected an image.*bomb"):
+        celeba(raw_dir, 0, Progress(disable=True), ["Male"], 20, 10)
+
+
+def test_formats_that_other_programs_read_are_refused(raw_dir: Path) -> None:
+    file = raw_dir / "img_align_celeba" / NAMES[4]
+    Image.new("L", (4, 4)).save(file, "EPS")
+    with pytest.raises(DataError, match=r"000004.jpg: expected an image"):
+        celeba(raw_dir, 0, Progress(disable=True), ["Male"], 20, 10)

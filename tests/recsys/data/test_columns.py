@@ -123,6 +123,15 @@ def test_numbers_beyond_float32(value: float) -> None:
     assert "data row 1 " in refusal([value, 1.0], "number")
 
 
+@pytest.mark.parametrize("value", [3e38, -1.1e15])
+def test_labels_whose_squared_error_is_infinite(value: float) -> None:
+    assert refusal([1.0, value], "regression") == (
+        "a.csv, column 'x', data row 2 (counted from 1): expected a number of "
+        f"at most 1e+15 in size. Received: {value}"
+    )
+    assert parsed([1e15, -1e15], "regression").tolist() == [1e15, -1e15]
+
+
 @pytest.mark.parametrize(
     "values",
     [[1, 0, None], ["1", "0", ""], [True, False, None], ["1.0", 0, None]],

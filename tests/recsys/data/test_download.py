@@ -6,6 +6,9 @@ import pytest
 from recsys.data import DataError
 from recsys.data.download import find_download
 from recsys.data.download import read_download
+from tests.recsys.data.zip_files import ENCRYPTED
+from tests.recsys.data.zip_files import with_compression
+from tests.recsys.data.zip_files import with_flags
 
 ARCHIVE, MEMBER = "ml-100k.zip", "ml-100k/u.data"
 
@@ -90,3 +93,32 @@ def test_an_archive_without_any_of_several_names(tmp_path: Path) -> None:
     write_archive(tmp_path)
     with pytest.raises(DataError, match=r"the file a\.xls or a\.csv in it"):
         find_download(tmp_path, [ARCHIVE], ["a.xls", "a.csv"])
+
+
+def test_an_encrypted_file(tmp_path: Path) -> None:
+    path = write_archive(tmp_path)
+    path.write_bytes(with_flags(path.read_bytes(), ENCRYPTED))
+    with pytest.raises(DataError) as caught:
+        read_download(tmp_path, ARCHIVE, MEMBER)
+    assert str(caught.value) == (
+        f"{path}: expected 'ml-100k/u.data' in it not to be encrypted. "
+        "Received: an encrypted file"
+    )
+
+
+@pytest.mark.parametrize("method", [9, 12, 14, 99])
+def test_another_compression(tmp_path: Path, method: int) -> None:
+    path = write_archive(tmp_path)
+    path.write_bytes(with_compression(path.read_bytes(), method))
+    with pytest.raises(DataError, match=r"ml-100k\.zip: expected a zip arch"):
+        read_download(tmp_path, ARCHIVE, MEMBER)
+
+
+def test_a_size_is_checked_before_memory_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / ARCHIVE
+    member = zipfile.ZipInfo(MEMBER)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, b"content")
+        member.file_size = 10**15
+    with pytest.raises(DataError, match=r"1,000,000,000,000,000 bytes of 'ml"):
+        read_download(tmp_path, ARCHIVE, MEMBER)

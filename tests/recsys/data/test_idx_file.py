@@ -47,12 +47,28 @@ def test_cut_off(tmp_path: Path, cut: int) -> None:
 
 def test_more_than_it_says(tmp_path: Path) -> None:
     message = refusal(tmp_path / "images", CONTENT + b"\0")
-    assert message.endswith("Received: 13 bytes")
+    assert message.endswith("Received: more")
 
 
-def test_cut_off_within_the_header(tmp_path: Path) -> None:
-    message = refusal(tmp_path / "images", CONTENT[:12])
-    assert message.endswith("Received: 0 bytes")
+@pytest.mark.parametrize("held", [0, 3, 8, 11])
+def test_cut_off_within_the_header(tmp_path: Path, held: int) -> None:
+    assert refusal(tmp_path / "images", CONTENT[: 4 + held]) == (
+        f": expected 3 dimensions of 4 bytes each. Received: {held} bytes"
+    )
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_size_is_checked_before_memory_is_taken(
+    tmp_path: Path, suffix: str
+) -> None:
+    content = HEADER[:4] + 12 * b"\xff" + bytes(range(12))
+    packed = gzip.compress(content) if suffix else content
+    message = refusal(tmp_path / f"images{suffix}", packed)
+    assert message.startswith(": expected what fits into the memory")
+    assert message.endswith(
+        "Received: 79,228,162,458,924,105,385,300,197,375 bytes of an array "
+        "(4294967295, 4294967295, 4294967295)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,16 @@ def test_missing_array(write_folder: FolderWriter, array: str) -> None:
         (
             {"kind": np.array([2, -1, 1])},
             ", column 'kind', data row 2 (counted from 1): expected a class, "
-            "0 or more. Received: -1",
+            "0 to 99,999. Received: -1",
+        ),
+        (
+            {"kind": np.array([2, 10**9, 1])},
+            ", column 'kind', data row 2 (counted from 1): expected a class, "
+            "0 to 99,999. Received: 1000000000",
+        ),
+        (
+            {"photo": np.zeros((3, 0, 5, 1), np.uint8)},
+            ": expected at least one row. Received: uint8 (3, 0, 5, 1)",
         ),
         (
             {"kind": np.array([2, 0, 3])},
@@ -172,6 +181,16 @@ def test_one_array_alone(write_folder: FolderWriter) -> None:
     with (folder / "train.npz").open("wb") as file:
         np.save(file, ARRAYS["photo"])
     assert refusal(folder).startswith("/train.npz: expected a NumPy .npz file")
+
+
+@pytest.mark.parametrize("label", [10**9, 10**12])
+def test_a_label_that_is_no_class(
+    write_folder: FolderWriter, label: int
+) -> None:
+    assert refusal(write_folder("train", kind=np.array([2, label, 1]))) == (
+        "/train.npz, column 'kind', data row 2 (counted from 1): expected a "
+        f"class, 0 to 99,999. Received: {label}"
+    )
 
 
 def test_one_class_alone(write_folder: FolderWriter) -> None:

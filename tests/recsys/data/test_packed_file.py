@@ -24,6 +24,18 @@ def test_the_suffix_says_how_a_file_is_packed(
     assert read_packed(file) == CONTENT
 
 
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("suffix", PACKED)
+def test_what_does_not_fit_into_memory(tmp_path: Path, suffix: str) -> None:
+    pack = {".bin": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
+    file = tmp_path / f"batch{suffix}"
+    file.write_bytes(pack(bytes(1 << 23)))
+    assert len(read_packed(file)) == 1 << 23
+    file.write_bytes(pack(bytes(1 + (1 << 23))))
+    with pytest.raises(DataError, match=f"batch{suffix}: expected at most"):
+        read_packed(file)
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_what_is_broken(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"batch{suffix}"

@@ -3,8 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pandas.testing import assert_frame_equal
+from pyarrow import parquet
 
 from recsys.data import DataError
 from recsys.data import read_table
@@ -170,3 +172,32 @@ def test_unknown_suffix(tmp_path: Path, name: str) -> None:
         read_table(tmp_path / name)
     with pytest.raises(DataError, match=rf"Received: '{name}'$"):
         write_table(pd.DataFrame(), tmp_path / name)
+
+
+def broken_text() -> pa.Table:
+    """A column of texts, of which the second is no UTF-8."""
+    offsets = np.array([0, 1, 2], np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"a\xff")]
+    texts = pa.Array.from_buffers(pa.string(), 2, buffers)
+    return pa.table({"user": texts})
+
+
+def test_a_text_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(broken_text(), path)
+    with pytest.raises(DataError, match=r"a\.parquet: expected a Parquet file"):
+        read_table(path)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_small_file_that_does_not_fit_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": pa.nulls(1 << 22)}), path)
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(DataError, match=r"33,554,432 bytes of 4,194,304 rows$"):
+        read_table(path)
+    packed = gzip.compress(b"x\n" + (1 << 25) * b"7\n")
+    path = csv_file(tmp_path, packed, "a.csv.gz")
+    assert path.stat().st_size < 1 << 18
+    with pytest.raises(DataError, match=r"a\.csv\.gz: expected at most"):
+        read_table(path)
