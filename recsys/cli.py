@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,8 @@ from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.metrics_table import metrics_table
+from recsys.old_names import current_fields
+from recsys.old_names import with_current_names
 from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.options import with_config_options
@@ -58,13 +61,20 @@ def run(arguments: list[str]) -> int:
         wrong, 1 where something else is; 130 after Ctrl-C.
     """
     try:
-        return app(arguments, standalone_mode=False) or 0
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return app(arguments, standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except (ClickException, ValueError, TypeError, RunError, OSError) as error:
         if os.environ.get("RECSYS_TRACEBACK"):
             raise
         return _report(error)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Shows a warning in one line, without the line of code it comes from."""
+    print("warning:", " ".join(str(message).split()), file=sys.stderr)
 
 
 def _report(error: Exception) -> int:
@@ -114,10 +124,10 @@ def train(
 ) -> None:
     """Train a model and fill a run folder."""
     given = given_fields(options)
-    if resume and config is None and "out" in given:
-        config = Run(given["out"]).config
     if config is not None:
-        given = read_json(config) | given
+        given = with_current_names(read_json(config)) | given
+    elif resume and "out" in given:
+        given = current_fields(read_json(Run(given["out"]).config)) | given
     settings = TrainConfig.from_mapping(given)
     start_backend(settings.backend)
     from recsys.stages.train import train

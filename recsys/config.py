@@ -1,5 +1,6 @@
 import os
 from collections.abc import Mapping
+from dataclasses import InitVar
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
@@ -11,9 +12,10 @@ from typing import get_args
 from typing import get_origin
 from typing import get_type_hints
 
-from recsys.architectures import ARCHITECTURES
-from recsys.architectures import TABLES
-from recsys.architectures import Architecture
+from recsys.old_names import with_current_names
+from recsys.presets import PRESETS
+from recsys.presets import TABLES
+from recsys.presets import Sizes
 
 _EXPECTED = {
     str: "a string",
@@ -38,22 +40,22 @@ class TrainConfig:
     Args:
         data: Data folder, or "synthetic" for the generated data set.
         out: Run folder; new or empty, unless a run is resumed.
-        architecture: The published sizes that hold where others are not
-            given: movielens for tables; celeba, cifar10, digits,
+        preset: The published sizes that hold where others are not given:
+            movielens for tables; celeba, cifar10, digits,
             multi-fashion-mnist, multi-mnist or svhn for images, the one named
             like the data set unless given.
-        structure: What lies between the inputs and the tasks' heads: mmoe (a
-            gate for each task), moe (one gate for all), cgc or ple (experts
+        architecture: What lies between the inputs and the tasks' heads: mmoe
+            (a gate for each task), moe (one gate for all), cgc or ple (experts
             of each task's own beside the shared ones; ple for tables), or
             shared-bottom (an MLP, or one CNN; no experts and no gate).
         gate: Name of the gate, such as comet or top-k. A + after it adds
             permutation local search.
         num_experts: Number of experts that the tasks share. Unless given, as
-            the architecture has; 16 for movielens.
+            the preset has; 16 for movielens.
         task_experts: Number of each task's own experts, for cgc and ple.
         num_levels: Number of levels of experts, for ple.
         k: Experts per example and task, for the gates that bound them. Unless
-            given, as the architecture has; 2 for movielens.
+            given, as the preset has; 2 for movielens.
         gate_options: Further hyperparameters of the gate, by name.
         search_epochs: Epochs of the permutation local search.
         search_entropy_weight: Weight of the permutation's entropy in the loss
@@ -61,11 +63,11 @@ class TrainConfig:
         execution: How experts are run: auto, dense or sparse.
         embedding_dim: Width of the embedding of each id feature.
         expert_units: Width of each dense layer of an expert. Unless given, as
-            the architecture has; 256 for movielens.
+            the preset has; 256 for movielens.
         expert_dropout: Share of an expert's outputs dropped while training.
-            Unless given, as the architecture has; 0.5 for movielens.
+            Unless given, as the preset has; 0.5 for movielens.
         head_units: Width of each hidden layer of a task's head. Unless given,
-            as the architecture has; 256 for movielens.
+            as the preset has; 256 for movielens.
         hash_feature: Id feature that a hash gate routes by; the first one
             unless given.
         unknown_rate: Share of the ids that training replaces by the
@@ -98,10 +100,10 @@ class TrainConfig:
 
     data: str
     out: str
-    architecture: str | None = field(
-        default=None, metadata={"choices": tuple(ARCHITECTURES)}
+    preset: str | None = field(
+        default=None, metadata={"choices": tuple(PRESETS)}
     )
-    structure: str = field(
+    architecture: str = field(
         default="mmoe",
         metadata={"choices": ("mmoe", "moe", "cgc", "ple", "shared-bottom")},
     )
@@ -141,8 +143,11 @@ class TrainConfig:
     backend: str | None = field(
         default=None, metadata={"choices": ("tensorflow", "jax", "torch")}
     )
+    # The old name of `architecture`.
+    structure: InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, structure: str | None) -> None:
+        self._take_old_names(structure)
         hints = get_type_hints(TrainConfig)
         for item in fields(self):
             value = getattr(self, item.name)
@@ -153,10 +158,20 @@ class TrainConfig:
                 _check_bounds(item.name, part, **item.metadata)
             object.__setattr__(self, item.name, value)
 
+    def _take_old_names(self, structure: str | None) -> None:
+        named = {"preset": self.preset, "architecture": self.architecture}
+        default = {"architecture": TrainConfig.architecture}
+        if structure is not None:
+            if named["architecture"] == default["architecture"]:
+                del named["architecture"]
+            named["structure"] = structure
+        for name, value in (default | with_current_names(named)).items():
+            object.__setattr__(self, name, value)
+
     @property
-    def sizes(self) -> Architecture:
-        """The sizes that are given, and the architecture's where none is."""
-        published = ARCHITECTURES[self.architecture or TABLES]
+    def sizes(self) -> Sizes:
+        """The sizes that are given, and the preset's where none is."""
+        published = PRESETS[self.preset or TABLES]
         given = {
             item.name: value
             for item in fields(published)
@@ -177,7 +192,8 @@ class TrainConfig:
             ValueError: There is no such field, one is missing, or a value is
                 outside its bounds.
         """
-        given = {name: values[name] for name in values if name != "versions"}
+        given = with_current_names(values)
+        given.pop("versions", None)
         known = [item.name for item in fields(cls)]
         for name in given:
             if name not in known:

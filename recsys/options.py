@@ -16,6 +16,7 @@ from typing import get_type_hints
 import typer
 
 from recsys.config import TrainConfig
+from recsys.old_names import with_current_names
 
 
 def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -38,7 +39,13 @@ def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         for field in fields(TrainConfig)
     ]
-    signature = inspect.Signature([*own, *options])
+    old = inspect.Parameter(
+        "structure",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, typer.Option(hidden=True)],
+    )
+    signature = inspect.Signature([*own, *options, old])
     command.__signature__ = signature  # type: ignore[attr-defined]
     return command
 
@@ -52,9 +59,9 @@ def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: A pair is not NAME=VALUE, or a weight not a number.
     """
-    given = {
-        name: value for name, value in options.items() if value is not None
-    }
+    given = with_current_names(
+        {name: value for name, value in options.items() if value is not None}
+    )
     for name, read in (("gate_options", str), ("task_weights", float)):
         if name in given:
             given[name] = named_values(name, given[name], read)

@@ -10,6 +10,7 @@ from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.json_files import write_json
+from recsys.old_names import current_fields
 
 if TYPE_CHECKING:
     from recsys.models.multi_task_model import MultiTaskModel
@@ -55,7 +56,9 @@ class Run:
                 f"{self.folder}: expected the folder of a run. "
                 "Received: a folder without config.json"
             )
-        config = TrainConfig.from_mapping(read_json(self.config))
+        config = TrainConfig.from_mapping(
+            current_fields(read_json(self.config))
+        )
         return replace(config, out=str(self.folder))
 
     def write_config(self, config: TrainConfig) -> None:

@@ -15,7 +15,7 @@ from recsys.data.ratings import check_unique
 from recsys.data.release import check_release
 from recsys.data.splitting import split_rows
 from recsys.data.two_tasks import two_tasks_schema
-from recsys.renamed import warn_renamed
+from recsys.old_names import warn_renamed
 
 _log = logging.getLogger(__name__)
 

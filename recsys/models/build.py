@@ -6,11 +6,11 @@ from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
 from recsys.models.gates import gate_class
+from recsys.models.image_architectures import ImageArchitectures
 from recsys.models.image_classifier import ImageClassifier
-from recsys.models.image_structures import ImageStructures
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
-from recsys.models.table_structures import TableStructures
+from recsys.models.table_architectures import TableArchitectures
 from recsys.models.vocabulary import Vocabulary
 
 
@@ -22,7 +22,7 @@ def build_model(config: TrainConfig, dataset: AnyDataset) -> MultiTaskModel:
         dataset: The data set to be trained on.
 
     Raises:
-        ValueError: The gate or the structure does not fit the data.
+        ValueError: The gate or the architecture does not fit the data.
     """
     if isinstance(dataset, ImageDataset):
         return build_image_classifier(config, dataset)
@@ -43,7 +43,7 @@ def build_image_classifier(
     return ImageClassifier(
         dataset.image_shape,
         tasks,
-        ImageStructures(config, list(tasks), num_buckets=0).create(),
+        ImageArchitectures(config, list(tasks), num_buckets=0).create(),
         config.sizes.head_units,
         dataset.num_classes,
         dataset.image_feature,
@@ -81,7 +81,7 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         vocabularies,
         numbers,
         tasks,
-        TableStructures(config, list(tasks), num_buckets, width).create(),
+        TableArchitectures(config, list(tasks), num_buckets, width).create(),
         config.embedding_dim,
         config.sizes.head_units,
         hash_feature,

@@ -15,7 +15,7 @@ def without_unused_experts(ranker: Ranker) -> Ranker:
 
     Returns:
         A ranker with the same predictions; `ranker` itself where nothing can
-        be left out, as in the structures `cgc` and `ple`.
+        be left out, as in the architectures `cgc` and `ple`.
     """
     mixture = _pruned(ranker.mixture)
     if mixture is ranker.mixture:

@@ -11,6 +11,7 @@ import pandas as pd
 from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.json_files import read_json
+from recsys.old_names import with_current_names
 from recsys.run import Run
 from recsys.stages.comparison_table import comparison_table
 from recsys.training.training_processes import TrainingProcesses
@@ -48,6 +49,13 @@ class Comparison:
                     f"`{name}` of a comparison must not be empty. "
                     f"Received: {name}={getattr(self, name)!r}"
                 )
+        for name in ("models", "settings"):
+            named = {
+                key: with_current_names(fields)
+                for key, fields in getattr(self, name).items()
+            }
+            object.__setattr__(self, name, named)
+        object.__setattr__(self, "base", with_current_names(self.base))
         for name in [*self.against, *self.against.values()]:
             if name not in self.models:
                 raise ValueError(
@@ -74,6 +82,7 @@ class Comparison:
 
     def runs(self, out: Path, **fields: Any) -> list["PlannedRun"]:
         """Returns all runs, each with a folder of its own in `out`."""
+        fields = with_current_names(fields)
         return [
             PlannedRun(
                 setting,

@@ -119,7 +119,7 @@ def _fit(
         config.shuffle_buffer,
     )
     search = []
-    if searches(config.gate) and config.structure != "shared-bottom":
+    if searches(config.gate) and config.architecture != "shared-bottom":
         search = [PermutationSearch(config.search_epochs)]
     routing = []
     if has_routing(model):

@@ -11,6 +11,7 @@ from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
 from recsys.models.gates import create_gate
+from recsys.old_names import with_current_names
 from recsys.training.resolve_config import resolve_config
 from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.oracles import ResumableOracle
@@ -77,6 +78,7 @@ def tune(
             raise ValueError(
                 f"`{name}` must be at least 1. Received: {name}={number}"
             )
+    fields = with_current_names(fields)
     base = TrainConfig.from_mapping(fields)
     check_backend(base.backend)
     schema = load(base.data).schema
@@ -85,6 +87,8 @@ def tune(
     given |= {"data": resolved.data, "backend": resolved.backend}
     content = _content(space, base.gate, schema)
     with _naming(space):
+        if isinstance(content, Mapping):
+            content = with_current_names(content)
         searched = parse_space(content, given)
         _check(searched, schema, tuner)
     epochs = searched.fields({}).get("epochs", base.epochs)

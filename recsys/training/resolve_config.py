@@ -6,12 +6,12 @@ from pathlib import Path
 
 import keras
 
-from recsys.architectures import ARCHITECTURES
-from recsys.architectures import TABLES
 from recsys.config import TrainConfig
 from recsys.data import DataError
 from recsys.data import Schema
 from recsys.models.gates import typed_options
+from recsys.presets import PRESETS
+from recsys.presets import TABLES
 
 # Metrics, figures and TensorFlow's scopes are named after tasks.
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -25,7 +25,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         schema: The schema of the data set to be trained on.
 
     Returns:
-        The configuration with an absolute data folder, the architecture and
+        The configuration with an absolute data folder, the preset and
         its sizes, typed gate options, a weight for each task, the hash feature
         and the backend.
 
@@ -41,10 +41,10 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
                 repr(task),
             )
     data = config.data
-    name = _architecture(config.architecture, schema)
-    config = replace(config, architecture=name)
+    name = _preset(config.preset, schema)
+    config = replace(config, preset=name)
     sizes = asdict(config.sizes)
-    del sizes["convolutions"]  # They go by the architecture's name.
+    del sizes["convolutions"]  # They go by the preset's name.
     return replace(
         config,
         **sizes,
@@ -56,18 +56,18 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     )
 
 
-def _architecture(name: str | None, schema: Schema) -> str:
+def _preset(name: str | None, schema: Schema) -> str:
     fitting = [
         name
-        for name, sizes in ARCHITECTURES.items()
+        for name, sizes in PRESETS.items()
         if bool(sizes.convolutions) == schema.holds_images
     ]
     if name is None:
         name = schema.name if schema.holds_images else TABLES
     if name not in fitting:
         raise ValueError(
-            f"`architecture` must be one of {fitting} for the data set "
-            f"{schema.name!r}. Received: architecture={name!r}"
+            f"`preset` must be one of {fitting} for the data set "
+            f"{schema.name!r}. Received: preset={name!r}"
         )
     return name
 

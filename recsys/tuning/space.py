@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from recsys.old_names import current_fields
 from recsys.tuning.dimensions import Dimension
 
 
@@ -46,6 +47,7 @@ class Space:
             drawn: `HyperParameters.values`; what does not belong to the space
                 is left out.
         """
+        drawn = current_fields(drawn)
         return {
             name: dimension.decode(drawn[name])
             for name, dimension in self.searched.items()

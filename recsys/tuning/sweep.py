@@ -2,12 +2,14 @@ import json
 import time
 from dataclasses import asdict
 from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.json_files import write_json
+from recsys.old_names import current_fields
 from recsys.tuning.trial_log import TrialLog
 
 
@@ -110,7 +112,12 @@ class Sweep:
                 f"{self.folder}: expected the folder of a sweep. "
                 "Received: a folder without sweep.json"
             )
-        return Plan(**read_json(self.plan))
+        plan = Plan(**read_json(self.plan))
+        return replace(
+            plan,
+            fields=current_fields(plan.fields),
+            space=current_fields(plan.space),
+        )
 
     def best(self, count: int) -> list[dict[str, Any]]:
         """Returns the completed trials with the lowest validation losses.

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from recsys.old_names import current_fields
+
 
 class TrialLog:
     """The finished trials of a sweep, a JSON line each.
@@ -30,7 +32,7 @@ class TrialLog:
         records = []
         for number, line in enumerate(text.split("\n")[:-1], start=1):
             try:
-                records.append(json.loads(line))
+                records.append(_current(json.loads(line)))
             except ValueError as error:
                 raise ValueError(
                     f"{self.file}, line {number}: expected JSON. "
@@ -56,3 +58,11 @@ class TrialLog:
             file.flush()
             # The oracle must never know of more trials than the log.
             os.fsync(file.fileno())
+
+
+def _current(record: dict[str, Any]) -> dict[str, Any]:
+    """A trial with the names that the fields of `TrainConfig` have now."""
+    named = ("config", "hyperparameters")
+    return record | {
+        name: current_fields(record[name]) for name in named if name in record
+    }

@@ -13,11 +13,13 @@ import recsys
     keras.backend.backend() != "tensorflow",
     reason="starts processes of its own; once is enough",
 )
-@pytest.mark.parametrize("structure", ["moe", "ple"])
+@pytest.mark.parametrize("architecture", ["moe", "ple"])
 def test_run_is_loaded_where_nothing_else_is_imported(
-    structure: str, settings: Any, tmp_path: Any
+    architecture: str, settings: Any, tmp_path: Any
 ) -> None:
-    fields = settings(tmp_path, structure=structure, gate="top-k+", epochs=1)
+    fields = settings(
+        tmp_path, architecture=architecture, gate="top-k+", epochs=1
+    )
     recsys.train(fields)
     code = "import sys, recsys; recsys.load_model(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

@@ -7,7 +7,6 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from recsys import TrainConfig
-from recsys.architectures import ARCHITECTURES
 from recsys.data import DataError
 from recsys.data import ImageDataset
 from recsys.data import Images
@@ -16,6 +15,7 @@ from recsys.models.build import build_model
 from recsys.models.gates import GATES
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.scorer import Scorer
+from recsys.presets import PRESETS
 from recsys.training.resolve_config import resolve_config
 
 SPLITS = ("train", "validation", "test")
@@ -50,7 +50,7 @@ def dataset(
 
 def build(data: ImageDataset | None = None, **changes: Any) -> ImageClassifier:
     fields = {
-        "architecture": "svhn",
+        "preset": "svhn",
         "gate": "top-k",
         "num_experts": 4,
         "expert_units": [8],
@@ -142,14 +142,13 @@ def test_published_architectures(
     config = resolve_config(
         TrainConfig("data", "run", gate="top-k"), data.schema
     )
-    assert config.architecture == name
+    assert config.preset == name
     assert build_model(config, data).count_params() == expected
 
 
 def test_published_numbers_of_experts() -> None:
     assert {
-        name: (sizes.num_experts, sizes.k)
-        for name, sizes in ARCHITECTURES.items()
+        name: (sizes.num_experts, sizes.k) for name, sizes in PRESETS.items()
     } == {
         "movielens": (16, 2),
         "celeba": (6, 2),
@@ -177,22 +176,22 @@ def test_hash_gates_have_no_id() -> None:
         build(gate="hash")
 
 
-@pytest.mark.parametrize("structure", ["moe", "cgc", "shared-bottom"])
-def test_other_structures(structure: str) -> None:
-    outputs = predict(build(structure=structure), dataset().split("test"))
+@pytest.mark.parametrize("architecture", ["moe", "cgc", "shared-bottom"])
+def test_other_architectures(architecture: str) -> None:
+    outputs = predict(build(architecture=architecture), dataset().split("test"))
     assert outputs["kind"].shape == (20, 3)
 
 
 def test_a_shared_bottom_is_one_expert() -> None:
     data = dataset("svhn", (32, 32, 3), {"digit": "multiclass"}, 10, 10)
-    config = TrainConfig("data", "run", structure="shared-bottom")
+    config = TrainConfig("data", "run", architecture="shared-bottom")
     model = build_model(resolve_config(config, data.schema), data)
     assert model.count_params() == COLOUR + DENSE + HEAD
 
 
 def test_levels_are_not_for_images() -> None:
-    with pytest.raises(ValueError, match="`structure` must not be 'ple'"):
-        build(structure="ple")
+    with pytest.raises(ValueError, match="`architecture` must not be 'ple'"):
+        build(architecture="ple")
 
 
 def test_dropout_is_what_is_asked_for() -> None:

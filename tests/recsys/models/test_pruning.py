@@ -34,11 +34,11 @@ def trained(dataset: Dataset, **changes: object) -> Ranker:
     return ranker
 
 
-@pytest.mark.parametrize(("structure", "most"), [("mmoe", 4), ("moe", 2)])
+@pytest.mark.parametrize(("architecture", "most"), [("mmoe", 4), ("moe", 2)])
 def test_the_predictions_stay_the_same(
-    structure: str, most: int, tiny: Dataset
+    architecture: str, most: int, tiny: Dataset
 ) -> None:
-    ranker = trained(tiny, structure=structure)
+    ranker = trained(tiny, architecture=architecture)
     pruned = without_unused_experts(ranker)
     kernels = [
         weight.shape for weight in pruned.weights if weight.name == "kernel_0"
@@ -55,7 +55,7 @@ def test_the_predictions_stay_the_same(
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gate_options": {}}, {"structure": "cgc"}]
+    "changes", [{"gate_options": {}}, {"architecture": "cgc"}]
 )
 def test_other_rankers_stay_as_they_are(
     changes: dict[str, object], tiny: Dataset

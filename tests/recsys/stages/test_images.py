@@ -71,7 +71,7 @@ def image_settings(image_data: Path) -> Settings:
         fields = {
             "data": str(image_data),
             "out": str(out),
-            "architecture": "svhn",
+            "preset": "svhn",
             "gate": "top-k",
             "num_experts": 3,
             "expert_units": [8],
@@ -138,7 +138,7 @@ def test_learns_and_measures(image_run: Path) -> None:
 
 def test_configuration_holds_the_sizes(image_run: Path) -> None:
     config = json.loads((image_run / "config.json").read_text())
-    assert config["architecture"] == "svhn"
+    assert config["preset"] == "svhn"
     assert (config["num_experts"], config["k"]) == (3, 2)
     assert config["expert_dropout"] == 0.0
     assert config["task_weights"] == {"brightest": 0.5, "dark": 0.5}
@@ -215,9 +215,12 @@ def test_prediction_and_export_are_for_tables(
     ("changes", "message"),
     [
         ({"gate": "hash"}, "`gate` must not be 'hash', which routes by an id"),
-        ({"structure": "ple"}, "`structure` must not be 'ple' for images"),
-        ({"architecture": None}, "'tiny-images'. Received: architecture='tiny"),
-        ({"architecture": "movielens"}, "must be one of .*'celeba'"),
+        (
+            {"architecture": "ple"},
+            "`architecture` must not be 'ple' for images",
+        ),
+        ({"preset": None}, "'tiny-images'. Received: preset='tiny"),
+        ({"preset": "movielens"}, "must be one of .*'celeba'"),
         ({"k": 4}, "`k`"),
     ],
 )

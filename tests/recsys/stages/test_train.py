@@ -259,10 +259,10 @@ def test_wrong_setting_leaves_no_folder(
         {"gate": "expert-choice"},
         {"gate": "gumbel-softmax+", "search_epochs": 1},
         {"gate": "hash+", "search_epochs": 1},
-        {"structure": "moe"},
-        {"structure": "cgc", "task_experts": 2},
-        {"structure": "ple", "task_experts": 1, "gate": "softmax"},
-        {"structure": "shared-bottom"},
+        {"architecture": "moe"},
+        {"architecture": "cgc", "task_experts": 2},
+        {"architecture": "ple", "task_experts": 1, "gate": "softmax"},
+        {"architecture": "shared-bottom"},
     ],
     ids=lambda fields: "-".join(map(str, fields.values())),
 )
@@ -271,7 +271,7 @@ def test_every_kind_of_model_trains(
 ) -> None:
     metrics = recsys.train(settings(tmp_path / "run", **fields))
     experts = metrics["test"]["experts_per_example_by_task"]
-    if fields.get("structure") == "shared-bottom":
+    if fields.get("architecture") == "shared-bottom":
         assert not experts
         assert not (tmp_path / "run" / "weights.csv").exists()
         assert metrics["test"]["experts_per_example"] is None

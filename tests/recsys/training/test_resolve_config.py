@@ -54,30 +54,28 @@ def test_data_folder_and_backend_are_named() -> None:
     assert resolved().data == "synthetic"
 
 
-def test_sizes_are_the_architecture_s_unless_given() -> None:
+def test_sizes_are_the_preset_s_unless_given() -> None:
     config = resolved(k=3, head_units=[])
-    assert config.architecture == "movielens"
+    assert config.preset == "movielens"
     assert (config.num_experts, config.k) == (16, 3)
     assert (config.expert_units, config.head_units) == ([256], [])
     assert config.expert_dropout == 0.5
 
 
-def test_images_have_the_architecture_of_their_name() -> None:
+def test_images_have_the_preset_of_their_name() -> None:
     schema = Schema("multi-mnist", {"image": "image"}, {"a": "multiclass"})
     config = resolve_config(TrainConfig("data", "run"), schema)
-    assert config.architecture == "multi-mnist"
+    assert config.preset == "multi-mnist"
     assert (config.num_experts, config.k) == (16, 4)
     assert config.expert_units == [50, 50]
-    other = resolve_config(
-        TrainConfig("data", "run", architecture="digits"), schema
-    )
+    other = resolve_config(TrainConfig("data", "run", preset="digits"), schema)
     assert (other.num_experts, other.expert_units) == (8, [50])
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"architecture": "svhn"}, "one of .'movielens'. for the data set"),
+        ({"preset": "svhn"}, "one of .'movielens'. for the data set"),
         ({"task_weights": {"click": 1.0}}, "for the tasks .*'click'"),
         ({"task_weights": {"watch": 1.0}}, "given for all tasks"),
         (

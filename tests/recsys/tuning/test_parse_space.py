@@ -81,7 +81,7 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
     [
         ([], "expected the fields to be searched by name. Received: []"),
         (None, "expected the fields to be searched by name. Received: None"),
-        ({"momentum": [1]}, "must be among architecture, structure"),
+        ({"momentum": [1]}, "must be among preset, architecture"),
         ({"momentum": [1]}, "Received: 'momentum'"),
         ({"gate": ["comet"]}, "Received: 'gate'"),
         ({"out": ["a", "b"]}, "Received: 'out'"),
@@ -109,8 +109,8 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
             "`learning_rate`: expected `max` to be above min, 1. Received: ma",
         ),
         (
-            {"structure": {"min": 1, "max": 2}},
-            "`structure`: expected a list of choices, as it is not a number",
+            {"architecture": {"min": 1, "max": 2}},
+            "`architecture`: expected a list of choices, as it is not a number",
         ),
         (
             {"gate_options": {"gamma": {"min": 0, "max": 1, "step": "a"}}},

@@ -13,12 +13,12 @@ def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:
     file.write_text(
         "learning_rate: {min: 5e-5, max: 5.0e-4, sampling: log}\n"
         "batch_size: [1E+2, 512]\n"
-        "structure: [mmoe, e5]\n"
+        "architecture: [mmoe, e5]\n"
     )
     assert read_yaml(file) == {
         "learning_rate": {"min": 5e-5, "max": 5e-4, "sampling": "log"},
         "batch_size": [100.0, 512],
-        "structure": ["mmoe", "e5"],
+        "architecture": ["mmoe", "e5"],
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import field
 
 
 @dataclass(frozen=True)
-class Architecture:
+class Sizes:
     """The sizes of a model with a mixture of experts and a head for each task.
 
     Args:
@@ -32,24 +32,22 @@ TABLES = "movielens"
 
 _TWO_CONVOLUTIONS = [(10, 5), (20, 5)]
 
-_SVHN = Architecture(8, 2, [50, 50], [50, 50], convolutions=_TWO_CONVOLUTIONS)
+_SVHN = Sizes(8, 2, [50, 50], [50, 50], convolutions=_TWO_CONVOLUTIONS)
 
 # COMET, supplement S1.2; SVHN: MOESART, supplement S6.2. Where the tables of
 # a paper and its lists of hyperparameters differ, as in the number of experts
 # for MultiFashionMNIST (5 and 6), the tables count.
-ARCHITECTURES = {
-    TABLES: Architecture(16, 2, [256], [256], expert_dropout=0.5),
-    "celeba": Architecture(
+PRESETS = {
+    TABLES: Sizes(16, 2, [256], [256], expert_dropout=0.5),
+    "celeba": Sizes(
         6, 2, [], [], convolutions=[(4, 3), (4, 3), (4, 3), (1, 3)]
     ),
     "cifar10": _SVHN,  # Not published; its images are like those of SVHN.
-    "digits": Architecture(
-        8, 2, [50], [50, 50], convolutions=_TWO_CONVOLUTIONS
-    ),
-    "multi-fashion-mnist": Architecture(
+    "digits": Sizes(8, 2, [50], [50, 50], convolutions=_TWO_CONVOLUTIONS),
+    "multi-fashion-mnist": Sizes(
         5, 2, [50, 50], [50, 50], convolutions=_TWO_CONVOLUTIONS
     ),
-    "multi-mnist": Architecture(
+    "multi-mnist": Sizes(
         16, 4, [50, 50], [50, 50], convolutions=_TWO_CONVOLUTIONS
     ),
     "svhn": _SVHN,

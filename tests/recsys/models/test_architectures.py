@@ -7,7 +7,7 @@ from keras import ops
 from keras_moe import layers
 from recsys.config import TrainConfig
 from recsys.models.gates import GATES
-from recsys.models.table_structures import TableStructures
+from recsys.models.table_architectures import TableArchitectures
 
 TASKS = ["watch", "rating"]
 
@@ -18,20 +18,22 @@ def make(width: int = 6, num_buckets: int = 0, **fields: Any) -> Any:
         "out",
         **{"num_experts": 4, "expert_units": [8], "gate": "top-k", **fields},
     )
-    return TableStructures(config, TASKS, num_buckets, width).create()
+    return TableArchitectures(config, TASKS, num_buckets, width).create()
 
 
-def number_of_parameters(structure: Any, width: int, ids: bool = False) -> int:
+def number_of_parameters(
+    architecture: Any, width: int, ids: bool = False
+) -> int:
     features = (None, width)
-    structure.build(features, (None,) if ids else features)
-    return sum(int(np.prod(w.shape)) for w in structure.trainable_weights)
+    architecture.build(features, (None,) if ids else features)
+    return sum(int(np.prod(w.shape)) for w in architecture.trainable_weights)
 
 
 @pytest.mark.parametrize(
-    "structure", ["shared-bottom", "moe", "mmoe", "cgc", "ple"]
+    "architecture", ["shared-bottom", "moe", "mmoe", "cgc", "ple"]
 )
-def test_every_structure_has_an_output_a_task(structure: str) -> None:
-    layer = make(structure=structure)
+def test_every_architecture_has_an_output_a_task(architecture: str) -> None:
+    layer = make(architecture=architecture)
     x = np.ones((3, 6), "float32")
     outputs = layer(x, x, training=True)
     assert list(outputs) == TASKS
@@ -42,15 +44,15 @@ def test_every_structure_has_an_output_a_task(structure: str) -> None:
 
 def test_moe_has_one_gate_and_mmoe_one_a_task() -> None:
     x = np.random.default_rng(0).normal(size=(3, 6)).astype("float32")
-    one, two = make(structure="moe")(x, x), make(structure="mmoe")(x, x)
+    one, two = make(architecture="moe")(x, x), make(architecture="mmoe")(x, x)
     assert one["watch"] is one["rating"]
     assert ops.any(two["watch"] != two["rating"])
 
 
 def test_experts_and_levels_are_counted() -> None:
-    cgc = make(structure="cgc", task_experts=2)
+    cgc = make(architecture="cgc", task_experts=2)
     assert {gate.num_experts for gate in cgc.gates.values()} == {4 + 2}
-    ple = make(structure="ple", task_experts=2, num_levels=3)
+    ple = make(architecture="ple", task_experts=2, num_levels=3)
     assert [level.shared_gate is None for level in ple.levels] == [
         False,
         False,
@@ -73,11 +75,11 @@ def test_a_shared_bottom_is_as_large_as_the_mixture(
     ids = gate == "hash"
     bottom, mixture = (
         number_of_parameters(
-            make(256, 10 if ids else 0, structure=structure, **fields),
+            make(256, 10 if ids else 0, architecture=architecture, **fields),
             256,
-            ids and structure == "mmoe",
+            ids and architecture == "mmoe",
         )
-        for structure in ("shared-bottom", "mmoe")
+        for architecture in ("shared-bottom", "mmoe")
     )
     assert abs(bottom / mixture - 1) < 0.05
 

@@ -2,28 +2,28 @@ from dataclasses import dataclass
 
 import keras
 
+from recsys.models.architectures import Architectures
+from recsys.models.architectures import Bank
 from recsys.models.shared_tower import SharedTower
-from recsys.models.structures import Bank
-from recsys.models.structures import Structures
 
 
 @dataclass
-class ImageStructures(Structures):
+class ImageArchitectures(Architectures):
     """Makes what lies between the images and the heads of a classifier.
 
     Every expert is a CNN on images `(batch, height, width, channels)`. A
     shared bottom is one such CNN, as in appendix D.2 of DSelect-k.
 
     Raises:
-        ValueError: The structure feeds experts with the outputs of others.
+        ValueError: The architecture feeds experts with the outputs of others.
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.config.structure == "ple":
+        if self.config.architecture == "ple":
             raise ValueError(
-                "`structure` must not be 'ple' for images: its second level "
-                "takes vectors. Received: structure='ple'"
+                "`architecture` must not be 'ple' for images: its second level "
+                "takes vectors. Received: architecture='ple'"
             )
 
     def _shared_bottom(self) -> keras.layers.Layer:

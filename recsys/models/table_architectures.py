@@ -5,14 +5,14 @@ from math import prod
 import keras
 
 from keras_moe import layers
+from recsys.models.architectures import Architectures
+from recsys.models.architectures import Bank
 from recsys.models.gates import SEARCH_SUFFIX
 from recsys.models.shared_tower import SharedTower
-from recsys.models.structures import Bank
-from recsys.models.structures import Structures
 
 
 @dataclass
-class TableStructures(Structures):
+class TableArchitectures(Architectures):
     """Makes what lies between the embeddings and the heads of a ranker.
 
     The experts see features `(batch, width)`.
@@ -26,7 +26,7 @@ class TableStructures(Structures):
     def _shared_bottom(self) -> keras.layers.Layer:
         """An MLP with about as many parameters as the MMoE would have."""
         gate = self.config.gate.removesuffix(SEARCH_SUFFIX)
-        config = replace(self.config, structure="mmoe", gate=gate)
+        config = replace(self.config, architecture="mmoe", gate=gate)
         mmoe = replace(self, config=config).create()
         features = (None, self.width)
         mmoe.build(features, (None,) if self.num_buckets else features)

@@ -1,4 +1,4 @@
-"""The multi-task structures by the name that a command line gives them."""
+"""The multi-task architectures by the name that a command line gives them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ Bank = layers.MLPExperts | list[keras.layers.Layer]
 
 
 @dataclass
-class Structures:
+class Architectures:
     """Makes what lies between the inputs and the heads of a model.
 
-    Every structure is a layer that takes what the experts and what the gates
+    Every architecture is a layer that takes what the experts and what the gates
     see, and returns a dict of task to tensor `(batch, units)`.
 
     Args:
@@ -39,7 +39,7 @@ class Structures:
         self._seeds_taken = 0
 
     def create(self) -> keras.layers.Layer:
-        """Makes the structure that the configuration names."""
+        """Makes the architecture that the configuration names."""
         make = {
             "shared-bottom": self._shared_bottom,
             "moe": self._moe,
@@ -47,7 +47,7 @@ class Structures:
             "cgc": self._cgc,
             "ple": self._ple,
         }
-        return make[self.config.structure]()
+        return make[self.config.architecture]()
 
     def _mmoe(self) -> keras.layers.Layer:
         gates = self._gates(self.tasks, self.sizes.num_experts)
@@ -61,7 +61,7 @@ class Structures:
         return SharedTower(mixture, self.tasks)
 
     def _shared_bottom(self) -> keras.layers.Layer:
-        """Makes a structure without experts."""
+        """Makes an architecture without experts."""
         raise NotImplementedError
 
     def _experts(self, num_experts: int) -> Bank:
