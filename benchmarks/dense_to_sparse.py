@@ -21,8 +21,8 @@ import keras
 import numpy as np
 from side_by_side import medians
 
+from keras_moe.layers import pair_budget
 from keras_moe.layers import record_routing
-from keras_moe.layers.execution import pair_budget
 from recsys import Dataset
 from recsys import Ranker
 from recsys import TrainConfig

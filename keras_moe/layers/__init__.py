@@ -5,6 +5,7 @@ from keras_moe.layers.conditional_mask import ConditionalMask as ConditionalMask
 from keras_moe.layers.conditionally_overlapping_mlp import (
     ConditionallyOverlappingMLP as ConditionallyOverlappingMLP,
 )
+from keras_moe.layers.execution import pair_budget as pair_budget
 from keras_moe.layers.experts.experts import Experts as Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
 from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts

@@ -11,11 +11,11 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
+from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops.combine import combine
 from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.routing_plan import routing_plan
 from keras_moe.ops.top_k import keep_largest
-from keras_moe.ops.tracing import has_dynamic_shapes
 
 # One pair (row, expert) in this many, beyond the gates' bound, still runs
 # sparse: a gate that becomes sparse while it trains has a few rows above its k.
@@ -203,9 +203,22 @@ class Execution:
 
 
 def pair_budget(pairs: Any) -> Any:
-    """How many pairs run sparse where the gates' bound is `pairs`.
+    """How many (row, expert) pairs a batch may have to run sparse.
 
-    At least one more, unless there is no row at all.
+    With `execution="auto"`, gates that may give weight to more than `k` experts
+    run sparse where the weights of the batch that are not zero, over all rows
+    and tasks, are at most so many; otherwise dense.
+
+    Args:
+        pairs: Integer or integer tensor, the sum of the gates' `max_pairs`.
+
+    Returns:
+        A quarter more, rounded up: at least one, unless there is no row.
+
+    Example:
+        >>> gate = keras_moe.layers.COMETGate(4, k=2)
+        >>> pair_budget(gate.max_pairs(num_rows=3))
+        8
     """
     return pairs + (pairs + PAIR_BUDGET_SLACK - 1) // PAIR_BUDGET_SLACK
 

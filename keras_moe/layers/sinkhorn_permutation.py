@@ -11,7 +11,7 @@ from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
-from keras_moe.ops.affine import affine
+from keras_moe.ops._affine import affine
 from keras_moe.ops.entropy import entropy
 from keras_moe.ops.sinkhorn import log_sinkhorn
 

@@ -1,16 +1,16 @@
-"""Pure functions on `keras.ops`."""
+"""Pure functions on `keras.ops`.
 
-from keras_moe.ops.affine import affine as affine
+What this module exports stays as it is from release to release, or changes with
+a note in the changelog; everything else in the folder may change at any time.
+"""
+
 from keras_moe.ops.assignment import capped_assignment as capped_assignment
 from keras_moe.ops.assignment import integral_assignment as integral_assignment
 from keras_moe.ops.binary_tree import code_probabilities as code_probabilities
 from keras_moe.ops.binary_tree import leaf_probabilities as leaf_probabilities
-from keras_moe.ops.blocks import GroupBlocks as GroupBlocks
-from keras_moe.ops.blocks import block_size as block_size
-from keras_moe.ops.blocks import group_blocks as group_blocks
 from keras_moe.ops.combine import combine as combine
+from keras_moe.ops.dispatch import dispatch as dispatch
 from keras_moe.ops.entropy import entropy as entropy
-from keras_moe.ops.example_mean import example_mean as example_mean
 from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
 from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
 from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan
@@ -24,9 +24,11 @@ from keras_moe.ops.sampling import (
     draw_without_replacement as draw_without_replacement,
 )
 from keras_moe.ops.sampling import gumbel_noise as gumbel_noise
+from keras_moe.ops.selected import is_selected as is_selected
 from keras_moe.ops.sinkhorn import log_sinkhorn as log_sinkhorn
 from keras_moe.ops.sinkhorn import sinkhorn as sinkhorn
 from keras_moe.ops.smooth_step import smooth_step as smooth_step
+from keras_moe.ops.top_k import keep_largest as keep_largest
 from keras_moe.ops.top_k import top_k_mask as top_k_mask
 from keras_moe.ops.top_k import top_k_softmax as top_k_softmax
 from keras_moe.ops.top_k import top_rows_mask as top_rows_mask

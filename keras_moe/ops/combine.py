@@ -2,11 +2,11 @@ from typing import Any
 
 from keras import ops
 
+from keras_moe.ops._rows import gather
+from keras_moe.ops._rows import segment_sum
+from keras_moe.ops._sparse_matmul import sparse_matmul
 from keras_moe.ops.routing_plan import RoutingPlan
 from keras_moe.ops.routing_plan import routing_plan
-from keras_moe.ops.rows import gather
-from keras_moe.ops.rows import segment_sum
-from keras_moe.ops.sparse_matmul import sparse_matmul
 
 
 def combine(

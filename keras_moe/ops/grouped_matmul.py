@@ -2,9 +2,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_moe.ops.blocks import matmul_by_blocks
-from keras_moe.ops.split_groups import split_groups
-from keras_moe.ops.tracing import has_dynamic_shapes
+from keras_moe.ops._blocks import matmul_by_blocks
+from keras_moe.ops._split_groups import split_groups
+from keras_moe.ops._tracing import has_dynamic_shapes
 
 
 def grouped_matmul(

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_moe.ops.prefix_sums import prefix_sums
-from keras_moe.ops.rows import gather
-from keras_moe.ops.tracing import has_dynamic_shapes
+from keras_moe.ops._prefix_sums import prefix_sums
+from keras_moe.ops._rows import gather
+from keras_moe.ops._tracing import has_dynamic_shapes
 
 
 class RoutingPlan(NamedTuple):

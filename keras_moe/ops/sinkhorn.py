@@ -3,7 +3,7 @@ from typing import Any
 from keras import ops
 
 from keras_moe.checks import check_integer
-from keras_moe.ops.iterate import iterate
+from keras_moe.ops._iterate import iterate
 
 
 def sinkhorn(

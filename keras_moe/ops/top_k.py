@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.ops._tracing import is_traced_for_xla
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
-from keras_moe.ops.tracing import is_traced_for_xla
 
 
 def top_k_mask(x: Any, k: int) -> Any:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from keras_moe.ops.example_mean import example_mean
+from keras_moe.ops._example_mean import example_mean
 from keras_moe.regularizers.variation import squared_variation
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_moe.ops.example_mean import example_mean
+from keras_moe.ops._example_mean import example_mean
 from keras_moe.regularizers.variation import squared_variation
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_moe.ops.example_mean import example_mean
+from keras_moe.ops._example_mean import example_mean
 
 
 def router_z_loss(logits: Any, mask: Any = None) -> Any:

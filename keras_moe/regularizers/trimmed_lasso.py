@@ -2,7 +2,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_moe.ops.example_mean import example_mean
+from keras_moe.ops._example_mean import example_mean
 from keras_moe.ops.top_k import top_k_mask
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import keras
+import numpy as np
 
 from keras_moe import layers
-from keras_moe.layers.initialization import derived_seed
 from recsys.config import TrainConfig
 from recsys.models.gates import create_gate
 from recsys.models.gates import searches
@@ -138,5 +138,7 @@ class Architectures:
         return parts
 
     def _next_seed(self) -> int:
+        sequence = np.random.SeedSequence([self.config.seed, self._seeds_taken])
         self._seeds_taken += 1
-        return derived_seed(self.config.seed, self._seeds_taken - 1)
+        # Keras wants a signed number of 32 bits.
+        return int(sequence.generate_state(1)[0] >> 1)

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.layers import record_routing
-from keras_moe.ops.selected import is_selected
+from keras_moe.ops import is_selected
 from recsys.data import Split
 from recsys.feeding import InputBatches
 from recsys.feeding import feed

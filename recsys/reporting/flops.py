@@ -9,7 +9,7 @@ from keras import ops
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
-from keras_moe.ops.selected import is_selected
+from keras_moe.ops import is_selected
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.changed_model import with_configs
 from recsys.reporting.section import Section

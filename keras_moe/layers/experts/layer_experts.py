@@ -8,13 +8,13 @@ from keras import ops
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
-from keras_moe.ops.blocks import block_size
-from keras_moe.ops.blocks import cut_rows
-from keras_moe.ops.blocks import group_blocks
-from keras_moe.ops.blocks import join_rows
-from keras_moe.ops.split_groups import split_groups
-from keras_moe.ops.tracing import has_dynamic_shapes
-from keras_moe.ops.tracing import is_traced_for_xla
+from keras_moe.ops._blocks import block_size
+from keras_moe.ops._blocks import cut_rows
+from keras_moe.ops._blocks import group_blocks
+from keras_moe.ops._blocks import join_rows
+from keras_moe.ops._split_groups import split_groups
+from keras_moe.ops._tracing import has_dynamic_shapes
+from keras_moe.ops._tracing import is_traced_for_xla
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")

@@ -6,7 +6,7 @@ from keras import ops
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.smooth_step_gate import SmoothStepGate
 from keras_moe.layers.initialization import Initializer
-from keras_moe.ops.affine import affine
+from keras_moe.ops._affine import affine
 from keras_moe.ops.binary_tree import leaf_probabilities
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.ops.smooth_step import smooth_step
@@ -107,20 +107,20 @@ class COMETGate(SmoothStepGate):
             static=False,
             **kwargs,
         )
-        self.split_initializer = self.decision_initializer(split_initializer)
+        self.split_initializer = self._decision_initializer(split_initializer)
         self.leaf_initializer = keras.initializers.get(leaf_initializer)
         self.split_regularizer = keras.regularizers.get(split_regularizer)
         self.leaf_regularizer = keras.regularizers.get(leaf_regularizer)
 
     def build(self, input_shape: Shape) -> None:
-        self.split_kernel, self.split_bias = self.add_affine(
+        self.split_kernel, self.split_bias = self._add_affine(
             "split",
             input_shape[-1],
             (self.k, self.num_experts - 1),
             self.split_initializer,
             self.split_regularizer,
         )
-        self.leaf_kernel, self.leaf_bias = self.add_affine(
+        self.leaf_kernel, self.leaf_bias = self._add_affine(
             "leaf",
             input_shape[-1],
             (self.k, self.num_experts),
@@ -135,7 +135,7 @@ class COMETGate(SmoothStepGate):
             affine(inputs, self.split_kernel, self.split_bias), self.gamma
         )
         reach = leaf_probabilities(left)  # (..., k, n)
-        self.add_entropy_loss(reach, training, mask)
+        self._add_entropy_loss(reach, training, mask)
         logits = affine(inputs, self.leaf_kernel, self.leaf_bias)
         logits = logits + ops.log(reach + EPSILON)
         weights = ops.sum(

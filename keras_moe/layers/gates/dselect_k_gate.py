@@ -8,7 +8,7 @@ from keras_moe.checks import check_non_negative
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.smooth_step_gate import SmoothStepGate
 from keras_moe.layers.initialization import Initializer
-from keras_moe.ops.affine import affine
+from keras_moe.ops._affine import affine
 from keras_moe.ops.binary_tree import code_probabilities
 from keras_moe.ops.smooth_step import smooth_step
 
@@ -123,7 +123,7 @@ class DSelectKGate(SmoothStepGate):
         self.unreachable_weight = check_non_negative(
             "unreachable_weight", unreachable_weight
         )
-        self.selector_initializer = self.decision_initializer(
+        self.selector_initializer = self._decision_initializer(
             selector_initializer
         )
         self.weight_initializer = keras.initializers.get(weight_initializer)
@@ -143,10 +143,10 @@ class DSelectKGate(SmoothStepGate):
                 "weight_logits", weight_shape, *weight
             )
             return
-        self.selector_kernel, self.selector_bias = self.add_affine(
+        self.selector_kernel, self.selector_bias = self._add_affine(
             "selector", input_shape[-1], selector_shape, *selector
         )
-        self.weight_kernel, self.weight_bias = self.add_affine(
+        self.weight_kernel, self.weight_bias = self._add_affine(
             "weight", input_shape[-1], weight_shape, *weight
         )
 
@@ -156,7 +156,7 @@ class DSelectKGate(SmoothStepGate):
         selector_logits, weight_logits = self._compute_logits(inputs)
         codes = code_probabilities(smooth_step(selector_logits, self.gamma))
         selectors = self._assign_codes(codes, training, mask)  # (..., k, n)
-        self.add_entropy_loss(selectors, training, mask)
+        self._add_entropy_loss(selectors, training, mask)
         # Keras warns of a softmax over one entry, which k = 1 asks for.
         weights = ops.exp(ops.log_softmax(weight_logits, axis=-1))
         weights = ops.sum(weights[..., None] * selectors, axis=-2)

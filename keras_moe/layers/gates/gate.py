@@ -9,7 +9,7 @@ from keras_moe.checks import check_non_negative
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
-from keras_moe.ops.example_mean import example_mean
+from keras_moe.ops._example_mean import example_mean
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.regularizers import importance_loss
 from keras_moe.regularizers import load_balance_loss

@@ -6,7 +6,7 @@ from keras import ops
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.initialization import Initializer
-from keras_moe.ops.affine import affine
+from keras_moe.ops._affine import affine
 
 
 class LogitGate(Gate):

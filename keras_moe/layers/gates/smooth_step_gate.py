@@ -50,7 +50,7 @@ class SmoothStepGate(Gate):
         )
         self.use_bias = use_bias
 
-    def decision_initializer(
+    def _decision_initializer(
         self, initializer: str | Initializer | None
     ) -> Initializer:
         """The initializer of the decisions' weights.
@@ -63,7 +63,7 @@ class SmoothStepGate(Gate):
             keras.initializers.RandomUniform(-bound, bound)
         )
 
-    def add_affine(
+    def _add_affine(
         self,
         name: str,
         input_dim: int | None,
@@ -82,7 +82,7 @@ class SmoothStepGate(Gate):
         )
         return kernel, bias
 
-    def add_entropy_loss(
+    def _add_entropy_loss(
         self, selectors: Any, training: bool | None, mask: Any
     ) -> None:
         """Adds the entropy of selectors `(..., k, n)`, while training."""

@@ -6,7 +6,7 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.gates.logit_gate import LogitGate
-from keras_moe.ops.affine import affine
+from keras_moe.ops._affine import affine
 from keras_moe.ops.top_k import top_k_softmax
 
 

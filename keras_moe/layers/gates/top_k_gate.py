@@ -7,7 +7,7 @@ from keras_moe.checks import check_integer
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.layers.initialization import Initializer
-from keras_moe.ops.affine import affine
+from keras_moe.ops._affine import affine
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.ops.top_k import top_k_mask
 

@@ -9,7 +9,7 @@ from keras_moe.checks import check_positive
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.initialization import Initializer
-from keras_moe.ops.affine import affine
+from keras_moe.ops._affine import affine
 from keras_moe.ops.top_k import top_k_softmax
 
 SMALLEST_TEMPERATURE = 0.01

@@ -9,7 +9,7 @@ from keras_moe.metrics import LoadPerExpert
 from keras_moe.metrics import SimplexViolation
 from keras_moe.metrics import WeightEntropy
 from keras_moe.metrics import WeightPerExpert
-from keras_moe.ops.selected import is_selected
+from keras_moe.ops import is_selected
 
 NUM_EXPERTS = 4
 METRICS = {

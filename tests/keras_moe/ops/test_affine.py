@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_moe.ops import affine
+from keras_moe.ops._affine import affine
 
 
 @pytest.mark.parametrize("leading", [(), (5,), (2, 5), (0,)])

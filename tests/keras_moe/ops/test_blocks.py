@@ -5,10 +5,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_moe.ops.blocks import block_size
-from keras_moe.ops.blocks import cut_rows
-from keras_moe.ops.blocks import group_blocks
-from keras_moe.ops.blocks import join_rows
+from keras_moe.ops._blocks import block_size
+from keras_moe.ops._blocks import cut_rows
+from keras_moe.ops._blocks import group_blocks
+from keras_moe.ops._blocks import join_rows
 
 
 @settings(deadline=None, max_examples=30)

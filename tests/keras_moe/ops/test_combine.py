@@ -3,7 +3,7 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
-from keras_moe.ops.top_k import keep_largest
+from keras_moe.ops import keep_largest
 
 
 def test_outputs_are_weighted_and_added_for_each_task() -> None:

@@ -4,7 +4,7 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
-from keras_moe.ops.dispatch import dispatch
+from keras_moe.ops import dispatch
 from tests.gradients import gradient
 
 # JAX has no plan whose size depends on the values.

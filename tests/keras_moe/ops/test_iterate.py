@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_moe.ops.iterate import iterate
+from keras_moe.ops._iterate import iterate
 from tests.gradients import gradient
 
 

@@ -7,8 +7,8 @@ from keras.ops import convert_to_numpy as to_numpy
 from scipy.optimize import linear_sum_assignment
 
 from keras_moe.ops import entropy
+from keras_moe.ops import log_sinkhorn
 from keras_moe.ops import sinkhorn
-from keras_moe.ops.sinkhorn import log_sinkhorn
 from tests.compiled import compiled
 from tests.gradients import gradient
 

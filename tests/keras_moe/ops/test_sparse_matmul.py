@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_moe.ops.sparse_matmul import sparse_matmul
+from keras_moe.ops._sparse_matmul import sparse_matmul
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="JAX has static shapes"

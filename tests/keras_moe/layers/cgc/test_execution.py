@@ -8,7 +8,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_moe.layers import CGC
 from keras_moe.layers import COMETGate
 from keras_moe.layers import ExpertChoiceGate
-from keras_moe.ops.top_k import keep_largest
+from keras_moe.ops import keep_largest
 from tests.compiled import compiled
 from tests.gradients import gradient_function
 from tests.gradients import weight_gradient

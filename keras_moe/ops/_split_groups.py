@@ -8,7 +8,7 @@ def split_groups(inputs: Any, group_sizes: Any) -> list[Any]:
     """Splits rows into the groups of the experts, which may be empty.
 
     Only where shapes may depend on values, see
-    `keras_moe.ops.tracing.has_dynamic_shapes`.
+    `keras_moe.ops._tracing.has_dynamic_shapes`.
 
     Args:
         inputs: Tensor `(S, ...)`, the groups one after the other.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from keras_moe.ops._rows import gather
 from keras_moe.ops.routing_plan import slot_experts
-from keras_moe.ops.rows import gather
 
 
 class GroupBlocks(NamedTuple):

@@ -15,7 +15,7 @@ def sparse_matmul(
     """Multiplies a sparse matrix, its entries sorted by row, by a dense one.
 
     Only where shapes may depend on values, see
-    `keras_moe.ops.tracing.has_dynamic_shapes`. Unlike a sum over gathered
+    `keras_moe.ops._tracing.has_dynamic_shapes`. Unlike a sum over gathered
     rows it makes no copy of them, and runs on all cores.
 
     Args:

@@ -2,7 +2,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_moe.ops.tracing import is_traced_for_xla
+from keras_moe.ops._tracing import is_traced_for_xla
 
 
 def prefix_sums(values: Any) -> Any:
