@@ -1,8 +1,18 @@
+"""Files and folders that appear whole, or not at all."""
+
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
+
+from filelock import FileLock
+from filelock import Timeout
+
+_PREFIX = ".unfinished-"
+_LOCK = ".lock"
 
 
 @contextmanager
@@ -10,29 +20,62 @@ def replacing(path: Path) -> Iterator[Path]:
     """Writes a file or folder beside its place, then moves it there.
 
     Whoever looks at `path` sees what was there before or the whole of what is
-    new, even if this process is killed.
+    new, even if this process is killed. Processes that write to the same place
+    do not get into each other's way: the last one to finish wins.
 
     Args:
         path: The place; a file that is there is replaced, a folder has to be
             empty.
 
     Yields:
-        The path to write to, which has the same suffix.
+        The path to write to, which has the same name.
     """
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".unfinished-{path.name}")
-    _remove(unfinished)  # What a killed process has left.
+    remove_unfinished(path.parent, path.name)
+    folder, lock = _create_folder(path)
     try:
-        yield unfinished
-        os.replace(unfinished, path)
-    except BaseException:
-        _remove(unfinished)
-        raise
+        yield folder / path.name
+        os.replace(folder / path.name, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def remove_unfinished(folder: Path, name: str) -> None:
+    """Removes what killed processes have left of an output beside its place.
+
+    Args:
+        folder: The folder of the output; it need not exist.
+        name: The name of the output.
+    """
+    for unfinished in folder.glob(f"{_PREFIX}*"):
+        if unfinished.name.startswith(f"{_PREFIX}{name}-"):
+            _remove_if_dead(unfinished)
+
+
+def remove_all_unfinished(folder: Path) -> None:
+    """Removes what killed processes have left in a folder and below."""
+    for unfinished in list(folder.rglob(f"{_PREFIX}*")):
+        _remove_if_dead(unfinished)
+
+
+def _remove_if_dead(unfinished: Path) -> None:
+    # Who writes to it holds the lock, and the system releases a dead one's.
+    with (
+        suppress(Timeout, OSError),
+        FileLock(unfinished / _LOCK, blocking=False),
+    ):
+        shutil.rmtree(unfinished)
+
+
+def _create_folder(path: Path) -> tuple[Path, FileLock]:
+    """Creates a folder of a new name beside a path, and locks it."""
+    while True:
+        prefix = f"{_PREFIX}{path.name}-"
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+        lock = FileLock(folder / _LOCK, blocking=False)
+        # Until it is locked, another process may take it for left over.
+        with suppress(Timeout, FileNotFoundError, FileExistsError):
+            lock.acquire()
+            return folder, lock

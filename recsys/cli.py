@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import warnings
+from contextlib import nullcontext
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ from recsys.old_names import with_current_names
 from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.options import with_config_options
+from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.shown import printable
 
@@ -159,9 +161,10 @@ def evaluate(
     start_backend(backend)
     from recsys.stages.evaluate import evaluate
 
-    metrics = evaluate(run, data, split)
-    if out is not None:
-        write_json(out, metrics)
+    with nullcontext() if out is None else sole_writer(out):
+        metrics = evaluate(run, data, split)
+        if out is not None:
+            write_json(out, metrics)
     Console().print(metrics_table({split: metrics}))
 
 

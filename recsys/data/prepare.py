@@ -22,6 +22,7 @@ from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import check_vacant
 from recsys.data.svhn import svhn
+from recsys.output_lock import sole_writer
 
 # Each takes a folder, a seed, a progress bar and options of its own.
 DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
@@ -67,6 +68,7 @@ def prepare(
     Raises:
         DataError: The name is unknown, the download is missing or broken, or
             something is in the way of the data folder.
+        RunError: Another process is writing to `out`.
         ValueError: The seed is negative, or an option is unknown, missing or
             outside its bounds.
     """
@@ -78,10 +80,13 @@ def prepare(
         raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
     data_set = DATA_SETS[name]
     given = _typed_options(name, data_set, options)
-    check_vacant(out)
     console = Console(stderr=True)
     shown = progress and console.is_terminal
-    with Progress(console=console, disable=not shown) as bar:
+    with (
+        sole_writer(out),
+        Progress(console=console, disable=not shown) as bar,
+    ):
+        check_vacant(out)
         dataset = data_set(Path(raw_dir), seed, bar, **given)
         dataset.write(out)
     return {split: len(dataset.split(split)) for split in SPLITS}

@@ -11,6 +11,7 @@ from typing import TypeVar
 from recsys.atomic import replacing
 from recsys.data.error import DataError
 from recsys.data.schema import Schema
+from recsys.output_lock import sole_writer
 from recsys.reading import read_text
 
 SPLITS = ("train", "validation", "test")
@@ -83,9 +84,14 @@ class SplitDataset(Generic[AnySplit]):
 
         Raises:
             DataError: Something else is there.
+            RunError: Another process is writing there.
         """
-        check_vacant(folder)
-        with replacing(Path(folder)) as unfinished:
+        with sole_writer(folder):
+            check_vacant(folder)
+            self._write(Path(folder))
+
+    def _write(self, folder: Path) -> None:
+        with replacing(folder) as unfinished:
             unfinished.mkdir()
             for name in SPLITS:
                 self._write_split(self.splits[name], unfinished, name)

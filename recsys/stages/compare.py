@@ -8,10 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.atomic import remove_all_unfinished
+from recsys.atomic import replacing
 from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.old_names import with_current_names
+from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.stages.comparison_table import comparison_table
 from recsys.training.training_processes import TrainingProcesses
@@ -168,7 +171,8 @@ def compare(
         A row per run.
 
     Raises:
-        RunError: Some runs failed; the others were finished.
+        RunError: Some runs failed; the others were finished. Or another
+            process is writing to `out`.
         ValueError, TypeError: The comparison is wrong.
     """
     if not isinstance(comparison, Comparison):
@@ -177,6 +181,14 @@ def compare(
         raise ValueError(f"`jobs` must be at least 1. Received: jobs={jobs}")
     out = Path(out).resolve()
     planned = comparison.runs(out, **fields)
+    with sole_writer(out):
+        remove_all_unfinished(out)
+        return _compare(comparison, planned, out, jobs)
+
+
+def _compare(
+    comparison: Comparison, planned: list[PlannedRun], out: Path, jobs: int
+) -> pd.DataFrame:
     processes = TrainingProcesses(jobs)
     failures = []
     with ThreadPoolExecutor(jobs) as pool:
@@ -202,7 +214,9 @@ def _write_results(
 ) -> pd.DataFrame:
     results = pd.DataFrame([r for run in planned if (r := run.result())])
     if not results.empty:
-        results.to_csv(out / "results.csv", index=False)
+        with replacing(out / "results.csv") as unfinished:
+            results.to_csv(unfinished, index=False)
         text = comparison_table(results, comparison.against)
-        (out / "table.md").write_text(text, encoding="utf-8")
+        with replacing(out / "table.md") as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
     return results

@@ -17,6 +17,7 @@ from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.models.vocabulary import Vocabulary
+from recsys.output_lock import sole_writer
 from recsys.run import Run
 
 TOLERANCE = 1e-5
@@ -40,22 +41,32 @@ def export(run: str | Path, out: str | Path) -> None:
         ExportError: The SavedModel does not predict what the model does;
             nothing is left at `out`.
         RunError: There is no trained run on tables in the folder, or `out` is
-            not empty.
+            not empty, or another process is writing to it.
     """
     out = Path(out)
+    folder = Run(run)
+    if keras.backend.backend() == "tensorflow":
+        with sole_writer(out):
+            _check_vacant(out)
+            _export(folder, out)
+    else:
+        _check_vacant(out)
+        folder.check_model()
+        _export_elsewhere(run, out)
+
+
+def _check_vacant(out: Path) -> None:
     if out.exists() and (out.is_file() or any(out.iterdir())):
         raise RunError(
             "`out` must be a new or empty folder. "
             f"Received: out={str(out)!r}, which holds something"
         )
-    folder = Run(run)
-    folder.check_model()
-    if keras.backend.backend() != "tensorflow":
-        _export_elsewhere(run, out)
-        return
+
+
+def _export(run: Run, out: Path) -> None:
     from recsys.stages.saved_model import write_saved_model
 
-    ranker = folder.load_ranker()
+    ranker = run.load_ranker()
     with replacing(out) as unfinished:
         write_saved_model(without_unused_experts(ranker), unfinished)
         verify(unfinished, ranker)

@@ -10,6 +10,7 @@ from recsys.data import write_table
 from recsys.data.columns import parse
 from recsys.data.table import SUFFIXES
 from recsys.models.scorer import Scorer
+from recsys.output_lock import sole_writer
 from recsys.run import Run
 
 
@@ -32,19 +33,23 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
 
     Raises:
         DataError: The table, a feature or a value is missing or wrong.
-        RunError: There is no trained run on tables in the folder.
+        RunError: There is no trained run on tables in the folder, or another
+            process is writing to `out`.
     """
     out = Path(out)
     if not out.name.endswith(SUFFIXES):
         raise DataError.at(
             "`out`", f"a file name ending in one of {SUFFIXES}", repr(out.name)
         )
-    ranker = Run(run).load_ranker()
-    table = read_table(input)
-    scores = Scorer(ranker).score(parse(table, ranker.features, input))
-    predicted = table.rename(columns=_kept_labels(table, ranker.tasks, input))
-    with replacing(out) as unfinished:
-        write_table(predicted.assign(**scores.predictions), unfinished)
+    with sole_writer(out):
+        ranker = Run(run).load_ranker()
+        table = read_table(input)
+        scores = Scorer(ranker).score(parse(table, ranker.features, input))
+        predicted = table.rename(
+            columns=_kept_labels(table, ranker.tasks, input)
+        )
+        with replacing(out) as unfinished:
+            write_table(predicted.assign(**scores.predictions), unfinished)
     return len(table)
 
 

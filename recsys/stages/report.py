@@ -4,6 +4,7 @@ from pathlib import Path
 
 from recsys.atomic import replacing
 from recsys.errors import RunError
+from recsys.output_lock import sole_writer
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
 from recsys.reporting.k_sweep import k_sweep
@@ -46,9 +47,14 @@ def report(folders: Sequence[str | Path], out: str | Path) -> list[str]:
         The titles of the sections.
 
     Raises:
-        RunError: A folder holds nothing finished, or `out` is not empty.
+        RunError: A folder holds nothing finished, or `out` is not empty, or
+            another process is writing to it.
     """
-    out = Path(out)
+    with sole_writer(out):
+        return _report(folders, Path(out))
+
+
+def _report(folders: Sequence[str | Path], out: Path) -> list[str]:
     if out.exists() and (out.is_file() or any(out.iterdir())):
         raise RunError(
             "`out` must be a new or empty folder. "

@@ -6,6 +6,7 @@ import keras
 
 from keras_moe.callbacks import PermutationSearch
 from keras_moe.callbacks import RoutingMonitor
+from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import load
@@ -17,6 +18,7 @@ from recsys.models.gates import searches
 from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
+from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
@@ -60,7 +62,7 @@ def train(
         DataError: The data are missing or wrong.
         NonFiniteLossError: The loss became NaN or infinite.
         RunError: The run folder is not empty, or the run in it cannot be
-            resumed, or is finished.
+            resumed, or is finished, or another process is writing to it.
         ValueError, TypeError: A field of the configuration is wrong.
         KeyboardInterrupt: After Ctrl-C; the run folder is usable.
     """
@@ -68,7 +70,13 @@ def train(
         config = TrainConfig.from_mapping(config)
     check_backend(config.backend)
     typed_options(config.gate, config.gate_options)
-    run = Run(config.out)
+    with sole_writer(config.out):
+        return _train(config, Run(config.out), resume)
+
+
+def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
+    """Trains in a run folder that nobody else writes to."""
+    remove_all_unfinished(run.folder)
     _check_folder(run, resume)
     dataset = load(config.data).with_train_rows(config.train_rows)
     config = resolve_config(config, dataset.schema)

@@ -6,12 +6,14 @@ from typing import Any
 
 from keras_tuner.engine.base_tuner import BaseTuner
 
+from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
 from recsys.models.gates import create_gate
 from recsys.old_names import with_current_names
+from recsys.output_lock import sole_writer
 from recsys.training.resolve_config import resolve_config
 from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.oracles import ResumableOracle
@@ -69,7 +71,8 @@ def tune(
 
     Raises:
         DataError: The data are missing or wrong.
-        RunError: The folder is not empty, or there is no sweep to resume.
+        RunError: The folder is not empty, or there is no sweep to resume, or
+            another process leads one there.
         ValueError, TypeError: An argument, a field or the space is wrong.
         KeyboardInterrupt: After Ctrl-C; the sweep can be resumed.
     """
@@ -99,7 +102,8 @@ def tune(
     if role() == "worker":
         _work_for_chief(oracle, runner, plan, workers)
     else:
-        _lead(oracle, runner, plan, workers, resume)
+        with sole_writer(base.out):
+            _lead(oracle, runner, plan, workers, resume)
     return sweep.log.read()
 
 
@@ -155,6 +159,7 @@ def _lead(
     resume: bool,
 ) -> None:
     """Draws the trials; runs them as well, unless there are workers for it."""
+    remove_all_unfinished(runner.sweep.folder)
     if resume:
         runner.sweep.check_same(plan)
     else:
@@ -178,7 +183,8 @@ def _work_for_chief(
     tuner = _tuner(oracle, runner.sweep)
     tuner.oracle.get_space()  # Waits for the chief.
     runner.sweep.check_same(plan)
-    search(tuner.oracle, runner, workers, tuner.tuner_id)
+    with sole_writer(runner.sweep.tuner / tuner.tuner_id):
+        search(tuner.oracle, runner, workers, tuner.tuner_id)
 
 
 def _tuner(oracle: ResumableOracle, sweep: Sweep) -> BaseTuner:

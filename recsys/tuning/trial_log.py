@@ -1,10 +1,13 @@
-import fcntl
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 from recsys.old_names import current_fields
+from recsys.output_lock import sole_writer
+
+# Seconds that others need at most to add their trial.
+_PATIENCE = 60.0
 
 
 class TrialLog:
@@ -50,8 +53,10 @@ class TrialLog:
     def append(self, record: dict[str, Any]) -> None:
         """Adds a trial, and takes away a last line that is cut off."""
         line = json.dumps(record, ensure_ascii=False) + "\n"
-        with self.file.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # Until the file is closed.
+        with (
+            sole_writer(self.file, wait=_PATIENCE),
+            self.file.open("a+b") as file,
+        ):
             file.seek(0)
             file.truncate(file.read().rfind(b"\n") + 1)
             file.write(line.encode())
