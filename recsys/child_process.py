@@ -2,27 +2,19 @@
 
     python -m recsys.child_process train --config FILE
 
-Its standard input is a pipe of the process that started it. The pipe ends
-when that process closes it, ends, or is killed, and so does this one.
+`recsys.lifeline.run_alongside` starts it.
 """
 
-import os
 import sys
-import threading
 
 from recsys.cli import run
+from recsys.lifeline import end_with_starter
 
 
 def main() -> None:
     """Runs the command line until it is done or nobody waits for it."""
-    threading.Thread(target=_end_with_the_pipe, daemon=True).start()
+    end_with_starter()
     sys.exit(run(sys.argv[1:]))
-
-
-def _end_with_the_pipe() -> None:
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os._exit(1)
 
 
 if __name__ == "__main__":
