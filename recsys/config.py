@@ -24,6 +24,7 @@ _EXPECTED = {
     int | None: "an integer",
     float: "a number",
     float | None: "a number",
+    bool | None: "true or false",
     list[int] | None: "a list of integers",
     dict[str, float]: "numbers by name",
     dict[str, Any]: "values by name",
@@ -74,6 +75,12 @@ class TrainConfig:
             out-of-vocabulary id, so that its embedding is learned.
         task_weights: Weight of each task's loss; equal, with sum 1, unless
             given.
+        standardize_targets: Whether regression tasks are trained in standard
+            deviations from the mean of their labels, so that none outweighs
+            the others by its unit. Predictions and metrics are in the label's
+            unit either way. Unless given, all data are standardised but the
+            generated and the papers' ratings: synthetic, movielens, books and
+            jester.
         train_rows: Rows of the training split to draw and train on, always
             the same ones; all unless given.
         shuffle_buffer: Rows that are kept, reading the split in order, to draw
@@ -133,6 +140,7 @@ class TrainConfig:
     task_weights: dict[str, float] = field(
         default_factory=dict, metadata={"minimum": 0}
     )
+    standardize_targets: bool | None = None
     train_rows: int | None = field(default=None, metadata={"minimum": 1})
     shuffle_buffer: int | None = field(default=None, metadata={"minimum": 1})
     learning_rate: float = field(default=3e-4, metadata={"above": 0})
@@ -185,7 +193,8 @@ class TrainConfig:
 
         Args:
             values: The fields by name. The "versions" that `config.json` of a
-                run holds as well are left out.
+                run holds as well are left out; such a file without
+                `standardize_targets` is of a run that standardised nothing.
 
         Raises:
             TypeError: A field has a value of another type.
@@ -193,7 +202,8 @@ class TrainConfig:
                 outside its bounds.
         """
         given = with_current_names(values)
-        given.pop("versions", None)
+        if given.pop("versions", None) is not None:
+            given.setdefault("standardize_targets", False)
         known = [item.name for item in fields(cls)]
         for name in given:
             if name not in known:
@@ -226,6 +236,8 @@ def _fits(value: Any, hint: Any) -> bool:
         )
     if hint is Any:
         return True
+    if hint is bool:
+        return isinstance(value, bool)
     if hint is float:
         hint = int | float
     return isinstance(value, hint) and not isinstance(value, bool)

@@ -1,25 +1,41 @@
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-_TITLES = {"loss": "Loss", "auc": "AUC", "accuracy": "Accuracy", "mse": "MSE"}
+# The loss of a regression task is its MSE.
+_TITLES = {
+    "loss": "Loss",
+    "auc": "AUC",
+    "accuracy": "Accuracy",
+    "rmse": "RMSE",
+    "mae": "MAE",
+}
+_STANDARDIZED = (
+    "The weighted total counts squared errors in standard deviations of the "
+    "labels of "
+)
 
 
 def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     """Returns the metrics of one or more splits as a table for a terminal.
 
+    Below the metrics of each task, and below their weighted total, stand those
+    of its constant: of predicting the mean label of the training split, or
+    its share of each class, for every row.
+
     Args:
         metrics: By split, what `recsys.training.measure.measure` returns.
     """
     table = Table("Split", "Task", box=SIMPLE_HEAD)
-    measured = {
-        name
+    by_task = [
+        (task, scores)
         for values in metrics.values()
-        for scores in values["tasks"].values()
-        for name in scores
-    }
+        for task, scores in values["tasks"].items()
+    ]
+    measured = {name for _, scores in by_task for name in scores}
     names = [name for name in _TITLES if name in measured]
     for title in (*(_TITLES[name] for name in names), "Experts/example"):
         table.add_column(title, justify="right")
@@ -29,19 +45,33 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
             table.add_row(
                 split,
                 task,
-                *(_shown(scores.get(name)) for name in names),
+                *_cells(scores, names),
                 _shown(experts.get(task), 2),
             )
+            if "constant" in scores:
+                cells = _cells(scores["constant"], names)
+                table.add_row("", "  constant", *cells, style="dim")
         table.add_row(
             f"{values['rows']:,} rows",
             "weighted total",
-            _shown(values["loss"]),
-            *[""] * (len(names) - 1),
+            *_cells({"loss": values["loss"]}, names),
             _shown(values["experts_per_example"], 2),
-            end_section=True,
             style="bold",
         )
+        if "constant" in values:
+            cells = _cells(values["constant"], names)
+            table.add_row("", "  constant", *cells, style="dim")
+        table.add_section()
+    standardized = dict.fromkeys(
+        task for task, scores in by_task if "standardized_loss" in scores
+    )
+    if standardized:
+        table.caption = f"{_STANDARDIZED}{', '.join(standardized)}."
     return table
+
+
+def _cells(scores: Mapping[str, Any], names: list[str]) -> Iterator[str]:
+    return (_shown(scores.get(name)) for name in names)
 
 
 def _shown(value: float | None, digits: int = 4) -> str:

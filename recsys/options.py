@@ -10,6 +10,7 @@ from dataclasses import Field
 from dataclasses import fields
 from typing import Annotated
 from typing import Any
+from typing import get_args
 from typing import get_origin
 from typing import get_type_hints
 
@@ -102,6 +103,8 @@ def _option(field: Field[Any], hint: Any, text: str) -> Any:
     if field.default_factory is not MISSING:
         default = " ".join(map(str, field.default_factory()))
     shown = default not in (MISSING, None)
+    if bool in get_args(hint):
+        flag += f"/--no-{flag.removeprefix('--')}"
     return Annotated[
         hint | None,
         typer.Option(

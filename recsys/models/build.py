@@ -8,6 +8,8 @@ from recsys.data.load import AnyDataset
 from recsys.models.gates import gate_class
 from recsys.models.image_architectures import ImageArchitectures
 from recsys.models.image_classifier import ImageClassifier
+from recsys.models.label_statistics import constant_predictions
+from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.table_architectures import TableArchitectures
@@ -47,13 +49,15 @@ def build_image_classifier(
         config.sizes.head_units,
         dataset.num_classes,
         dataset.image_feature,
+        constants=constant_predictions(dataset, dataset.num_classes),
     )
 
 
 def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     """Builds the untrained ranker of a configuration.
 
-    Vocabularies, means and variances are those of the training split.
+    Vocabularies, means and variances, those of regression labels too, are of
+    the training split.
 
     Args:
         config: A configuration whose open fields are resolved.
@@ -86,6 +90,10 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         config.sizes.head_units,
         hash_feature,
         config.unknown_rate,
+        constants=constant_predictions(dataset),
+        target_scales=target_scales(dataset)
+        if config.standardize_targets
+        else {},
     )
 
 

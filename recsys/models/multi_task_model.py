@@ -6,6 +6,8 @@ import keras
 
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
+from recsys.models.losses import LOSSES
+from recsys.models.losses import StandardizedSquaredError
 
 _ACTIVATIONS = {"binary": "sigmoid", "multiclass": "softmax"}
 
@@ -28,6 +30,14 @@ class MultiTaskModel(keras.Model):
             `keras_moe.layers.MMoE` with one gate per task.
         head_units: Integers, the hidden widths of a head.
         num_classes: For each multiclass task, how many classes there are.
+        constants: By task, the mean of the training split's labels, or a list
+            with the share of each class. Metrics are compared with what this
+            prediction for all rows is worth.
+        target_scales: By regression task, the standard deviation of the
+            training split's labels. The head of such a task predicts how many
+            of them a label is above its mean; the output of the model is in
+            the label's own unit all the same, and `loss_of` weighs errors by
+            the scale. Tasks that are left out are not standardised.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
@@ -36,7 +46,12 @@ class MultiTaskModel(keras.Model):
 
     Returns:
         Dict of task to float32 tensor: `(batch, 1)`, the probability of a 1
-        for a binary task, or `(batch, classes)`, that of each class.
+        for a binary task and a number in the label's unit for a regression
+        task, or `(batch, classes)`, the probability of each class.
+
+    Raises:
+        ValueError: A scale is not above 0, or its task is no regression task
+            or has no constant.
     """
 
     rows_per_step = 4096
@@ -47,6 +62,8 @@ class MultiTaskModel(keras.Model):
         mixture: keras.layers.Layer,
         head_units: Sequence[int],
         num_classes: Mapping[str, int] | None = None,
+        constants: Mapping[str, float | Sequence[float]] | None = None,
+        target_scales: Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -54,6 +71,16 @@ class MultiTaskModel(keras.Model):
         self.mixture = mixture
         self.head_units = list(head_units)
         self.num_classes = dict(num_classes or {})
+        self.constants: dict[str, Any] = dict(constants or {})
+        self.target_scales = dict(target_scales or {})
+        for task, scale in self.target_scales.items():
+            standardizable = self.tasks.get(task) == "regression"
+            if not (standardizable and task in self.constants and scale > 0):
+                raise ValueError(
+                    "`target_scales` must be above 0, and of regression tasks "
+                    f"with a constant. Received: {task!r} with {scale} among "
+                    f"tasks={self.tasks} and constants={self.constants}"
+                )
 
     @property
     def features(self) -> dict[str, str]:
@@ -79,6 +106,19 @@ class MultiTaskModel(keras.Model):
                     f"a column {column!r} of type {kind}, as in training",
                     columns.get(column, "no such column"),
                 )
+
+    def loss_of(
+        self, task: str, reduction: str | None = "mean_with_sample_weight"
+    ) -> keras.losses.Loss:
+        """Returns the loss that a task is trained on.
+
+        Args:
+            task: Name of the task.
+            reduction: As in `keras.losses.Loss`.
+        """
+        if task in self.target_scales:
+            return StandardizedSquaredError(self.target_scales[task], reduction)
+        return LOSSES[self.tasks[task]](reduction=reduction)
 
     def _make_heads(self) -> dict[str, keras.layers.Layer]:
         return {
@@ -110,9 +150,14 @@ class MultiTaskModel(keras.Model):
         features, gate_inputs = self.mixture_inputs(inputs, training)
         towers = self.mixture(features, gate_inputs, training=training)
         return {
-            task: head(towers[task], training=training)
+            task: self._in_own_unit(task, head(towers[task], training=training))
             for task, head in self.heads.items()
         }
+
+    def _in_own_unit(self, task: str, outputs: Any) -> Any:
+        if task not in self.target_scales:
+            return outputs
+        return self.constants[task] + self.target_scales[task] * outputs
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         batch = next(iter(input_shape.values()))[0]
@@ -126,6 +171,8 @@ class MultiTaskModel(keras.Model):
             "tasks": self.tasks,
             "mixture": keras.saving.serialize_keras_object(self.mixture),
             "head_units": self.head_units,
+            "constants": self.constants,
+            "target_scales": self.target_scales,
         }
 
 

@@ -34,7 +34,8 @@ class Ranker(MultiTaskModel):
             with `None` (default) they see what the experts see.
         unknown_rate: Float in `[0, 1)`, share of the ids that are treated as
             unknown while training. Defaults to 0.01.
-        **kwargs: `name`, `trainable`, `dtype`.
+        **kwargs: `constants` and `target_scales` of `MultiTaskModel`, `name`,
+            `trainable`, `dtype`.
 
     Call arguments:
         inputs: Dict of feature to tensor `(batch,)`: int32 ids and float32
@@ -43,7 +44,7 @@ class Ranker(MultiTaskModel):
 
     Returns:
         Dict of task to float32 tensor `(batch, 1)`: the probability of a 1
-        for a binary task.
+        for a binary task, a number in the label's unit for a regression task.
 
     Example:
     >>> from keras_moe.layers import MLPExperts, MMoE, SoftmaxGate
@@ -104,6 +105,8 @@ class Ranker(MultiTaskModel):
             self.head_units,
             self.hash_feature,
             self.unknown_rate,
+            constants=self.constants,
+            target_scales=self.target_scales,
         )
         for mine, theirs in (
             (self.embeddings, other.embeddings),

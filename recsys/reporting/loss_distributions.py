@@ -22,7 +22,6 @@ from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
-from recsys.training.losses import LOSSES
 from recsys.training.sample import Sample
 
 
@@ -127,10 +126,10 @@ def losses_of_rows(
     """
     predictions = model.predict(sample.inputs, verbose=0)
     total = np.zeros(len(sample))
-    for task, kind in model.tasks.items():
+    for task in model.tasks:
         labels = sample.labels[task]
         known = ~np.isnan(labels)
-        losses = LOSSES[kind](reduction=None)(
+        losses = model.loss_of(task, reduction=None)(
             labels[known, None], predictions[task][known]
         )
         total[known] += task_weights[task] * ops.convert_to_numpy(losses)

@@ -13,6 +13,7 @@ from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.run import Run
+from recsys.task_scores import task_scores
 from recsys.training.sample import Sample
 from recsys.tuning.sweep import Sweep
 
@@ -43,9 +44,11 @@ class Trained:
             f"{task} {weight:g}"
             for task, weight in self.config.task_weights.items()
         )
+        # Losses of standardised targets are on a scale of their own.
+        scale = ", standardised" if self.config.standardize_targets else ""
         return (
             f"{Path(self.config.data).name}, {self.config.sizes.num_experts} "
-            f"experts, weights: {weights}"
+            f"experts, weights: {weights}{scale}"
         )
 
     @property
@@ -74,12 +77,7 @@ class Trained:
     def scores(self) -> dict[str, float]:
         """Experts per example and the tasks' scores on the test split."""
         test = self.metrics["test"]
-        values = {"n/s": test["experts_per_example"]} | {
-            f"{task} {name}": value
-            for task, metrics in test["tasks"].items()
-            for name, value in metrics.items()
-            if name != "loss"
-        }
+        values = {"n/s": test["experts_per_example"], **task_scores(test)}
         return {name: v for name, v in values.items() if v is not None}
 
 

@@ -17,6 +17,7 @@ from recsys.old_names import with_current_names
 from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.stages.comparison_table import comparison_table
+from recsys.task_scores import task_scores
 from recsys.training.training_processes import TrainingProcesses
 
 
@@ -128,18 +129,12 @@ class PlannedRun:
             return None
         test = read_json(run.metrics)["test"]
         history = pd.read_csv(run.history)
-        scores = {
-            f"{task} {name}": value
-            for task, metrics in test["tasks"].items()
-            for name, value in metrics.items()
-            if name != "loss"
-        }
         return {
             "setting": self.setting,
             "model": self.model,
             "seed": self.config.seed,
             "loss": test["loss"],
-            **scores,
+            **task_scores(test),
             "experts per example": test["experts_per_example"],
             "seconds per epoch": history["seconds"].median(),
             "epochs": len(history),

@@ -31,5 +31,10 @@ def evaluate(
     model.check_fits(dataset)
     rows = dataset.split(split)
     return measure(
-        Scorer(model).score(rows), rows, model.tasks, config.task_weights
+        Scorer(model).score(rows),
+        rows,
+        model.tasks,
+        config.task_weights,
+        model.target_scales,
+        model.constants,
     )

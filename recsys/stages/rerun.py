@@ -46,7 +46,11 @@ def rerun(
     folder = Sweep(sweep)
     used = folder.read_plan().fields.get("seed", 0)
     models = {
-        f"trial-{record['trial']}": record["config"]
+        # A trial without this field standardised nothing.
+        f"trial-{record['trial']}": {
+            "standardize_targets": False,
+            **record["config"],
+        }
         for record in folder.best(top)
     }
     if not models:

@@ -24,7 +24,6 @@ from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
 from recsys.training.finite_loss import FiniteLoss
 from recsys.training.interruption import Interruption
-from recsys.training.losses import LOSSES
 from recsys.training.outcome import has_routing
 from recsys.training.outcome import write_outcome
 from recsys.training.progress_line import ProgressLine
@@ -101,10 +100,7 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
     """Gives a model the optimizer and the losses that it is trained with."""
     model.compile(
         keras.optimizers.Adam(config.learning_rate),
-        loss={
-            task: LOSSES[kind](reduction="mean_with_sample_weight")
-            for task, kind in model.tasks.items()
-        },
+        loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,
     )
 

@@ -16,40 +16,56 @@ def measure(
     rows: Split,
     tasks: Mapping[str, str],
     task_weights: Mapping[str, float],
+    target_scales: Mapping[str, float] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns the exact metrics of a split, in float64, ready for JSON.
 
     Args:
         scores: What the model says about the rows.
-        rows: The rows with their labels, a column per task, NaN where missing.
+        rows: The rows with their labels, one column per task, NaN where
+            missing.
         tasks: The tasks with their type, "binary", "regression" or
             "multiclass".
         task_weights: Weight of each task's loss.
+        target_scales: The model's, for the regression tasks that it
+            standardises. None unless given.
+        constants: The model's: for each task, what predicts without looking
+            at a feature. None unless given.
 
     Returns:
-        "loss", the weighted sum of the tasks' losses without regularisers;
-        "rows"; "tasks", for each the "loss", a mean over the rows that have
-        a label, with "auc", "mse" or "accuracy"; "experts_per_example", the
-        mean of "experts_per_example_by_task". What cannot be computed, such as
-        an AUC of one class or the experts of a shared bottom, is `None`.
+        "loss", the weighted sum of the tasks' losses without regularisers, as
+        they are trained on; "rows"; "tasks", for each the "loss", a mean over
+        the rows that have a label, with "auc", "accuracy", or "mse", "rmse"
+        and "mae"; "experts_per_example", the mean of
+        "experts_per_example_by_task". What cannot be computed, such as an AUC
+        of one class or the experts of a shared bottom, is `None`.
+
+        All metrics of a regression task are in the label's own unit, its
+        "loss", which is its "mse", too. A standardised task also has a
+        "standardized_loss", the "mse" divided by the scale squared, and that
+        is what counts in the weighted sum.
+
+        Each task with a constant has "constant": the same metrics of
+        predicting it for every row. The "constant" of the whole has the
+        weighted "loss" where every task has one.
     """
+    constants = constants or {}
     by_task = {
         task: _measure_task(
             kind,
             rows[task].to_numpy(np.float64),
             scores.predictions[task],
+            (target_scales or {}).get(task),
+            constants.get(task),
         )
         for task, kind in tasks.items()
     }
     experts = {
         task: float(np.mean(counts)) for task, counts in scores.experts.items()
     }
-    return {
-        "loss": sum(
-            task_weights[task] * metrics["loss"]
-            for task, metrics in by_task.items()
-            if metrics["loss"] is not None
-        ),
+    whole: dict[str, Any] = {
+        "loss": _weighted(by_task, task_weights),
         "rows": len(rows),
         "tasks": by_task,
         "experts_per_example": float(np.mean(list(experts.values())))
@@ -57,14 +73,53 @@ def measure(
         else None,
         "experts_per_example_by_task": experts,
     }
+    if constants.keys() >= by_task.keys():
+        of_constants = {task: by_task[task]["constant"] for task in by_task}
+        whole["constant"] = {"loss": _weighted(of_constants, task_weights)}
+    return whole
+
+
+def trained_loss(metrics: Mapping[str, Any]) -> float | None:
+    """Returns a task's loss as it counts in the weighted sum.
+
+    Args:
+        metrics: Those of one task, as `measure` returns them.
+    """
+    return metrics.get("standardized_loss", metrics["loss"])
+
+
+def _weighted(
+    by_task: Mapping[str, Mapping[str, Any]], task_weights: Mapping[str, float]
+) -> float:
+    losses = {task: trained_loss(by_task[task]) for task in by_task}
+    return sum(
+        task_weights[task] * loss
+        for task, loss in losses.items()
+        if loss is not None
+    )
 
 
 def _measure_task(
-    kind: str, labels: Any, predictions: Any
-) -> dict[str, float | None]:
+    kind: str, labels: Any, predictions: Any, scale: float | None, constant: Any
+) -> dict[str, Any]:
     labelled = ~np.isnan(labels)
     labels, predictions = labels[labelled], predictions[labelled]
-    return _MEASURES[kind](labels, predictions)
+    metrics = _scores(kind, labels, predictions, scale)
+    if constant is not None:
+        shape = len(labels), *np.shape(constant)
+        same = np.broadcast_to(np.asarray(constant, np.float64), shape)
+        metrics["constant"] = _scores(kind, labels, same, scale)
+    return metrics
+
+
+def _scores(
+    kind: str, labels: Any, predictions: Any, scale: float | None
+) -> dict[str, Any]:
+    metrics: dict[str, Any] = _MEASURES[kind](labels, predictions)
+    if scale is not None:
+        loss = metrics["loss"]
+        metrics["standardized_loss"] = None if loss is None else loss / scale**2
+    return metrics
 
 
 def _measure_binary(labels: Any, probabilities: Any) -> dict[str, float | None]:
@@ -85,9 +140,11 @@ def _measure_regression(
     labels: Any, predictions: Any
 ) -> dict[str, float | None]:
     if not len(labels):
-        return {"loss": None, "mse": None}
-    mse = float(np.square(labels - predictions).mean())
-    return {"loss": mse, "mse": mse}
+        return dict.fromkeys(("loss", "mse", "rmse", "mae"))
+    errors = labels - predictions
+    mse = float(np.square(errors).mean())
+    mae = float(np.abs(errors).mean())
+    return {"loss": mse, "mse": mse, "rmse": mse**0.5, "mae": mae}
 
 
 def _measure_multiclass(

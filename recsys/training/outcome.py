@@ -46,7 +46,14 @@ def write_outcome(
     for split in splits:
         rows = dataset.split(split)
         scores = scorer.score(rows)
-        metrics[split] = measure(scores, rows, model.tasks, config.task_weights)
+        metrics[split] = measure(
+            scores,
+            rows,
+            model.tasks,
+            config.task_weights,
+            model.target_scales,
+            model.constants,
+        )
     _draw_calibration(run, model, rows, scores, split)
     sample = Sample.of(model, dataset)
     sample.write(run.sample)

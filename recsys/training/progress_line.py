@@ -15,7 +15,8 @@ class ProgressLine(keras.callbacks.ProgbarLogger):
         self.shown = ["loss", "val_loss", "experts_per_example"]
         for task in tasks:
             self.shown += [
-                f"val_{task}_{name}" for name in ("loss", "auc", "accuracy")
+                f"val_{task}_{name}"
+                for name in ("loss", "auc", "accuracy", "rmse")
             ]
 
     def on_epoch_end(

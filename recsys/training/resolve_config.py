@@ -13,6 +13,11 @@ from recsys.models.gates import typed_options
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 
+# What the papers train on ratings as they are, and so must whoever compares
+# losses with theirs. Those of the generated data set are of the same kind.
+_RATINGS = ("books", "jester", "movielens-100k", "movielens-1m", "synthetic")
+_RATINGS_TASKS = {"watch": "binary", "rating": "regression"}
+
 # Metrics, figures and TensorFlow's scopes are named after tasks.
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -26,8 +31,8 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
 
     Returns:
         The configuration with an absolute data folder, the preset and
-        its sizes, typed gate options, a weight for each task, the hash feature
-        and the backend.
+        its sizes, typed gate options, a weight for each task, whether targets
+        are standardised, the hash feature and the backend.
 
     Raises:
         DataError: A task has a name that cannot be used.
@@ -52,6 +57,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         gate_options=typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
         task_weights=_task_weights(config.task_weights, schema),
+        standardize_targets=_standardizes(config.standardize_targets, schema),
         backend=keras.backend.backend(),
     )
 
@@ -70,6 +76,13 @@ def _preset(name: str | None, schema: Schema) -> str:
             f"{schema.name!r}. Received: preset={name!r}"
         )
     return name
+
+
+def _standardizes(given: bool | None, schema: Schema) -> bool:
+    if given is not None:
+        return given
+    is_published = schema.name in _RATINGS and schema.tasks == _RATINGS_TASKS
+    return "regression" in schema.tasks.values() and not is_published
 
 
 def _hash_feature(name: str | None, schema: Schema) -> str | None:

@@ -8,10 +8,18 @@ from recsys.data import Split
 from recsys.errors import NonFiniteLossError
 from recsys.models.scorer import Scorer
 from recsys.training.measure import measure
+from recsys.training.measure import trained_loss
+
+# What is logged of a task beside its loss, in the label's own unit.
+SCORES = ("auc", "accuracy", "rmse", "mae")
 
 
 class Validation(keras.callbacks.Callback):
     """Adds the exact metrics of the validation split to an epoch's logs.
+
+    They are `val_loss`, and for each task `val_<task>_loss`, the loss that it
+    is trained on, beside `_auc`, `_accuracy`, or `_rmse` and `_mae`, which are
+    in the label's own unit.
 
     Keras's own validation averages over batches, which is not the loss of the
     split where labels are missing, and includes regularisers.
@@ -37,8 +45,13 @@ class Validation(keras.callbacks.Callback):
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         scores = self.scorer.score(self.split)
+        model = self.scorer.model
         metrics = measure(
-            scores, self.split, self.scorer.model.tasks, self.task_weights
+            scores,
+            self.split,
+            model.tasks,
+            self.task_weights,
+            model.target_scales,
         )
         if not math.isfinite(metrics["loss"]):
             raise NonFiniteLossError(
@@ -49,6 +62,8 @@ class Validation(keras.callbacks.Callback):
         assert logs is not None
         logs["val_loss"] = metrics["loss"]
         for task, values in metrics["tasks"].items():
-            for name in ("loss", "auc", "accuracy"):
-                if values.get(name) is not None:
-                    logs[f"val_{task}_{name}"] = values[name]
+            logged = {"loss": trained_loss(values)}
+            logged |= {name: values.get(name) for name in SCORES}
+            for name, value in logged.items():
+                if value is not None:
+                    logs[f"val_{task}_{name}"] = value

@@ -124,9 +124,9 @@ def test_loss_is_the_mean_over_the_labelled_rows(
     recsys.train(fields)
     history = pd.read_csv(tmp_path / "run" / "history.csv")
     metrics = recsys.evaluate(tmp_path / "run", data, "train")
-    for task in ("watch", "rating"):
+    for task, loss in (("watch", "loss"), ("rating", "standardized_loss")):
         assert history[f"{task}_loss"][0] == pytest.approx(
-            metrics["tasks"][task]["loss"], rel=1e-4
+            metrics["tasks"][task][loss], rel=1e-4
         )
     assert history["loss"][0] == pytest.approx(metrics["loss"], rel=1e-4)
 

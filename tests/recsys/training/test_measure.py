@@ -32,7 +32,12 @@ def test_metrics_by_hand() -> None:
         "tasks": {
             # The positive row is above one of the two negative ones.
             "watch": {"loss": pytest.approx(bce), "auc": 0.5},
-            "rating": {"loss": mse, "mse": mse},
+            "rating": {
+                "loss": mse,
+                "mse": mse,
+                "rmse": pytest.approx(math.sqrt(mse)),
+                "mae": 1.5,
+            },
         },
         "experts_per_example": 1.375,
         "experts_per_example_by_task": {"watch": 1.75, "rating": 1.0},
@@ -48,9 +53,81 @@ def test_auc_of_one_class_is_null() -> None:
 
 def test_task_without_labels_is_null_and_counts_nothing() -> None:
     metrics = measure(SCORES, FRAME.assign(rating=NAN), TASKS, WEIGHTS)
-    assert metrics["tasks"]["rating"] == {"loss": None, "mse": None}
+    assert metrics["tasks"]["rating"] == dict.fromkeys(
+        ("loss", "mse", "rmse", "mae")
+    )
     watch = metrics["tasks"]["watch"]["loss"]
     assert metrics["loss"] == pytest.approx(0.9 * watch)
+
+
+def test_standardised_task_counts_in_standard_deviations() -> None:
+    metrics = measure(SCORES, FRAME, TASKS, WEIGHTS, {"rating": 10.0})
+    watch, rating = metrics["tasks"]["watch"], metrics["tasks"]["rating"]
+    assert rating["loss"] == rating["mse"] == 2.5
+    assert rating["standardized_loss"] == pytest.approx(0.025)
+    assert "standardized_loss" not in watch
+    expected = 0.9 * watch["loss"] + 0.1 * 0.025
+    assert metrics["loss"] == pytest.approx(expected)
+
+
+def test_standardised_task_without_labels_counts_nothing() -> None:
+    frame = FRAME.assign(rating=NAN)
+    metrics = measure(SCORES, frame, TASKS, WEIGHTS, {"rating": 10.0})
+    assert metrics["tasks"]["rating"]["standardized_loss"] is None
+    watch = metrics["tasks"]["watch"]["loss"]
+    assert metrics["loss"] == pytest.approx(0.9 * watch)
+
+
+def test_constants_have_the_same_metrics() -> None:
+    """Labels 1, 0, 0 against 0.25; 4 and 1 against 2."""
+    constants = {"watch": 0.25, "rating": 2.0}
+    scales = {"rating": 10.0}
+    metrics = measure(SCORES, FRAME, TASKS, WEIGHTS, scales, constants)
+    bce = -(math.log(0.25) + 2 * math.log(0.75)) / 3
+    watch, rating = metrics["tasks"]["watch"], metrics["tasks"]["rating"]
+    assert watch["constant"] == {"loss": pytest.approx(bce), "auc": 0.5}
+    assert rating["constant"] == {
+        "loss": 2.5,
+        "mse": 2.5,
+        "rmse": pytest.approx(math.sqrt(2.5)),
+        "mae": 1.5,
+        "standardized_loss": pytest.approx(0.025),
+    }
+    assert metrics["constant"] == {
+        "loss": pytest.approx(0.9 * bce + 0.1 * 0.025)
+    }
+
+
+def test_constant_classes_by_hand() -> None:
+    scores = Scores({"kind": np.array([[0.9, 0.1], [0.9, 0.1]])}, {})
+    rows = Images.of(np.zeros((2, 1, 1, 1), np.uint8), {"kind": [0, 1]})
+    metrics = measure(
+        scores,
+        rows,
+        {"kind": "multiclass"},
+        {"kind": 1.0},
+        constants={"kind": [0.2, 0.8]},
+    )
+    assert metrics["tasks"]["kind"]["constant"] == {
+        "loss": pytest.approx(-(math.log(0.2) + math.log(0.8)) / 2),
+        "accuracy": 0.5,
+    }
+
+
+def test_whole_has_no_constant_where_a_task_has_none() -> None:
+    metrics = measure(SCORES, FRAME, TASKS, WEIGHTS, constants={"watch": 0.25})
+    assert "constant" in metrics["tasks"]["watch"]
+    assert "constant" not in metrics["tasks"]["rating"]
+    assert "constant" not in metrics
+
+
+def test_labels_of_any_size_are_measured() -> None:
+    scores = Scores({"rating": np.array([2e38, 0.0])}, {})
+    frame = pd.DataFrame({"rating": [-2e38, 1e38]})
+    tasks, weights = {"rating": "regression"}, {"rating": 1.0}
+    metrics = measure(scores, frame, tasks, weights, {"rating": 1.5e38})
+    assert metrics["tasks"]["rating"]["rmse"] == pytest.approx(2.915e38, 1e-3)
+    assert metrics["loss"] == pytest.approx(3.78, 1e-2)
 
 
 def test_certain_mistake_costs_what_keras_says() -> None:

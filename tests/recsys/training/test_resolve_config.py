@@ -36,6 +36,30 @@ def test_given_weights_stay() -> None:
     assert resolved(task_weights=weights).task_weights == weights
 
 
+@pytest.mark.parametrize(
+    ("name", "tasks", "standardized"),
+    [
+        ("shop", {"watch": "binary", "rating": "regression"}, True),
+        ("movielens-1m", {"watch": "binary", "rating": "regression"}, False),
+        ("synthetic", {"watch": "binary", "rating": "regression"}, False),
+        # A folder of books of one's own.
+        ("books", {"click": "binary", "price": "regression"}, True),
+        ("shop", {"watch": "binary"}, False),
+    ],
+)
+def test_targets_are_standardised_but_for_the_papers_ratings(
+    name: str, tasks: dict[str, str], standardized: bool
+) -> None:
+    schema = Schema(name, {"user": "id"}, tasks)
+    config = TrainConfig("data", "run")
+    resolved = resolve_config(config, schema)
+    assert resolved.standardize_targets is standardized
+    for given in (True, False):
+        config = TrainConfig("data", "run", standardize_targets=given)
+        resolved = resolve_config(config, schema)
+        assert resolved.standardize_targets is given
+
+
 def test_first_id_feature_is_hashed() -> None:
     assert resolved().hash_feature == "user"
     assert resolved(hash_feature="film").hash_feature == "film"
