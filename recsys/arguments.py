@@ -1,9 +1,16 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 from contextlib import suppress
+from types import UnionType
 from typing import Any
 from typing import get_args
 from typing import get_origin
+
+from recsys.nearest import did_you_mean
+
+
+class Repeated(tuple[str, ...]):
+    """The texts of an argument that a command line gives several times."""
 
 
 def typed_arguments(
@@ -14,27 +21,29 @@ def typed_arguments(
     Args:
         what: What the values are, for the error message.
         values: Values by name. A text is read as what its argument is
-            annotated with, that of a list as texts between commas; any other
-            value is taken as it is.
+            annotated with, that of a list as texts between commas; those of
+            a `Repeated` list add up; any other value is taken as it is.
         hints: The arguments that there are, with their annotations.
 
     Returns:
         The values by name, in their given order.
 
     Raises:
-        ValueError: There is no argument of a name, or a text is not of its
-            type.
+        ValueError: There is no argument of a name, a text is not of its type,
+            or an argument is given several times and is no list.
 
     Example:
     >>> hints = {"gamma": float, "columns": list[str]}
     >>> typed_arguments("`options`", {"gamma": "1", "columns": "a,b"}, hints)
     {'gamma': 1.0, 'columns': ['a', 'b']}
+    >>> typed_arguments("`options`", {"columns": Repeated(("a", "b,c"))}, hints)
+    {'columns': ['a', 'b', 'c']}
     """
     for name in values:
         if name not in hints:
             raise ValueError(
-                f"{what} must be among {', '.join(hints) or 'none'}. "
-                f"Received: {name!r}"
+                f"{what} must be among {', '.join(hints) or 'none'}"
+                f"{did_you_mean(name, hints)}. Received: {name!r}"
             )
     return {
         name: _typed(what, name, value, hints[name])
@@ -43,11 +52,20 @@ def typed_arguments(
 
 
 def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
-    if not isinstance(value, str):
+    if not isinstance(value, str | Repeated):
         return value
-    if get_origin(hint) in (list, Sequence):
-        (kind,) = get_args(hint)
-        return [_typed(what, name, part, kind) for part in value.split(",")]
+    alternatives = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    for kind in alternatives:
+        if get_origin(kind) in (list, Sequence):
+            texts = value if isinstance(value, Repeated) else (value,)
+            parts = ",".join(texts).split(",")
+            (item,) = get_args(kind)
+            return [_typed(what, name, part, item) for part in parts]
+    if isinstance(value, Repeated):
+        given = " and ".join(f"{name}={text}" for text in value)
+        raise ValueError(
+            f"{what}: {name} must be given once. Received: {given}"
+        )
     kinds = get_args(hint) or (hint,)
     if type(None) in kinds and value.lower() == "none":
         return None

@@ -6,6 +6,7 @@ import sys
 import warnings
 from contextlib import nullcontext
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from typing import Any
@@ -27,6 +28,7 @@ from recsys.options import with_config_options
 from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.shown import printable
+from recsys.single_options import SingleOptions
 
 # Typer carries its own copy of click in recent releases.
 ClickException: Any = typer.BadParameter.__mro__[2]
@@ -38,6 +40,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+command = partial(app.command, cls=SingleOptions)
 
 RunFolder = Annotated[Path, typer.Option("--run", help="Run folder.")]
 Data = Annotated[str, typer.Option(help='Data folder, or "synthetic".')]
@@ -91,7 +94,7 @@ def _report(error: Exception) -> int:
     return 1 if isinstance(error, (DataError, RunError, OSError)) else 2
 
 
-@app.command()
+@command()
 def prepare(
     name: Annotated[str, typer.Argument(help="Name of the data set.")],
     raw_dir: Annotated[Path, typer.Option(help="Folder of the download.")],
@@ -103,16 +106,17 @@ def prepare(
     ] = None,
 ) -> None:
     """Turn a raw download into a data folder."""
-    from recsys.data import prepare
+    from recsys.data.prepare import prepare_dataset
 
-    given = named_values("option", option or [])
-    rows = prepare(name, raw_dir, out, seed, True, **given)
-    for split, count in rows.items():
-        print(f"{split}: {count:,} rows")
+    given = named_values("option", option or [], repeats=True)
+    dataset = prepare_dataset(name, raw_dir, out, given, seed)
+    for split, summary in dataset.summary().items():
+        for line in summary.lines(split):
+            print(line)
     print(f"Written to {out}")
 
 
-@app.command()
+@command()
 @with_config_options
 def train(
     config: Annotated[
@@ -145,7 +149,7 @@ def train(
     print(f"Model, metrics, history and plots are in {settings.out}")
 
 
-@app.command()
+@command()
 def evaluate(
     run: RunFolder,
     data: Data,
@@ -168,7 +172,7 @@ def evaluate(
     Console().print(metrics_table({split: metrics}))
 
 
-@app.command()
+@command()
 def predict(
     run: RunFolder,
     input: Annotated[Path, typer.Option(help="Table with the features.")],
@@ -183,7 +187,7 @@ def predict(
     print(f"{rows:,} predictions written to {out}")
 
 
-@app.command()
+@command()
 def export(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="SavedModel folder to write.")],
@@ -197,7 +201,7 @@ def export(
     print(f"SavedModel written to {out}, and verified without Keras")
 
 
-@app.command()
+@command()
 def compare(
     comparison: Annotated[
         Path, typer.Argument(help="JSON file that says what to compare.")
@@ -219,7 +223,7 @@ def compare(
     print(f"Written to {out}")
 
 
-@app.command()
+@command()
 @with_config_options
 def tune(
     trials: Annotated[int, typer.Option(help="Most trials.")],
@@ -260,7 +264,7 @@ def tune(
         print(f"Best: trial {best['trial']} with {values}")
 
 
-@app.command()
+@command()
 def rerun(
     sweep: Annotated[Path, typer.Option(help="Folder of the sweep.")],
     out: Annotated[Path, typer.Option(help="Folder of the runs and tables.")],
@@ -276,7 +280,7 @@ def rerun(
     print(f"Written to {out}")
 
 
-@app.command()
+@command()
 def report(
     folders: Annotated[
         list[Path],

@@ -16,6 +16,7 @@ from typing import get_type_hints
 
 import typer
 
+from recsys.arguments import Repeated
 from recsys.config import TrainConfig
 from recsys.old_names import with_current_names
 
@@ -58,7 +59,8 @@ def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
         options: What a command of `with_config_options` gets.
 
     Raises:
-        ValueError: A pair is not NAME=VALUE, or a weight not a number.
+        ValueError: A pair is not NAME=VALUE, a weight not a number, or a name
+            given twice.
     """
     given = with_current_names(
         {name: value for name, value in options.items() if value is not None}
@@ -70,7 +72,10 @@ def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_values(
-    name: str, pairs: Sequence[str], read: Callable[[str], Any] = str
+    name: str,
+    pairs: Sequence[str],
+    read: Callable[[str], Any] = str,
+    repeats: bool = False,
 ) -> dict[str, Any]:
     """Parses what was given to an option that may be given several times.
 
@@ -78,15 +83,33 @@ def named_values(
         name: Name of the option, for the error message.
         pairs: Texts NAME=VALUE.
         read: Turns a value's text into the value.
+        repeats: Whether a NAME may be given again. Its values are `Repeated`
+            then: `typed_arguments` knows which of them are lists. Defaults to
+            `False`.
 
     Raises:
-        ValueError: A text is not of this form.
+        ValueError: A text is not of this form, or gives a NAME again.
 
     Example:
     >>> named_values("task_weights", ["watch=0.9", "rating=0.1"], float)
     {'watch': 0.9, 'rating': 0.1}
+    >>> named_values("option", ["ids=user", "ids=item"], repeats=True)
+    {'ids': ('user', 'item')}
     """
-    return dict(_pair(name, pair, read) for pair in pairs)
+    values: dict[str, list[Any]] = {}
+    for pair in pairs:
+        key, value = _pair(name, pair, read)
+        given = values.setdefault(key, [])
+        given.append(value)
+        if len(given) > 1 and not repeats:
+            both = " and ".join(f"{key}={value}" for value in given)
+            raise ValueError(
+                f"`{name}` must be given once for each name. Received: {both}"
+            )
+    return {
+        key: given[0] if len(given) == 1 else Repeated(given)
+        for key, given in values.items()
+    }
 
 
 def _option(field: Field[Any], hint: Any, text: str) -> Any:

@@ -79,12 +79,12 @@ def _ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     if kind in ("floating", "mixed-integer-float"):
         floats = column.astype("float64")
         whole = (floats % 1 == 0) & (floats.abs() <= LARGEST_EXACT)
-        _refuse(column, ~whole & floats.notna(), "an integer or a string", file)
+        refuse(column, ~whole & floats.notna(), "an integer or a string", file)
         return _integers(floats)
     if kind == "string":
         return column.where(column != "")
     allowed = column.map(_is_id).astype(bool) | column.isna()
-    _refuse(column, ~allowed, "an integer or a string", file)
+    refuse(column, ~allowed, "an integer or a string", file)
     return as_strings(column)
 
 
@@ -112,7 +112,7 @@ def _numbers(
     numbers = pd.Series(values, name=column.name)
     # Models compute in float32: what overflows there is infinite.
     finite = numbers.abs() <= np.finfo(np.float32).max
-    _refuse(column, ~finite & ~absent, expected, file)
+    refuse(column, ~finite & ~absent, expected, file)
     return numbers
 
 
@@ -120,29 +120,47 @@ def _regression(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     labels = _numbers(column, file)
     too_large = labels.abs() > LARGEST_LABEL
     expected = f"a number of at most {LARGEST_LABEL:.0e} in size"
-    _refuse(column, too_large, expected, file)
+    refuse(column, too_large, expected, file)
     return labels
 
 
 def _binary(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     expected = "0, 1 or nothing"
     labels = _numbers(column, file, expected)
-    _refuse(column, ~labels.isin((0, 1)) & labels.notna(), expected, file)
+    refuse(column, ~labels.isin((0, 1)) & labels.notna(), expected, file)
     return labels
 
 
-def _refuse(
+def refuse(
     column: "pd.Series[Any]",
     bad: "pd.Series[Any]",
     expected: str,
     file: object,
+    received: str | None = None,
 ) -> None:
+    """Raises DataError, with its row, for the first bad value of a column.
+
+    Args:
+        column: The column.
+        bad: Whether each of its values is bad.
+        expected: What should have been there, for the error message.
+        file: Where the column comes from, for the error message.
+        received: What was there instead; the value unless given.
+
+    Example:
+    >>> ages = pd.Series([31, -7], name="age")
+    >>> refuse(ages, ages < 0, "0 or more", "people.csv")
+    Traceback (most recent call last):
+    ...
+    recsys.data.error.DataError: people.csv, column 'age', data row 2 \
+(counted from 1): expected 0 or more. Received: -7
+    """
     where = np.flatnonzero(bad)
     if len(where):
         raise DataError.at(
             file,
             expected,
-            shown(column.iloc[where[0]]),
+            received or shown(column.iloc[where[0]]),
             column=column.name,
             row=int(where[0]) + 1,
         )

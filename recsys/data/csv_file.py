@@ -8,19 +8,21 @@ from pyarrow import csv
 from recsys.data.columns import LARGEST_EXACT
 from recsys.data.error import DataError
 from recsys.data.error import shown
+from recsys.data.separator import SEPARATORS
+from recsys.data.separator import detected_separator
 from recsys.reading import reading
 from recsys.reading import while_it_fits
 
 
-def read_csv(path: Path) -> Any:
-    """Reads a CSV file, each column with the first type that loses nothing.
+def read_csv(path: Path, separator: str | None = None) -> Any:
+    """Reads a text file, each column with the first type that loses nothing.
 
     The types are integer, float, truth value and text. An empty field is
     missing.
 
     Args:
-        path: Comma-separated UTF-8 file with one header line, packed if it
-            ends in `.gz`.
+        path: UTF-8 file with one header line, packed if it ends in `.gz`.
+        separator: What stands between two fields; found out unless given.
 
     Returns:
         A `pyarrow.Table`.
@@ -36,10 +38,14 @@ def read_csv(path: Path) -> Any:
 
     # With more than one thread, bad rows come without their number.
     options = csv.ReadOptions(use_threads=False)
+    separator = separator or detected_separator(path)
     parsing = csv.ParseOptions(
-        newlines_in_values=True, invalid_row_handler=refuse
+        delimiter=separator,
+        newlines_in_values=True,
+        invalid_row_handler=refuse,
     )
-    expected = "a comma-separated UTF-8 file with a header line"
+    (name,) = (name for name in SEPARATORS if SEPARATORS[name] == separator)
+    expected = f"a {name}-separated UTF-8 file with a header line"
     with reading(path, expected, DataError):
         try:
             with csv.open_csv(path, options, parsing) as file:

@@ -1,6 +1,9 @@
+from collections.abc import Collection
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -10,6 +13,8 @@ from recsys.data.error import DataError
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
+from recsys.data.split_summary import SplitSummary
+from recsys.data.split_summary import Unseen
 from recsys.data.table import SUFFIXES
 from recsys.data.table import read_table
 from recsys.data.table import write_table
@@ -29,6 +34,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
         schema: What the columns mean.
         splits: A table each for `"train"`, `"validation"` and `"test"`, as
             `recsys.data.columns.parse` returns it.
+        times: By split, the first and the last time of its rows, where that
+            is known. It is not written.
 
     Example:
     >>> from recsys.data.schema import Schema
@@ -38,6 +45,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
     >>> dataset.split("train").shape
     (2, 2)
     """
+
+    times: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: str | Path) -> "Dataset":
@@ -59,10 +68,28 @@ class Dataset(SplitDataset[pd.DataFrame]):
         for name in SPLITS:
             file = _split_file(Path(folder), name)
             splits[name] = parse_split(read_table(file), columns, file)
-        for column, kind in schema.features.items():
-            if kind == "id":
-                _unify_ids(splits, column)
+        unify_ids(splits.values(), schema.features)
         return cls(schema, splits)
+
+    def summary(self) -> dict[str, SplitSummary]:
+        """Returns what there is to know about each split before training."""
+        train = self.split("train")
+        ids = [
+            name for name, kind in self.schema.features.items() if kind == "id"
+        ]
+        return {
+            name: SplitSummary(
+                len(self.split(name)),
+                self.times.get(name),
+                {}
+                if name == "train"
+                else {
+                    column: Unseen.of(self.split(name)[column], train[column])
+                    for column in ids
+                },
+            )
+            for name in SPLITS
+        }
 
     def _write_split(
         self, split: pd.DataFrame, folder: Path, name: str
@@ -90,9 +117,19 @@ def _split_file(folder: Path, split: str) -> Path:
     return folder / found[0]
 
 
-def _unify_ids(splits: dict[str, pd.DataFrame], column: str) -> None:
-    columns = [frame[column] for frame in splits.values()]
-    integers = [pd.api.types.is_integer_dtype(ids) for ids in columns]
-    if any(integers) and not all(integers):
-        for frame in splits.values():
-            frame[column] = as_strings(frame[column])
+def unify_ids(
+    frames: Collection[pd.DataFrame], columns: Mapping[str, str]
+) -> None:
+    """Makes each id column strings in all tables if it is so in any.
+
+    Args:
+        frames: Parsed tables, which are changed.
+        columns: Names of their columns with their types.
+    """
+    for column in (name for name, kind in columns.items() if kind == "id"):
+        integers = [
+            pd.api.types.is_integer_dtype(frame[column]) for frame in frames
+        ]
+        if any(integers) and not all(integers):
+            for frame in frames:
+                frame[column] = as_strings(frame[column])

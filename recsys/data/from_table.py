@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
 from recsys.data.error import DataError
 from recsys.data.schema import Schema
+from recsys.data.times import parse_times
 
 
 def dataset_from_table(
@@ -17,6 +19,7 @@ def dataset_from_table(
     test: float = 0.15,
     time: str | None = None,
     seed: int = 0,
+    time_format: str | None = None,
 ) -> Dataset:
     """Makes a data set of one table, every value checked.
 
@@ -27,17 +30,22 @@ def dataset_from_table(
             0.15.
         test: Share of the rows that are for the test. Defaults to 0.15.
         time: Column by whose order the rows are split: the latest are the
-            test split, those before them the validation split. With `None`
-            (default) the splits are drawn.
+            test split, those before them the validation split. Numbers, dates,
+            or texts in ISO 8601. With `None` (default) the splits are drawn.
         seed: Seed of the draw. Defaults to 0.
+        time_format: What a time looks like in a text that is not in ISO 8601,
+            in the directives of `strptime`, such as `"%d/%m/%Y %H:%M"`.
 
     Returns:
-        The data set; its `write` makes a data folder of it.
+        The data set; its `write` makes a data folder of it, and its `summary`
+        tells the range of time of each split and its share of ids that are
+        not in the training split.
 
     Raises:
         DataError: A column or a value is missing or wrong, or there are too
             few rows.
-        ValueError: A share is outside its bounds.
+        ValueError: A share is outside its bounds, or the format of the times
+            is none.
 
     Example:
     >>> rows = pd.DataFrame({"user": range(20), "click": [0, 1] * 10})
@@ -51,46 +59,84 @@ def dataset_from_table(
     """
     parsed = parse(rows, schema.features | schema.tasks, schema.name)
     shares = {"validation": validation, "test": test}
-    order = row_order(rows, time, seed, schema.name)
-    return Dataset(schema, cut(parsed.iloc[order], shares, schema.name))
+    times = read_times(rows, time, schema.name, time_format)
+    order = row_order(len(rows), times, seed)
+    splits = cut(parsed.iloc[order], shares, schema.name)
+    return Dataset(schema, splits, time_ranges(splits, order, times))
 
 
-def row_order(
-    rows: pd.DataFrame, time: str | None, seed: int, source: object
-) -> np.ndarray:
-    """Returns the positions of a table's rows by time, or in a drawn order.
+def read_times(
+    rows: pd.DataFrame,
+    time: str | None,
+    source: object,
+    time_format: str | None = None,
+) -> "pd.Series[Any] | None":
+    """Returns the times of a table's rows as `parse_times` does.
 
     Args:
         rows: The table.
-        time: Column of numbers, dates, or texts that sort as what they say;
-            `None` for a drawn order.
-        seed: Seed of the draw.
+        time: Name of the column; `None` for no times.
         source: Where the table comes from, for the error message.
+        time_format: What a text looks like; `None` for ISO 8601.
 
     Raises:
-        DataError: There is no such column, or it cannot be sorted.
+        DataError: There is no such column, or a time is missing or wrong.
+        ValueError: There is a format without a column, or it is none.
     """
     if time is None:
-        return np.random.default_rng(seed).permutation(len(rows))
+        if time_format is not None:
+            raise ValueError(
+                "`time_format` must come with `time`, the column that it is "
+                f"about. Received: time_format={time_format!r}"
+            )
+        return None
     if time not in rows.columns:
         raise DataError.at(
             source, f"a column {time!r}", f"the columns {list(rows.columns)}"
         )
-    column = rows[time].reset_index(drop=True)
-    if column.hasnans:
-        raise DataError.at(
-            source,
-            "a time in each row",
-            "nothing",
-            column=time,
-            row=int(np.flatnonzero(column.isna())[0]) + 1,
-        )
-    try:
-        return column.sort_values(kind="stable").index.to_numpy()
-    except TypeError as error:
-        raise DataError.at(
-            source, "values that can be sorted", str(error), column=time
-        ) from error
+    return parse_times(rows[time], source, time_format)
+
+
+def row_order(
+    num_rows: int, times: "pd.Series[Any] | None", seed: int
+) -> np.ndarray:
+    """Returns the positions of rows by time, or in a drawn order.
+
+    Args:
+        num_rows: How many rows there are.
+        times: Their times as `read_times` returns them; `None` for a drawn
+            order.
+        seed: Seed of the draw.
+
+    Example:
+    >>> row_order(3, pd.Series([7, 9, 8]), seed=0).tolist()
+    [0, 2, 1]
+    """
+    if times is None:
+        return np.random.default_rng(seed).permutation(num_rows)
+    return times.sort_values(kind="stable").index.to_numpy()
+
+
+def time_ranges(
+    splits: Mapping[str, pd.DataFrame],
+    order: np.ndarray,
+    times: "pd.Series[Any] | None",
+) -> dict[str, tuple[Any, Any]]:
+    """Returns the first and the last time of the splits of one table.
+
+    Args:
+        splits: The splits as `cut` returns them.
+        order: The order of the rows that were cut.
+        times: The times of the rows; `None` where there are none.
+    """
+    if times is None:
+        return {}
+    ends = np.cumsum([len(split) for split in splits.values()])
+    parts = np.split(order, ends[:-1])
+    return {
+        name: (times[part[0]], times[part[-1]])
+        for name, part in zip(splits, parts, strict=True)
+    }
 
 
 def cut(

@@ -4,11 +4,14 @@ from fnmatch import fnmatchcase
 
 from recsys.data.error import DataError
 
+_EXCLUDED = "excluded"
+
 
 def named_columns(
     columns: Sequence[str],
     wanted: Mapping[str, Sequence[str]],
     file: object,
+    exclude: Sequence[str] = (),
 ) -> dict[str, str]:
     """Finds the columns that names and patterns stand for.
 
@@ -18,6 +21,7 @@ def named_columns(
             characters, `?` one, `[0-9]` one of these). A column that is
             named goes by its name; patterns do not take it.
         file: Where the columns come from, for the error message.
+        exclude: Names or patterns of columns that no pattern takes.
 
     Returns:
         The columns that are wanted with their types, in the given order.
@@ -35,10 +39,12 @@ def named_columns(
 Received: id and number
     >>> named_columns(["click", "101"], {**wanted, "number": []}, "log.csv")
     {'click': 'binary', '101': 'id'}
+    >>> named_columns(["click", "101"], {"id": ["*"]}, "log.csv", ["cl*"])
+    {'101': 'id'}
     """
     by_name: dict[str, list[str]] = {column: [] for column in columns}
     by_pattern: dict[str, list[str]] = {column: [] for column in columns}
-    for kind, names in wanted.items():
+    for kind, names in (*wanted.items(), (_EXCLUDED, exclude)):
         for name in names:
             if name in by_name:
                 by_name[name].append(kind)
@@ -53,10 +59,12 @@ Received: id and number
     types = {}
     for column in columns:
         kinds = sorted(set(by_name[column] or by_pattern[column]))
+        if not by_name[column] and _EXCLUDED in kinds:
+            kinds = []
         if len(kinds) > 1:
             raise DataError.at(
                 file, "one type", " and ".join(kinds), column=column
             )
-        if kinds:
+        if kinds and kinds != [_EXCLUDED]:
             types[column] = kinds[0]
     return types

@@ -72,6 +72,35 @@ def prepare(
         ValueError: The seed is negative, or an option is unknown, missing or
             outside its bounds.
     """
+    dataset = prepare_dataset(name, raw_dir, out, options, seed, progress)
+    return {split: len(dataset.split(split)) for split in SPLITS}
+
+
+def prepare_dataset(
+    name: str,
+    raw_dir: str | Path,
+    out: str | Path,
+    options: Mapping[str, Any],
+    seed: int = 0,
+    progress: bool = True,
+) -> SplitDataset[Any]:
+    """Prepares as `prepare` does, and returns the data set.
+
+    Its `summary` tells the range of time of each split, where there is one,
+    and how many of its ids are not in the training split.
+
+    Args:
+        name: One of `DATA_SETS`.
+        raw_dir: Folder of the download.
+        out: Data folder to write: new or empty.
+        options: Options of the data set by name, or texts that say them.
+        seed: Seed of what is drawn, not negative. Defaults to 0.
+        progress: Whether to show progress bars on a terminal. Defaults to
+            `True`.
+
+    Raises:
+        DataError, RunError, ValueError: As `prepare`.
+    """
     if name not in DATA_SETS:
         raise DataError.at(
             "`name`", f"one of the data sets {sorted(DATA_SETS)}", repr(name)
@@ -89,7 +118,7 @@ def prepare(
         check_vacant(out)
         dataset = data_set(Path(raw_dir), seed, bar, **given)
         dataset.write(out)
-    return {split: len(dataset.split(split)) for split in SPLITS}
+    return dataset
 
 
 def _typed_options(

@@ -11,6 +11,7 @@ from typing import TypeVar
 from recsys.atomic import replacing
 from recsys.data.error import DataError
 from recsys.data.schema import Schema
+from recsys.data.split_summary import SplitSummary
 from recsys.output_lock import sole_writer
 from recsys.reading import read_text
 
@@ -75,6 +76,10 @@ class SplitDataset(Generic[AnySplit]):
             return self
         sample = train.sample(count, random_state=0)
         return replace(self, splits={**self.splits, "train": sample})
+
+    def summary(self) -> dict[str, SplitSummary]:
+        """Returns what there is to know about each split before training."""
+        return {name: SplitSummary(len(self.split(name))) for name in SPLITS}
 
     def write(self, folder: str | Path) -> None:
         """Writes the data folder, as a whole or not at all.

@@ -12,21 +12,26 @@ from recsys.data.error import DataError
 from recsys.reading import check_fits
 from recsys.reading import reading
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
+SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _LEAST_BYTES = 8  # of a value in memory, as a number or in a text
 _INTEGERS = {pa.int64(): pd.Int64Dtype()}
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Reads a Parquet or CSV file into a table.
+def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
+    """Reads a Parquet file or a text file of fields into a table.
 
-    Of a CSV file (comma separated, UTF-8, one header line) an empty field is
-    missing. A column is integers when all its fields are written as integers
-    are, without leading zeros: `007` and whatever else would not survive as a
-    number stays text. Integers stay integers when some are missing (`Int64`).
+    The fields of a text file (UTF-8, one header line) are separated by commas,
+    or else by tabs (always in a `.tsv` file), semicolons or pipes. An empty
+    field is missing. A column is integers when all its fields are written as
+    integers are, without leading zeros: `007` and whatever else would not
+    survive as a number stays text. Integers stay integers when some are
+    missing (`Int64`).
 
     Args:
-        path: File ending in `.parquet`, `.csv` or `.csv.gz`.
+        path: File ending in `.parquet`, `.csv`, `.csv.gz`, `.tsv` or
+            `.tsv.gz`.
+        separator: What stands between two fields of a text file, which may
+            have any suffix then. Defaults to `None`, to find it out.
 
     Returns:
         The table, rows numbered from 0.
@@ -45,11 +50,14 @@ def read_table(path: str | Path) -> pd.DataFrame:
     1    8     4
     """
     path = Path(path)
-    suffix = _suffix(path)
+    suffix = path.suffix if separator else _suffix(path)
     if not path.exists():
         raise DataError.at(path, "a file", "none of that name")
     with reading(path, f"a {suffix} file", DataError):
-        table = _read_parquet(path) if suffix == ".parquet" else read_csv(path)
+        if suffix == ".parquet":
+            table = _read_parquet(path)
+        else:
+            table = read_csv(path, separator)
         names = table.column_names
         if twice := [name for name in names if names.count(name) > 1]:
             raise DataError.at(
@@ -62,13 +70,14 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:
-    """Writes a table as Parquet or CSV, without its index.
+    """Writes a table as Parquet or as text, without its index.
 
     The same table gives the same bytes.
 
     Args:
         frame: The table.
-        path: File ending in `.parquet`, `.csv` or `.csv.gz`.
+        path: File ending in `.parquet`, `.csv` or `.tsv`, or in one of the
+            latter two and `.gz`.
 
     Raises:
         DataError: The path has another suffix.
@@ -78,8 +87,9 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)
         return
-    text = frame.to_csv(index=False).encode()
-    if suffix == ".csv.gz":
+    separator = "\t" if ".tsv" in suffix else ","
+    text = frame.to_csv(index=False, sep=separator).encode()
+    if suffix.endswith(".gz"):
         # A time stamp would differ from run to run.
         text = gzip.compress(text, compresslevel=6, mtime=0)
     path.write_bytes(text)

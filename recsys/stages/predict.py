@@ -22,8 +22,8 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
 
     Args:
         run: Run folder.
-        input: Table with the feature columns, `.parquet`, `.csv` or
-            `.csv.gz`. Other columns are kept.
+        input: Table with the feature columns, `.parquet`, `.csv`, `.tsv`,
+            `.csv.gz` or `.tsv.gz`. Other columns are kept.
         out: Table to write, of any of these types: the columns of `input`
             and one column per task, named after it. Where `input` has a column
             of that name, it is kept as `<task>_label`.

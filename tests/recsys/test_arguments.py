@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from recsys.arguments import Repeated
 from recsys.arguments import typed_arguments
 
 
@@ -19,6 +20,9 @@ from recsys.arguments import typed_arguments
         ("a b,c", list[str], ["a b", "c"]),
         ("1,2", Sequence[int], [1, 2]),
         (0.5, int, 0.5),
+        ("a,b", str | Sequence[str], ["a", "b"]),
+        (Repeated(("a", "b,c")), list[str], ["a", "b", "c"]),
+        (Repeated(("1", "2")), Sequence[int], [1, 2]),
     ],
 )
 def test_a_text_is_read_as_its_argument(
@@ -46,3 +50,21 @@ def test_a_text_of_another_type(text: str, hint: Any, kind: str) -> None:
 def test_an_unknown_name() -> None:
     with pytest.raises(ValueError, match=r"`x` must be among a, b\..*: 'c'$"):
         typed_arguments("`x`", {"c": 1}, {"a": int, "b": int})
+
+
+@pytest.mark.parametrize("hint", [str, str | None, float, bool, Any])
+def test_what_is_no_list_is_given_once(hint: Any) -> None:
+    with pytest.raises(ValueError, match="given once") as caught:
+        typed_arguments("`x`", {"a": Repeated(("1", "2"))}, {"a": hint})
+    assert str(caught.value) == (
+        "`x`: a must be given once. Received: a=1 and a=2"
+    )
+
+
+def test_an_unknown_name_is_told_the_nearest() -> None:
+    with pytest.raises(ValueError, match="must be among") as caught:
+        typed_arguments("`x`", {"colums": "a"}, {"scale": int, "columns": str})
+    assert str(caught.value) == (
+        "`x` must be among scale, columns (did you mean 'columns'?). "
+        "Received: 'colums'"
+    )

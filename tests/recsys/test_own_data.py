@@ -121,6 +121,26 @@ def write_clicks(file: Path) -> None:
     frame.sample(frac=1, random_state=0).to_csv(file, index=False)
 
 
+def write_shop(folder: Path) -> None:
+    """Writes a file per month, which sort in another order as texts."""
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2026-01-01", "2026-03-31").repeat(4)
+    size = len(days)
+    rows = pd.DataFrame(
+        {
+            "day": days.strftime("%d/%m/%Y"),
+            "time": "12:00",
+            "user": rng.integers(0, 9, size),
+            "item": rng.integers(0, 9, size),
+            "note": "a, b",
+            "click": np.arange(size) % 2,
+        }
+    )
+    folder.mkdir()
+    for month, part in rows.groupby(days.month):
+        part.to_csv(folder / f"2026-{month:02}.csv", sep=";", index=False)
+
+
 def run_page(heading: str = "") -> None:
     """Runs what follows a heading."""
     names: dict[str, object] = {}
@@ -150,9 +170,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_the_page_runs(folder: Path) -> None:
     write_clicks(folder / "logs" / "clicks.csv")
+    write_shop(folder / "shop")
     generate(folder)
     run_page()
     assert rows_of("data/clicks") == [280, 60, 60]
+    assert rows_of("data/shop") == [252, 54, 54]
     assert rows_of("data/ali-ccp") == [60, 31, 32]
     assert rows_of("data/aliexpress") == [54, 6, 32]
     assert rows_of("data/census-income") == [86, 19, 18]

@@ -7,10 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from recsys.cli import run
 from recsys.data import DataError
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data import write_table
+from recsys.data.prepare import prepare_dataset
+from recsys.data.split_summary import Unseen
 
 COLUMNS: dict[str, Any] = {
     "ids": "user,cat_*",
@@ -40,7 +43,8 @@ def raw_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
     folder.mkdir()
     write_table(log(range(100)), folder / "log.csv")
-    write_table(log(range(100, 110)), folder / "later.csv.gz")
+    later = log(range(100, 110)).assign(note="late")
+    write_table(later, folder / "later.csv.gz")
     write_table(log(range(200, 206)), folder / "last.parquet")
     return folder
 
@@ -115,7 +119,20 @@ def test_lists_from_python(raw_dir: Path) -> None:
     ("options", "message"),
     [
         ({"train": "none.csv"}, "none.csv: expected a file"),
-        ({"train": "log.tsv"}, "log.tsv: expected a file name ending"),
+        ({"train": "log.xls"}, "log.xls: expected a file name ending"),
+        ({"train": "*.tsv"}, "shop: expected files '*.tsv'. Received: none"),
+        ({"train": "log.csv,log.csv"}, "log.csv: expected a file that is read "
+         "once. Received: a file that train names twice"),
+        ({"test": "log.csv"}, "log.csv: expected a file that is read once. "
+         "Received: a file of train and of test"),
+        ({"train": "l*.csv*"}, "log.csv: expected the columns of "),
+        ({"exclude": "cost"}, "log.csv: expected a column 'cost'"),
+        ({"exclude": "user", "ids": "user"}, "column 'user': expected one "
+         "type. Received: excluded and id"),
+        ({"time_format": "%d/%m/%Y"}, "`time_format` must come with `time`"),
+        ({"separator": "dash"}, "`separator` must be comma, tab, semicolon"),
+        ({"time": "cat_2"}, "log.csv, column 'cat_2', data row 1 (counted from "
+         "1): expected a number, or a date or time as ISO 8601 has it"),
         ({"test": "none.csv"}, "none.csv: expected a file"),
         ({"numbers": "cost"}, "log.csv: expected a column 'cost'"),
         ({"numbers": "cat_2"}, "column 'cat_2', data row 1 (counted from 1): "
@@ -157,3 +174,179 @@ def test_a_file_without_rows(raw_dir: Path) -> None:
 def test_the_file_to_train_on_must_be_given(raw_dir: Path) -> None:
     with pytest.raises(ValueError, match=r"'table' must name train\. Received"):
         prepare("table", raw_dir, raw_dir.parent / "out", **COLUMNS)
+
+
+def dates(first: int, number: int) -> pd.Series:
+    """Days of the year 2020, written with the day first."""
+    days = pd.date_range("2020-01-01", periods=366)[first : first + number]
+    return pd.Series(days.strftime("%d/%m/%Y"))
+
+
+def test_texts_are_split_by_what_they_say(raw_dir: Path) -> None:
+    table = log(range(300)).assign(time=dates(0, 300))
+    table = table.sample(frac=1, random_state=0)
+    write_table(table, raw_dir / "log.csv")
+    with pytest.raises(DataError, match="as ISO 8601 has it"):
+        prepared(raw_dir, time="time")
+    splits = prepared(raw_dir, time="time", time_format="%d/%m/%Y")
+    assert list(chain(*splits.values())) == list(range(300))
+
+
+def test_the_summary_tells_times_and_unseen_ids(raw_dir: Path) -> None:
+    table = log(range(100)).assign(
+        time=dates(0, 100), user=[*range(90)] * 1 + [3] * 10
+    )
+    write_table(table, raw_dir / "log.csv")
+    options = COLUMNS | {
+        "train": "log.csv",
+        "time": "time",
+        "time_format": "%d/%m/%Y",
+    }
+    out = raw_dir.parent / "out"
+    summary = prepare_dataset("table", raw_dir, out, options).summary()
+    days = pd.date_range("2020-01-01", periods=100)
+    assert {name: part.times for name, part in summary.items()} == {
+        "train": (days[0], days[69]),
+        "validation": (days[70], days[84]),
+        "test": (days[85], days[99]),
+    }
+    assert summary["train"].unseen == {}
+    assert summary["validation"].unseen["user"] == Unseen(15, 1.0, 1.0)
+    assert summary["test"].unseen["user"] == Unseen(6, 5 / 6, 5 / 15)
+    assert summary["test"].unseen["cat_2"] == Unseen(4, 0.0, 0.0)
+    assert {name: part.rows for name, part in summary.items()} == {
+        "train": 70,
+        "validation": 15,
+        "test": 15,
+    }
+
+
+def test_files_of_their_own_have_ranges_and_a_warning_where_they_overlap(
+    raw_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_table(log(range(50, 60)), raw_dir / "later.csv.gz")
+    options = COLUMNS | {
+        "train": "log.csv",
+        "validation": "later.csv.gz",
+        "test": "last.parquet",
+        "time": "time",
+    }
+    out = raw_dir.parent / "out"
+    summary = prepare_dataset("table", raw_dir, out, options).summary()
+    assert {name: part.times for name, part in summary.items()} == {
+        "train": (0, 99),
+        "validation": (50, 59),
+        "test": (200, 205),
+    }
+    assert caplog.messages == [
+        "The rows to train on reach to 99, those of the validation split begin "
+        "before that, at 50."
+    ]
+
+
+def test_the_command_prints_times_and_unseen_ids(
+    raw_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = log(range(100)).assign(time=dates(0, 100))
+    write_table(table, raw_dir / "log.csv")
+    command = ["prepare", "table", "--raw-dir", str(raw_dir)]
+    command += ["--out", str(raw_dir.parent / "out")]
+    given = {"train": "log.csv", "time": "time", "time_format": "%d/%m/%Y"}
+    given |= {"ids": "user", "binary": "click"}
+    for name, value in given.items():
+        command += ["--option", f"{name}={value}"]
+    assert run(command) == 0
+    assert capsys.readouterr().out.splitlines()[:5] == [
+        "train: 70 rows, times from 2020-01-01 00:00:00 to 2020-03-10 00:00:00",
+        "validation: 15 rows, times from 2020-03-11 00:00:00 to 2020-03-25 "
+        "00:00:00",
+        "  user: 100.0 % of 15 ids are not in training, with 100.0 % of the "
+        "rows",
+        "test: 15 rows, times from 2020-03-26 00:00:00 to 2020-04-09 00:00:00",
+        "  user: 100.0 % of 15 ids are not in training, with 100.0 % of the "
+        "rows",
+    ]
+
+
+def test_a_list_given_twice_adds_up_and_anything_else_is_an_error(
+    raw_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["prepare", "table", "--raw-dir", str(raw_dir)]
+    command += ["--out", str(raw_dir.parent / "out")]
+    given = ["train=log.csv", "ids=user", "ids=cat_1,cat_2", "binary=click"]
+    command += list(chain(*(("--option", pair) for pair in given)))
+    assert (
+        run([*command, "--option", "time=time", "--option", "time=user"]) == 2
+    )
+    assert capsys.readouterr().err == (
+        "error: `options` of the data set 'table': time must be given once. "
+        "Received: time=time and time=user\n"
+    )
+    assert run(command) == 0
+    features = load(raw_dir.parent / "out").schema.features
+    assert list(features) == ["user", "cat_1", "cat_2"]
+
+
+@pytest.mark.parametrize("named", ["day-*.csv", "day-1.csv,day-2.csv"])
+def test_several_files_make_one_split(raw_dir: Path, named: str) -> None:
+    # Of one file alone, the ids are integers.
+    write_table(log(range(60)), raw_dir / "day-1.csv")
+    second = log(range(60, 100)).astype({"user": str})
+    second.loc[39, "user"] = "x99"
+    write_table(second[second.columns[::-1]], raw_dir / "day-2.csv")
+    splits = prepared(raw_dir, train=named, time="time")
+    users = [str(user) for user in chain(*splits.values())]
+    assert users == [*map(str, range(99)), "x99"]
+
+
+def test_a_row_is_named_by_its_file(raw_dir: Path) -> None:
+    write_table(log(range(60)), raw_dir / "day-1.csv")
+    second = log(range(60, 70))
+    second.loc[3, "click"] = 7
+    write_table(second, raw_dir / "day-2.csv")
+    with pytest.raises(
+        DataError, match=r"day-2\.csv, column 'click', data row 4"
+    ):
+        prepared(raw_dir, train="day-*.csv")
+
+
+def test_files_with_times_of_two_kinds(raw_dir: Path) -> None:
+    write_table(log(range(60)), raw_dir / "day-1.csv")
+    second = log(range(60, 70)).assign(time="2026-01-01")
+    write_table(second, raw_dir / "day-2.csv")
+    with pytest.raises(DataError) as caught:
+        prepared(raw_dir, train="day-*.csv", time="time")
+    assert str(caught.value) == (
+        f"{raw_dir / 'day-2.csv'}, column 'time': expected numbers as in "
+        f"{raw_dir / 'day-1.csv'}. Received: dates without a time zone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "given"),
+    [
+        ("log.tsv", "\t", None),
+        ("log.csv", ";", None),
+        ("log.csv", "|", None),
+        ("log.csv", "\t", None),
+        ("log.csv", ";", ";"),
+        ("log.dat", "\t", "tab"),
+        ("log.txt", "|", "pipe"),
+        ("log.txt", ";", "semicolon"),
+        ("log.txt", ",", "comma"),
+        ("log.dat", "\t", "\\t"),
+    ],
+)
+def test_separators(
+    raw_dir: Path, name: str, text: str, given: str | None
+) -> None:
+    log(range(100)).to_csv(raw_dir / name, sep=text, index=False)
+    options = {} if given is None else {"separator": given}
+    splits = prepared(raw_dir, train=name, time="time", **options)
+    assert list(chain(*splits.values())) == list(range(100))
+
+
+def test_excluded_columns_are_taken_by_no_pattern(raw_dir: Path) -> None:
+    prepared(raw_dir, ids="*", exclude="cat_?,time", time="time")
+    features = load(raw_dir.parent / "out").schema.features
+    assert features == {"user": "id", "price": "number"}

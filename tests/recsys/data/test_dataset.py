@@ -14,7 +14,7 @@ from recsys.data import Schema
 from recsys.data import load
 
 SPLITS = ("train", "validation", "test")
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
+SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 any_suffix = pytest.mark.parametrize("suffix", SUFFIXES)
 
 FolderWriter = Callable[..., Path]

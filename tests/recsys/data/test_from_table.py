@@ -7,6 +7,8 @@ import pytest
 from recsys.data import DataError
 from recsys.data import Schema
 from recsys.data import dataset_from_table
+from recsys.data.split_summary import SplitSummary
+from recsys.data.split_summary import Unseen
 
 SCHEMA = Schema("logs", {"user": "id", "age": "number"}, {"click": "binary"})
 SPLITS = ("train", "validation", "test")
@@ -57,6 +59,21 @@ def test_the_latest_rows_are_the_test(kind: Any) -> None:
     }
 
 
+def test_a_format_says_how_to_read_the_time() -> None:
+    rows = table(10)
+    days = pd.to_datetime("2026-01-28") + pd.to_timedelta(rows["time"], "D")
+    rows["time"] = days.dt.strftime("%d.%m.%Y").to_numpy()
+    splits = users(rows, time="time", time_format="%d.%m.%Y")
+    assert list(chain(*splits.values())) == list(range(10))
+
+
+def test_the_summary_tells_times_and_unseen_ids() -> None:
+    summary = dataset_from_table(table(), SCHEMA, time="time").summary()
+    assert summary["train"] == SplitSummary(70, (0, 69))
+    assert summary["test"].times == (85, 99)
+    assert summary["test"].unseen == {"user": Unseen(15, 1.0, 1.0)}
+
+
 def test_rows_of_one_time_keep_their_order() -> None:
     rows = table(10).assign(time=0)
     splits = users(rows, time="time")
@@ -87,8 +104,8 @@ def test_a_wrong_value_is_named_by_its_row_in_the_table() -> None:
         (None, "logs: expected a column 'time'. Received: the columns ['user'"),
         ([1, 2, None, 4], "logs, column 'time', data row 3 (counted from 1): "
          "expected a time in each row. Received: nothing"),
-        ([1, "a", 2, 3], "logs, column 'time': expected values that can be "
-         "sorted. Received: '<' not supported"),
+        ([1, "a", 2, 3], "logs, column 'time', data row 2 (counted from 1): "
+         "expected a time of the same kind as in data row 1. Received: 'a'"),
     ],
 )  # fmt: skip
 def test_a_wrong_time(times: list[Any] | None, message: str) -> None:

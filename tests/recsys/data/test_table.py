@@ -12,7 +12,7 @@ from recsys.data import DataError
 from recsys.data import read_table
 from recsys.data import write_table
 
-SUFFIXES = [".parquet", ".csv", ".csv.gz"]
+SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz"]
 
 
 @pytest.fixture
@@ -147,7 +147,8 @@ def test_a_file_that_is_not_what_its_name_says(
     tmp_path: Path, suffix: str, content: bytes
 ) -> None:
     path = csv_file(tmp_path, content, f"table{suffix}")
-    kind = "a Parquet file" if suffix == ".parquet" else "a comma-separated"
+    separated = "a tab-separated" if ".tsv" in suffix else "a comma-separated"
+    kind = "a Parquet file" if suffix == ".parquet" else separated
     with pytest.raises(DataError, match=f"{path.name}: expected {kind}"):
         read_table(path)
 

@@ -1,0 +1,95 @@
+"""Several files with the rows of one split."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from recsys.data.columns import parse
+from recsys.data.dataset import unify_ids
+from recsys.data.error import DataError
+from recsys.data.from_table import read_times
+
+
+def joined_tables(
+    tables: Mapping[Any, pd.DataFrame], columns: Mapping[str, str]
+) -> pd.DataFrame:
+    """Parses tables with the same columns and puts one below the other.
+
+    Args:
+        tables: Tables by the file that each comes from.
+        columns: Names of the wanted columns with their types.
+
+    Returns:
+        The wanted columns, as `recsys.data.columns.parse` returns them.
+
+    Raises:
+        DataError: A file has other columns than the first, a value is wrong,
+            or there is no row.
+
+    Example:
+    >>> tables = {
+    ...     "a.csv": pd.DataFrame({"user": [7]}),
+    ...     "b.csv": pd.DataFrame({"user": ["x8"]}),
+    ... }
+    >>> joined_tables(tables, {"user": "id"})["user"].tolist()
+    ['7', 'x8']
+    """
+    first = next(iter(tables))
+    names = set(tables[first].columns)
+    for file, table in tables.items():
+        if differing := names.symmetric_difference(table.columns):
+            column = min(map(str, differing))
+            raise DataError.at(
+                file,
+                f"the columns of {first}",
+                f"a further {column!r}"
+                if column in table.columns
+                else f"no {column!r}",
+            )
+    parts = [parse(table, columns, file) for file, table in tables.items()]
+    unify_ids(parts, columns)
+    rows = pd.concat(parts, ignore_index=True)
+    if rows.empty:
+        raise DataError.at(first, "at least one row", "no rows")
+    return rows
+
+
+def joined_times(
+    tables: Mapping[Any, pd.DataFrame],
+    time: str | None,
+    time_format: str | None = None,
+) -> "pd.Series[Any] | None":
+    """Reads the times of tables that are put one below the other.
+
+    Args:
+        tables: Tables by the file that each comes from.
+        time: Name of the column; `None` for no times.
+        time_format: What a text looks like; `None` for ISO 8601.
+
+    Raises:
+        DataError: A time is missing or wrong, or the times of a file are of
+            another kind than those of the first, such as dates and numbers.
+        ValueError: There is a format without a column, or it is none.
+    """
+    parts = {
+        file: read_times(table, time, file, time_format)
+        for file, table in tables.items()
+        if len(table)
+    }
+    given = {file: times for file, times in parts.items() if times is not None}
+    kinds = {file: _kind(times) for file, times in given.items()}
+    for file, kind in kinds.items():
+        first = next(iter(kinds))
+        if kind != kinds[first]:
+            raise DataError.at(
+                file, f"{kinds[first]} as in {first}", kind, column=time
+            )
+    return pd.concat(given.values(), ignore_index=True) if given else None
+
+
+def _kind(times: "pd.Series[Any]") -> str:
+    if pd.api.types.is_numeric_dtype(times):
+        return "numbers"
+    zoned = isinstance(times.dtype, pd.DatetimeTZDtype)
+    return "dates with a time zone" if zoned else "dates without a time zone"

@@ -1,0 +1,60 @@
+"""The files that the splits of a data set are read from."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from glob import glob
+from pathlib import Path
+
+from recsys.data.error import DataError
+
+_WILDCARDS = frozenset("*?[")
+
+
+def source_files(
+    folder: Path, named: Mapping[str, str | Sequence[str]]
+) -> dict[str, list[Path]]:
+    """Finds the files of each split.
+
+    Args:
+        folder: The folder that names are relative to.
+        named: By split, a name or names of files, or patterns of names (`*`
+            any characters, `?` one, `[0-9]` one of these).
+
+    Returns:
+        By split the files in the given order, those of a pattern in the order
+        of their names. A split without a name is left out.
+
+    Raises:
+        DataError: Nothing matches a pattern, or a file would be read twice: a
+            row that is in two splits is no test.
+
+    Example:
+    >>> source_files(Path("logs"), {"train": ["a.csv", "b.csv"], "test": []})
+    {'train': [PosixPath('logs/a.csv'), PosixPath('logs/b.csv')]}
+    """
+    files: dict[str, list[Path]] = {}
+    owners: dict[Path, str] = {}
+    for split, given in named.items():
+        names = [given] if isinstance(given, str) else given
+        for file in (file for name in names for file in _found(folder, name)):
+            if owner := owners.get(file.resolve()):
+                raise DataError.at(
+                    file,
+                    "a file that is read once",
+                    f"a file of {owner} and of {split}"
+                    if owner != split
+                    else f"a file that {split} names twice",
+                )
+            owners[file.resolve()] = split
+            files.setdefault(split, []).append(file)
+    return files
+
+
+def _found(folder: Path, name: str) -> list[Path]:
+    if not _WILDCARDS & set(name) or (folder / name).exists():
+        return [folder / name]
+    paths = [folder / path for path in glob(name, root_dir=folder)]
+    found = sorted(path for path in paths if path.is_file())
+    if not found:
+        raise DataError.at(folder, f"files {name!r}", "none of that name")
+    return found
