@@ -32,7 +32,7 @@ WITHOUT_NOISE = [
     for name in registry.PER_EXAMPLE
     if not hasattr(registry.GATES[name](), "seed_generator")
 ]
-LOSSES = ["importance", "load", "load_balance", "z_loss"]
+LOSSES = ["importance", "load", "load_balance", "z"]
 
 
 @pytest.mark.parametrize("name", registry.PER_EXAMPLE)
@@ -48,7 +48,7 @@ def test_masked_positions_have_no_weight(name, rng):
 
 @pytest.mark.parametrize("name", [n for n in WITHOUT_NOISE if n != "hash"])
 def test_masked_positions_count_in_no_loss(name, rng):
-    weights = {f"{loss}_weight": 1.0 for loss in LOSSES}
+    weights = {f"{loss}_loss_weight": 1.0 for loss in LOSSES}
     gate = build_gate(name, **weights)
     tokens = make_inputs(gate, rng, leading=(2, 3))
     gate(tokens, mask=MASK, training=True)
@@ -65,7 +65,7 @@ def test_every_gate_can_have_every_router_loss(name, loss, rng):
     tokens = make_inputs(gate, rng)
     gate(tokens, training=True)
     without = len(gate.losses)
-    gate = build_gate(name, **{f"{loss}_weight": 0.5})
+    gate = build_gate(name, **{f"{loss}_loss_weight": 0.5})
     gate(tokens)
     assert not gate.losses
     gate(tokens, training=True)
