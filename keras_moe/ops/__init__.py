@@ -1,5 +1,17 @@
 """Pure functions on `keras.ops`.
 
+Axis letters, here and wherever else this package writes shapes in capitals:
+
+    B  examples of a batch
+    N  routed rows: what gates weigh experts for, examples or their tokens
+    E  experts; `n` in docstrings of layers, after the papers
+    K  experts that a row may have
+    T  tasks
+    P  pairs (row, expert) that carry weight
+    S  slots of a routing plan: a pair each, those of an expert side by side
+    G  blocks that the slots are cut into, of C rows each
+    D  values of an expert's input, H of its output
+
 What this module exports stays as it is from release to release, or changes with
 a note in the changelog; everything else in the folder may change at any time.
 """

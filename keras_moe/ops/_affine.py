@@ -1,9 +1,11 @@
-from typing import Any
-
 from keras import ops
 
+from keras_moe.types import Tensor
 
-def affine(inputs: Any, kernel: Any, bias: Any = None) -> Any:
+
+def affine(
+    inputs: Tensor, kernel: Tensor, bias: Tensor | None = None
+) -> Tensor:
     """The affine map `x·A + c`, with outputs of any shape.
 
     Args:
@@ -18,5 +20,5 @@ def affine(inputs: Any, kernel: Any, bias: Any = None) -> Any:
         >>> tuple(affine(np.ones((5, 3)), np.ones((3, 2, 4))).shape)
         (5, 2, 4)
     """
-    outputs = ops.tensordot(inputs, kernel, axes=1)
+    outputs = ops.tensordot(inputs, kernel, axes=1)  # (..., *outputs)
     return outputs if bias is None else ops.add(outputs, bias)

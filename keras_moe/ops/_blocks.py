@@ -1,44 +1,49 @@
 """Groups of rows cut into blocks, in shapes that no value changes."""
 
 from collections.abc import Callable
-from typing import Any
 from typing import NamedTuple
+from typing import TypeVar
 
 import keras
 from keras import ops
 
 from keras_moe.ops._rows import gather
 from keras_moe.ops.routing_plan import slot_experts
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
+
+# What a loop carries from block to block.
+Carry = TypeVar("Carry")
 
 
 class GroupBlocks(NamedTuple):
     """Groups of rows cut into blocks, in a number that no value changes.
 
     Attributes:
-        experts: Int32 `(C,)`, the group of each block, in ascending order;
+        experts: Int32 `(G,)`, the group of each block, in ascending order;
             `E` for the blocks at the end that nothing is in.
-        starts: Int32 `(C,)`, its first row.
-        ends: Int32 `(C,)`, the row behind its last one.
+        starts: Int32 `(G,)`, its first row.
+        ends: Int32 `(G,)`, the row behind its last one.
         firsts: Int32 `(E,)`, the first block of each group.
         num_used: Int32 scalar, how many blocks hold rows.
     """
 
-    experts: Any
-    starts: Any
-    ends: Any
-    firsts: Any
-    num_used: Any
+    experts: Tensor
+    starts: Tensor
+    ends: Tensor
+    firsts: Tensor
+    num_used: Tensor
 
 
 def group_blocks(
-    group_sizes: Any, num_rows: Any, block_rows: Any
+    group_sizes: Tensor, num_rows: IntegerLike, block_rows: IntegerLike
 ) -> GroupBlocks:
     """Cuts groups that lie one after the other into blocks.
 
     Args:
         group_sizes: Int32 `(E,)`, with a sum of at most `S`.
         num_rows: Integer `S`, or integer tensor.
-        block_rows: Integer `B >= 1`, or integer tensor, the most rows of a
+        block_rows: Integer `C >= 1`, or integer tensor, the most rows of a
             block.
 
     Returns:
@@ -55,40 +60,47 @@ def group_blocks(
     """
     group_sizes = ops.cast(group_sizes, "int32")
     num_experts = group_sizes.shape[0]
-    counts = (group_sizes + block_rows - 1) // block_rows
+    counts = (group_sizes + block_rows - 1) // block_rows  # (E,), of blocks.
     firsts = ops.cumsum(counts) - counts
     num_blocks = _max_blocks(num_rows, block_rows, num_experts)
-    experts = slot_experts(counts, num_blocks)
+    experts = slot_experts(counts, num_blocks)  # (G,)
     group = ops.minimum(experts, num_experts - 1)
     group_ends = ops.cumsum(group_sizes)
+    # (E,) to (G,) by gathers: how far into its group a block is, in blocks.
     place = ops.arange(num_blocks, dtype="int32") - gather(firsts, group)
     starts = gather(group_ends - group_sizes, group) + place * block_rows
     ends = ops.minimum(starts + block_rows, gather(group_ends, group))
     return GroupBlocks(experts, starts, ends, firsts, ops.sum(counts))
 
 
-def cut_rows(rows: Any, blocks: GroupBlocks, block_rows: Any) -> Any:
+def cut_rows(
+    rows: Tensor, blocks: GroupBlocks, block_rows: IntegerLike
+) -> Tensor:
     """Copies the rows of each block; others fill a block up.
 
     Args:
         rows: Tensor `(S, ...)`, the groups one after the other.
         blocks: What the groups are cut into.
-        block_rows: Integer `B`, or integer tensor.
+        block_rows: Integer `C`, or integer tensor.
 
     Returns:
-        Tensor `(C, B, ...)`.
+        Tensor `(G, C, ...)`.
     """
+    # (G, 1) + (C,) = (G, C)
     places = blocks.starts[:, None] + ops.arange(block_rows, dtype="int32")
     return gather(rows, ops.clip(places, 0, ops.shape(rows)[0] - 1))
 
 
 def join_rows(
-    values: Any, blocks: GroupBlocks, group_sizes: Any, num_rows: Any
-) -> Any:
+    values: Tensor,
+    blocks: GroupBlocks,
+    group_sizes: Tensor,
+    num_rows: IntegerLike,
+) -> Tensor:
     """Puts the rows of blocks back where `cut_rows` took them from.
 
     Args:
-        values: Tensor `(C, B, ...)`.
+        values: Tensor `(G, C, ...)`.
         blocks: What the groups were cut into.
         group_sizes: Int32 `(E,)`.
         num_rows: Integer `S`, or integer tensor.
@@ -101,14 +113,17 @@ def join_rows(
     group_starts = ops.cumsum(group_sizes) - group_sizes
     # How much further back than in the result a group's rows stand.
     shifts = blocks.firsts * block_rows - group_starts
-    group = slot_experts(group_sizes, num_rows)
-    shift = gather(shifts, ops.minimum(group, group_sizes.shape[0] - 1))
+    group = slot_experts(group_sizes, num_rows)  # (S,)
+    shift = gather(  # (E,) to (S,)
+        shifts, ops.minimum(group, group_sizes.shape[0] - 1)
+    )
     place = ops.arange(num_rows, dtype="int32") + shift
     last = num_blocks * block_rows - 1
-    return gather(ops.reshape(values, (-1, *shape)), ops.minimum(place, last))
+    flat = ops.reshape(values, (-1, *shape))  # (G C, ...)
+    return gather(flat, ops.minimum(place, last))  # (S, ...)
 
 
-def block_size(num_rows: Any, num_experts: int) -> Any:
+def block_size(num_rows: IntegerLike, num_experts: int) -> IntegerLike:
     """Rows per block: a few blocks per group, without much that is left empty.
 
     Args:
@@ -129,8 +144,8 @@ def block_size(num_rows: Any, num_experts: int) -> Any:
 
 
 def matmul_by_blocks(
-    inputs: Any, kernels: Any, biases: Any, group_sizes: Any
-) -> Any:
+    inputs: Tensor, kernels: Tensor, biases: Tensor, group_sizes: Tensor
+) -> Tensor:
     """Multiplies and adds as `grouped_matmul` does, in one loop over blocks.
 
     No shape depends on a value, and no block is computed that nothing is in.
@@ -153,9 +168,11 @@ def matmul_by_blocks(
 
     # Nothing but arguments: in a branch JAX loses what a closure holds.
     def affine(
-        inputs: Any, kernels: Any, biases: Any, *layout: Any
-    ) -> tuple[Any, Any]:
-        def gradient(*args: Any, upstream: Any = None) -> tuple[Any, ...]:
+        inputs: Tensor, kernels: Tensor, biases: Tensor, *layout: Tensor
+    ) -> tuple[Tensor, Callable[..., tuple[Tensor | None, ...]]]:
+        def gradient(
+            *args: Tensor, upstream: Tensor | None = None
+        ) -> tuple[Tensor | None, ...]:
             upstream_grad = args[0] if upstream is None else upstream
             grads = _gradients(inputs, kernels, biases, layout, upstream_grad)
             return (*grads, *[None] * len(layout))  # They are integers.
@@ -167,7 +184,9 @@ def matmul_by_blocks(
     return ops.custom_gradient(affine)(inputs, kernels, biases, *layout)
 
 
-def _max_blocks(num_rows: Any, block_rows: Any, num_experts: int) -> Any:
+def _max_blocks(
+    num_rows: IntegerLike, block_rows: IntegerLike, num_experts: int
+) -> IntegerLike:
     """Most blocks that any groups fill.
 
     Each group that has rows fills less than one block more than they need.
@@ -178,10 +197,12 @@ def _max_blocks(num_rows: Any, block_rows: Any, num_experts: int) -> Any:
     return (num_rows + groups * (block_rows - 1)) // block_rows
 
 
-def _products(inputs: Any, kernels: Any, biases: Any, layout: Any) -> Any:
-    def step(block: "_Block", products: Any) -> Any:
-        matrix = _entry(kernels, block.expert)
-        product = ops.matmul(block.read(inputs), matrix)
+def _products(
+    inputs: Tensor, kernels: Tensor, biases: Tensor, layout: tuple[Tensor, ...]
+) -> Tensor:
+    def step(block: "_Block", products: Tensor) -> Tensor:
+        matrix = _entry(kernels, block.expert)  # (D, H)
+        product = ops.matmul(block.read(inputs), matrix)  # (C, H)
         return block.write(products, product + _entry(biases, block.expert))
 
     products = ops.zeros((ops.shape(inputs)[0], kernels.shape[2]), inputs.dtype)
@@ -189,12 +210,17 @@ def _products(inputs: Any, kernels: Any, biases: Any, layout: Any) -> Any:
 
 
 def _gradients(
-    inputs: Any, kernels: Any, biases: Any, layout: Any, upstream_grad: Any
-) -> Any:
-    def step(block: "_Block", grads: Any) -> Any:
+    inputs: Tensor,
+    kernels: Tensor,
+    biases: Tensor,
+    layout: tuple[Tensor, ...],
+    upstream_grad: Tensor,
+) -> tuple[Tensor, ...]:
+    def step(block: "_Block", grads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         of_inputs, of_kernels, of_biases = grads
-        above = block.read_inside(upstream_grad)
-        matrix = _entry(kernels, block.expert)
+        above = block.read_inside(upstream_grad)  # (C, H)
+        matrix = _entry(kernels, block.expert)  # (D, H)
+        # (C, H) times (H, D), then (D, C) times (C, H).
         of_input = ops.matmul(above, ops.transpose(matrix))
         of_kernel = ops.matmul(ops.transpose(block.read(inputs)), above)
         return (
@@ -214,42 +240,46 @@ class _Block:
     with rows that are not its own.
     """
 
-    def __init__(self, blocks: GroupBlocks, offsets: Any, index: Any) -> None:
+    def __init__(
+        self, blocks: GroupBlocks, offsets: Tensor, index: Tensor
+    ) -> None:
         self.expert = blocks.experts[index]
         self.start = blocks.starts[index]
         self.end = blocks.ends[index]
         self.offsets = offsets
 
-    def read(self, rows: Any) -> Any:
+    def read(self, rows: Tensor) -> Tensor:
         first = self._first(rows)
         if keras.backend.backend() == "tensorflow":
             # XLA would compile a slice anew whenever it begins elsewhere.
-            return ops.take(rows, first + self.offsets, axis=0)
+            return ops.take(rows, first + self.offsets, axis=0)  # (C, ...)
         size = (ops.shape(self.offsets)[0], rows.shape[1])
         return ops.slice(rows, (first, 0), size)
 
-    def read_inside(self, rows: Any) -> Any:
+    def read_inside(self, rows: Tensor) -> Tensor:
         values = self.read(rows)
         return ops.where(self._inside(rows), values, ops.zeros_like(values))
 
-    def write(self, rows: Any, values: Any) -> Any:
+    def write(self, rows: Tensor, values: Tensor) -> Tensor:
         values = ops.where(self._inside(rows), values, self.read(rows))
         return ops.slice_update(rows, (self._first(rows), 0), values)
 
-    def _first(self, rows: Any) -> Any:
+    def _first(self, rows: Tensor) -> Tensor:
         last = ops.shape(rows)[0] - ops.shape(self.offsets)[0]
         return ops.minimum(self.start, last)
 
-    def _inside(self, rows: Any) -> Any:
+    def _inside(self, rows: Tensor) -> Tensor:
         row = self._first(rows) + self.offsets
         return ops.logical_and(row >= self.start, row < self.end)[:, None]
 
 
 def _for_blocks(
-    layout: Any, step: Callable[[_Block, Any], Any], start: Any
-) -> Any:
-    *blocks, offsets = layout
-    blocks = GroupBlocks(*blocks)
+    layout: tuple[Tensor, ...],
+    step: Callable[[_Block, Carry], Carry],
+    start: Carry,
+) -> Carry:
+    *fields, offsets = layout
+    blocks = GroupBlocks(*fields)
     return ops.fori_loop(
         0,
         blocks.num_used,
@@ -258,12 +288,12 @@ def _for_blocks(
     )
 
 
-def _entry(tensor: Any, index: Any) -> Any:
+def _entry(tensor: Tensor, index: Tensor) -> Tensor:
     """`tensor[index]`."""
     return ops.take(tensor, index, axis=0)
 
 
-def _add_to_entry(tensor: Any, index: Any, values: Any) -> Any:
+def _add_to_entry(tensor: Tensor, index: Tensor, values: Tensor) -> Tensor:
     start = (index, *[0] * len(tensor.shape[1:]))
-    total = _entry(tensor, index) + values
+    total = _entry(tensor, index) + values  # `tensor` without its first axis.
     return ops.slice_update(tensor, start, total[None])

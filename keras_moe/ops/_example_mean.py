@@ -1,9 +1,11 @@
-from typing import Any
-
 from keras import ops
 
+from keras_moe.types import Tensor
 
-def example_mean(values: Any, mask: Any = None, trailing: int = 0) -> Any:
+
+def example_mean(
+    values: Tensor, mask: Tensor | None = None, trailing: int = 0
+) -> Tensor:
     """The mean over the examples that a mask keeps; 0 where there are none.
 
     Args:

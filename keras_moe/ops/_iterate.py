@@ -1,16 +1,18 @@
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras import ops
 
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
+
 
 def iterate(
-    step: Callable[[Any], Any],
-    value: Any,
-    times: Any,
+    step: Callable[[Tensor], Tensor],
+    value: Tensor,
+    times: IntegerLike,
     max_times: int | None = None,
-) -> Any:
+) -> Tensor:
     """Applies `step` to `value` so many times, in one loop.
 
     Reverse mode differentiates it on every backend, XLA included, at the

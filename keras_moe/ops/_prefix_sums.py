@@ -1,11 +1,10 @@
-from typing import Any
-
 from keras import ops
 
 from keras_moe.ops._tracing import is_traced_for_xla
+from keras_moe.types import Tensor
 
 
-def prefix_sums(values: Any) -> Any:
+def prefix_sums(values: Tensor) -> Tensor:
     """Adds up integers from the first row to each row, that row included.
 
     As `ops.cumsum(values, axis=0)`, which takes quadratic time where XLA
@@ -22,7 +21,7 @@ def prefix_sums(values: Any) -> Any:
     return _by_doubling(values)
 
 
-def _by_doubling(values: Any) -> Any:
+def _by_doubling(values: Tensor) -> Tensor:
     """After step i, each row holds the sum of up to 2 ** i rows."""
     num_rows, num_columns = ops.shape(values)
     # Without a static number of rows: as many steps as an int32 has bits.

@@ -5,10 +5,11 @@ PyTorch these guards, and an index for every single number, cost many times
 what the copies themselves cost; on JAX as much as the copies.
 """
 
-from typing import Any
-
 import keras
 from keras import ops
+
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
 if keras.backend.backend() == "torch":
     import torch
@@ -16,7 +17,7 @@ elif keras.backend.backend() == "jax":
     from jax import numpy as jnp
 
 
-def gather(inputs: Any, rows: Any) -> Any:
+def gather(inputs: Tensor, rows: Tensor) -> Tensor:
     """Returns `inputs[rows]`.
 
     Args:
@@ -36,11 +37,12 @@ def gather(inputs: Any, rows: Any) -> Any:
     if keras.backend.backend() == "jax":
         return jnp.take(jnp.asarray(inputs), rows, axis=0, mode="clip")
     inputs, rows = ops.convert_to_tensor(inputs), ops.convert_to_tensor(rows)
-    taken = torch.index_select(inputs, 0, rows.reshape(-1))
-    return taken.reshape(*rows.shape, *inputs.shape[1:])
+    # One list of rows, (rows, ...), then as many axes as `rows` has.
+    taken = torch.index_select(inputs, 0, torch.reshape(rows, (-1,)))
+    return torch.reshape(taken, (*rows.shape, *inputs.shape[1:]))
 
 
-def segment_sum(values: Any, rows: Any, num_rows: Any) -> Any:
+def segment_sum(values: Tensor, rows: Tensor, num_rows: IntegerLike) -> Tensor:
     """Returns zeros `(num_rows, D)` with `values[i]` added to row `rows[i]`.
 
     Args:
@@ -56,5 +58,5 @@ def segment_sum(values: Any, rows: Any, num_rows: Any) -> Any:
     if keras.backend.backend() != "torch":
         return ops.segment_sum(values, rows, num_segments=num_rows)
     values, rows = ops.convert_to_tensor(values), ops.convert_to_tensor(rows)
-    zeros = values.new_zeros((num_rows, values.shape[1]))
-    return zeros.index_add(0, rows, values)
+    zeros = ops.zeros((num_rows, values.shape[1]), values.dtype)
+    return torch.index_add(zeros, 0, rows, values)

@@ -1,17 +1,22 @@
 """A sparse matrix times a dense one."""
 
-from typing import Any
-
 import keras
 from keras import ops
+
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
 if keras.backend.backend() == "torch":
     import torch
 
 
 def sparse_matmul(
-    rows: Any, columns: Any, values: Any, dense: Any, num_rows: Any
-) -> Any:
+    rows: Tensor,
+    columns: Tensor,
+    values: Tensor | None,
+    dense: Tensor,
+    num_rows: IntegerLike,
+) -> Tensor:
     """Multiplies a sparse matrix, its entries sorted by row, by a dense one.
 
     Only where shapes may depend on values, see
@@ -23,10 +28,10 @@ def sparse_matmul(
         columns: Int32 `(P,)`, from 0 to `M - 1`.
         values: Tensor `(P,)` of the type of `dense`, or `None` for ones.
         dense: Float tensor `(M, H)`.
-        num_rows: Integer `R`, or integer tensor.
+        num_rows: Integer `N`, or integer tensor.
 
     Returns:
-        Tensor `(R, H)`.
+        Tensor `(N, H)`.
     """
     rows, columns, dense = map(ops.convert_to_tensor, (rows, columns, dense))
     if keras.backend.backend() == "torch":
@@ -35,11 +40,15 @@ def sparse_matmul(
 
 
 def _on_torch(
-    rows: Any, columns: Any, values: Any, dense: Any, num_rows: Any
-) -> Any:
+    rows: "torch.Tensor",
+    columns: "torch.Tensor",
+    values: "torch.Tensor | None",
+    dense: "torch.Tensor",
+    num_rows: IntegerLike,
+) -> "torch.Tensor":
     if not num_rows or not len(rows):
         return dense.new_zeros((num_rows, dense.shape[1]))
-    counts = torch.bincount(rows, minlength=num_rows)
+    counts = torch.bincount(rows, minlength=num_rows)  # (N,)
     return torch.nn.functional.embedding_bag(
         columns.long(),
         dense,
@@ -50,8 +59,12 @@ def _on_torch(
 
 
 def _on_tensorflow(
-    rows: Any, columns: Any, values: Any, dense: Any, num_rows: Any
-) -> Any:
+    rows: Tensor,
+    columns: Tensor,
+    values: Tensor | None,
+    dense: Tensor,
+    num_rows: IntegerLike,
+) -> Tensor:
     import tensorflow as tf
 
     # The kernel knows no smaller types.
@@ -59,13 +72,14 @@ def _on_tensorflow(
     if values is None:
         values = tf.ones(tf.shape(rows), products.dtype)
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
-        indices=tf.cast(tf.stack([rows, columns], axis=1), tf.int64),
+        indices=tf.cast(tf.stack([rows, columns], axis=1), tf.int64),  # (P, 2)
         values=tf.cast(values, products.dtype),
         # Of nothing times nothing the kernel makes a crash.
         dense_shape=tf.cast(
             [tf.maximum(num_rows, 1), tf.shape(dense)[0]], tf.int64
         ),
     )
+    # (N, M) times (M, H)
     products = tf.raw_ops.SparseMatrixMatMul(a=matrix, b=products)[:num_rows]
     products = tf.ensure_shape(products, (None, dense.shape[1]))
     return tf.cast(products, dense.dtype)

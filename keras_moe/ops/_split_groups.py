@@ -1,10 +1,10 @@
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_moe.types import Tensor
 
-def split_groups(inputs: Any, group_sizes: Any) -> list[Any]:
+
+def split_groups(inputs: Tensor, group_sizes: Tensor) -> list[Tensor]:
     """Splits rows into the groups of the experts, which may be empty.
 
     Only where shapes may depend on values, see
@@ -19,10 +19,11 @@ def split_groups(inputs: Any, group_sizes: Any) -> list[Any]:
     """
     group_sizes = ops.cast(group_sizes, "int32")
     rest = ops.shape(inputs)[0] - ops.sum(group_sizes)
-    sizes = ops.concatenate([group_sizes, ops.reshape(rest, (1,))])
+    sizes = ops.concatenate([group_sizes, ops.reshape(rest, (1,))])  # (E + 1,)
     if keras.backend.backend() == "torch":
-        groups: list[Any] = list(inputs.split(sizes.tolist()))
-        return groups
+        import torch
+
+        return list(torch.split(inputs, sizes.tolist()))
     import tensorflow as tf
 
     return list(tf.split(inputs, sizes, num=group_sizes.shape[0] + 1))

@@ -3,13 +3,13 @@
 First softly, which is a linear program, then with yes and no.
 """
 
-from typing import Any
-
 from keras import ops
 
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.ops.top_k import top_rows_mask
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
 # As published: the weight of the entropy, and the most iterations.
 ENTROPY_WEIGHT = 1e-3
@@ -25,7 +25,9 @@ BISECTIONS = 24
 TOLERANCE = 1e-3
 
 
-def capped_assignment(scores: Any, capacity: Any, max_per_row: int) -> Any:
+def capped_assignment(
+    scores: Tensor, capacity: IntegerLike, max_per_row: int
+) -> Tensor:
     """How much each expert chooses each row, with a cap for the rows.
 
     Maximises `<S, A> + λ H(A)`, where every column of `A` sums to `capacity`,
@@ -63,11 +65,13 @@ def capped_assignment(scores: Any, capacity: Any, max_per_row: int) -> Any:
     scores = ops.stop_gradient(ops.convert_to_tensor(scores))
     log_scores = ops.maximum(scores, EXCLUDED) / ENTROPY_WEIGHT
 
-    def row_prices(column_prices: Any) -> Any:
+    def row_prices(column_prices: Tensor) -> Tensor:
         rows = log_scores - column_prices
         return ops.maximum(_prices(rows, max_per_row, axis=1), 0.0)
 
-    def step(iteration: Any, prices: Any, change: Any) -> tuple[Any, ...]:
+    def step(
+        iteration: Tensor, prices: Tensor, change: Tensor
+    ) -> tuple[Tensor, ...]:
         columns = _prices(log_scores - prices, capacity, axis=0)
         updated = row_prices(columns)
         change = ops.max(ops.abs(updated - prices), initial=0.0)
@@ -84,7 +88,9 @@ def capped_assignment(scores: Any, capacity: Any, max_per_row: int) -> Any:
     return ops.exp(ops.minimum(log_scores, 0.0))
 
 
-def integral_assignment(choice: Any, capacity: Any, max_per_row: int) -> Any:
+def integral_assignment(
+    choice: Tensor, capacity: IntegerLike, max_per_row: int
+) -> Tensor:
     """Turns soft choices into yes and no, within the same caps.
 
     Every expert takes its `capacity` largest entries. Where a row is taken
@@ -117,7 +123,7 @@ def integral_assignment(choice: Any, capacity: Any, max_per_row: int) -> Any:
     return _exchange(choice, taken, capacity, max_per_row)
 
 
-def _prices(log_choices: Any, total: Any, axis: int) -> Any:
+def _prices(log_choices: Tensor, total: IntegerLike, axis: int) -> Tensor:
     """What to subtract so that `Σ min(1, exp(...))` is `total` on an axis."""
     padding = [[0, 0], [0, 0]]
     padding[axis] = [1, 0]  # So that an empty batch has a largest entry.
@@ -126,13 +132,15 @@ def _prices(log_choices: Any, total: Any, axis: int) -> Any:
     largest = ops.maximum(length - total, 0)
     # At the total-th largest entry the sum is at least `total`; `log(length)`
     # above it, at most.
-    low = ops.expand_dims(
+    low = ops.expand_dims(  # (1, E) or (N, 1)
         ops.take(ops.sort(padded, axis=axis), largest, axis=axis), axis
     )
     high = low + ops.log(ops.cast(length, "float32"))
     total = ops.cast(total, "float32")
 
-    def halve(_: Any, bracket: tuple[Any, Any]) -> tuple[Any, Any]:
+    def halve(
+        _: Tensor, bracket: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
         low, high = bracket
         middle = (low + high) / 2
         choices = ops.exp(ops.minimum(log_choices - middle, 0.0))
@@ -143,14 +151,14 @@ def _prices(log_choices: Any, total: Any, axis: int) -> Any:
     return (low + high) / 2
 
 
-def _defer(choice: Any, capacity: Any, max_per_row: int) -> Any:
+def _defer(choice: Tensor, capacity: IntegerLike, max_per_row: int) -> Tensor:
     """Experts ask rows in their order; a row keeps the best who ask."""
 
-    def asked(refused: Any) -> Any:
+    def asked(refused: Tensor) -> Tensor:
         left = ops.where(refused, FLOAT32_MIN, choice)
         return top_rows_mask(left, capacity)
 
-    def refuse(refused: Any, taken: Any) -> tuple[Any, Any]:
+    def refuse(refused: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
         best = top_k_mask(ops.where(taken, choice, FLOAT32_MIN), max_per_row)
         refused = ops.logical_or(
             refused, ops.logical_and(taken, ops.logical_not(best))
@@ -165,7 +173,9 @@ def _defer(choice: Any, capacity: Any, max_per_row: int) -> Any:
     )[1]
 
 
-def _exchange(choice: Any, taken: Any, capacity: Any, max_per_row: int) -> Any:
+def _exchange(
+    choice: Tensor, taken: Tensor, capacity: IntegerLike, max_per_row: int
+) -> Tensor:
     """Fills up the experts that are short of rows, by the best exchanges.
 
     Rows with room have all experts that are short already. So another row
@@ -174,20 +184,20 @@ def _exchange(choice: Any, taken: Any, capacity: Any, max_per_row: int) -> Any:
     """
     allowed = choice > FLOAT32_MIN
 
-    def exchange(taken: Any, _: Any) -> tuple[Any, Any]:
+    def exchange(taken: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         short = ops.argmax(capacity - _counts(taken, 0)[0])
         room = max_per_row - _counts(taken, 1)[:, 0]
         roomy = ops.argmax(ops.where(ops.any(allowed, axis=1), room, 0))
-        joins = ops.take(choice, short, axis=1)[:, None]
-        takes = ops.take(choice, roomy, axis=0)[None, :]
+        joins = ops.take(choice, short, axis=1)[:, None]  # (N, 1)
+        takes = ops.take(choice, roomy, axis=0)[None, :]  # (1, E)
         free = ops.logical_and(allowed, ops.logical_not(taken))
         possible = (
-            taken
-            & ops.take(free, short, axis=1)[:, None]
-            & ops.take(free, roomy, axis=0)[None, :]
+            taken  # (N, E)
+            & ops.take(free, short, axis=1)[:, None]  # (N, 1)
+            & ops.take(free, roomy, axis=0)[None, :]  # (1, E)
         )
         gains = ops.where(possible, joins - choice + takes, FLOAT32_MIN)
-        best = ops.argmax(gains)
+        best = ops.argmax(gains)  # Of N E entries.
         row, left = best // choice.shape[1], best % choice.shape[1]
         here = _at(choice, row, left)
         there = _at(choice, row, short) | _at(choice, roomy, left)
@@ -202,11 +212,11 @@ def _exchange(choice: Any, taken: Any, capacity: Any, max_per_row: int) -> Any:
     )[0]
 
 
-def _counts(taken: Any, axis: int) -> Any:
+def _counts(taken: Tensor, axis: int) -> Tensor:
     return ops.sum(ops.cast(taken, "int32"), axis=axis, keepdims=True)
 
 
-def _at(matrix: Any, row: Any, column: Any) -> Any:
+def _at(matrix: Tensor, row: Tensor, column: Tensor) -> Tensor:
     """A mask of one entry, in the shape of the matrix."""
     rows = ops.arange(ops.shape(matrix)[0]) == ops.cast(row, "int32")
     columns = ops.arange(matrix.shape[1]) == ops.cast(column, "int32")

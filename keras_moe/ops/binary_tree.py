@@ -10,12 +10,12 @@ certain leaves exact zeros behind.
     [0.25, 0.75, 0.0, 0.0]
 """
 
-from typing import Any
-
 from keras import ops
 
+from keras_moe.types import Tensor
 
-def leaf_probabilities(left: Any) -> Any:
+
+def leaf_probabilities(left: Tensor) -> Tensor:
     """The probabilities of a tree's leaves, met depth first.
 
     Nodes are numbered as in a heap: node `q` has the children `2q + 1` (left)
@@ -53,7 +53,7 @@ def leaf_probabilities(left: Any) -> Any:
     return reach
 
 
-def code_probabilities(bits: Any) -> Any:
+def code_probabilities(bits: Tensor) -> Tensor:
     """The probabilities of all binary numbers with `m` independent bits.
 
     Args:
@@ -81,7 +81,8 @@ def code_probabilities(bits: Any) -> Any:
     return reach
 
 
-def _interleave(left: Any, right: Any) -> Any:
+def _interleave(left: Tensor, right: Tensor) -> Tensor:
     """Puts each node's two children side by side: `(..., w)` to `(..., 2w)`."""
     pairs = ops.stack([left, right], axis=-1)  # (..., w, 2)
+    # (..., 2w)
     return ops.reshape(pairs, (*ops.shape(left)[:-1], 2 * left.shape[-1]))

@@ -1,13 +1,13 @@
-from typing import Any
-
 from keras import ops
+
+from keras_moe.types import Tensor
 
 # Keeps the logarithm and its gradient finite at 0. The published
 # implementations add the same.
 EPSILON = 1e-6
 
 
-def entropy(weights: Any, axis: int | tuple[int, ...] | None = -1) -> Any:
+def entropy(weights: Tensor, axis: int | tuple[int, ...] | None = -1) -> Tensor:
     """The entropy `Σ -a log(a + 1e-6)` over some axes, in nats.
 
     Args:

@@ -1,15 +1,17 @@
-from typing import Any
-
 from keras import ops
 
 from keras_moe.ops._blocks import matmul_by_blocks
 from keras_moe.ops._split_groups import split_groups
 from keras_moe.ops._tracing import has_dynamic_shapes
+from keras_moe.types import Tensor
 
 
 def grouped_matmul(
-    inputs: Any, kernels: Any, group_sizes: Any, biases: Any = None
-) -> Any:
+    inputs: Tensor,
+    kernels: Tensor,
+    group_sizes: Tensor,
+    biases: Tensor | None = None,
+) -> Tensor:
     """Multiplies the rows of each group by the group's matrix.
 
     Where shapes may depend on values, each group is one matmul. Elsewhere,
@@ -36,11 +38,11 @@ def grouped_matmul(
     """
     inputs = ops.convert_to_tensor(inputs)
     # Not a variable any more, which TensorFlow's custom gradients refuse.
-    kernels = ops.reshape(kernels, kernels.shape)
+    kernels = ops.reshape(kernels, kernels.shape)  # (E, D, H), as before.
     group_sizes = ops.cast(group_sizes, "int32")
     if biases is None:
         biases = ops.zeros_like(kernels[:, 0])
-    biases = ops.reshape(biases, biases.shape)
+    biases = ops.reshape(biases, biases.shape)  # (E, H), as before.
     if has_dynamic_shapes():
         return _by_groups(inputs, kernels, biases, group_sizes)
     if inputs.shape[0] == 0:
@@ -49,13 +51,15 @@ def grouped_matmul(
     return matmul_by_blocks(inputs, kernels, biases, group_sizes)
 
 
-def _by_groups(inputs: Any, kernels: Any, biases: Any, sizes: Any) -> Any:
+def _by_groups(
+    inputs: Tensor, kernels: Tensor, biases: Tensor, sizes: Tensor
+) -> Tensor:
     num_experts, _, units = kernels.shape
     *groups, rest = split_groups(inputs, sizes)
     parameters = zip(
-        groups,
-        ops.unstack(kernels, num=num_experts),
-        ops.unstack(biases, num=num_experts),
+        groups,  # (group, D) each.
+        ops.unstack(kernels, num=num_experts),  # (D, H) each.
+        ops.unstack(biases, num=num_experts),  # (H,) each.
         strict=True,
     )
     products = [

@@ -1,15 +1,15 @@
-from typing import Any
-
 import numpy as np
 from keras import ops
+
+from keras_moe.types import Tensor
 
 # Stands for -inf, which checkers of numerics would stop at.
 FLOAT32_MIN = float(np.finfo("float32").min)
 
 
 def masked_softmax(
-    logits: Any, mask: Any, axis: int | tuple[int, ...] = -1
-) -> Any:
+    logits: Tensor, mask: Tensor, axis: int | tuple[int, ...] = -1
+) -> Tensor:
     """Softmax over the entries that a mask keeps; the others are exactly 0.
 
     No gradient reaches the logits that are left out.

@@ -1,10 +1,5 @@
-"""Which rows each expert computes.
+"""Which rows each expert computes."""
 
-Axis letters here and in the mixtures: N routed rows, E experts, T tasks,
-S slots, D inputs, H outputs.
-"""
-
-from typing import Any
 from typing import NamedTuple
 
 from keras import ops
@@ -12,6 +7,8 @@ from keras import ops
 from keras_moe.ops._prefix_sums import prefix_sums
 from keras_moe.ops._rows import gather
 from keras_moe.ops._tracing import has_dynamic_shapes
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
 
 class RoutingPlan(NamedTuple):
@@ -27,13 +24,15 @@ class RoutingPlan(NamedTuple):
             where shapes do not depend on values.
     """
 
-    rows: Any
-    experts: Any
-    group_sizes: Any
-    by_row: Any = None
+    rows: Tensor
+    experts: Tensor
+    group_sizes: Tensor
+    by_row: Tensor | None = None
 
 
-def routing_plan(selected: Any, max_pairs: Any = None) -> RoutingPlan:
+def routing_plan(
+    selected: Tensor, max_pairs: IntegerLike | None = None
+) -> RoutingPlan:
     """Plans the computation of the selected pairs; drops none of them.
 
     Args:
@@ -61,7 +60,7 @@ def routing_plan(selected: Any, max_pairs: Any = None) -> RoutingPlan:
     return _static_plan(selected, max_pairs)
 
 
-def slot_experts(group_sizes: Any, num_slots: Any) -> Any:
+def slot_experts(group_sizes: Tensor, num_slots: IntegerLike) -> Tensor:
     """The expert of each slot, `E` behind the last group.
 
     Args:
@@ -72,12 +71,13 @@ def slot_experts(group_sizes: Any, num_slots: Any) -> Any:
         Int32 `(S,)`.
     """
     slots = ops.arange(num_slots, dtype="int32")
-    behind = slots[:, None] >= ops.cumsum(group_sizes)[None, :]
+    behind = slots[:, None] >= ops.cumsum(group_sizes)[None, :]  # (S, E)
     return ops.sum(ops.cast(behind, "int32"), axis=1)
 
 
-def _exact_plan(selected: Any) -> RoutingPlan:
-    experts, rows = ops.nonzero(ops.transpose(selected))
+def _exact_plan(selected: Tensor) -> RoutingPlan:
+    # (E, N), so that the pairs of an expert come one after the other.
+    experts, rows = ops.nonzero(ops.transpose(selected))  # (S,) each.
     rows, experts = ops.cast(rows, "int32"), ops.cast(experts, "int32")
     by_row = None
     if has_dynamic_shapes():
@@ -88,22 +88,22 @@ def _exact_plan(selected: Any) -> RoutingPlan:
     return RoutingPlan(rows, experts, group_sizes, by_row)
 
 
-def _static_plan(selected: Any, max_pairs: Any) -> RoutingPlan:
+def _static_plan(selected: Tensor, max_pairs: IntegerLike) -> RoutingPlan:
     num_experts = selected.shape[1]
     # counts[i, e]: how many of the first i rows selected expert e.
     counts = ops.pad(prefix_sums(ops.cast(selected, "int32")), [[1, 0], [0, 0]])
     group_sizes = counts[-1]
-    experts = slot_experts(group_sizes, max_pairs)
+    experts = slot_experts(group_sizes, max_pairs)  # (S,)
     used = experts < num_experts
     column = ops.minimum(experts, num_experts - 1)
-    first = gather(ops.cumsum(group_sizes) - group_sizes, column)
+    first = gather(ops.cumsum(group_sizes) - group_sizes, column)  # (S,)
     # The slot holds its expert's place-th row, counted from 0.
     place = ops.arange(max_pairs, dtype="int32") - first
     rows = ops.where(used, _rows_at(place, column, counts), 0)
     return RoutingPlan(rows, experts, group_sizes)
 
 
-def _rows_at(place: Any, experts: Any, counts: Any) -> Any:
+def _rows_at(place: Tensor, experts: Tensor, counts: Tensor) -> Tensor:
     """The row that is the `place`-th of its expert, `N` past the last one.
 
     A binary search for the number of rows `i` with `counts[i] <= place`. It
@@ -116,12 +116,12 @@ def _rows_at(place: Any, experts: Any, counts: Any) -> Any:
     bits = 31 - num_experts.bit_length() + 1
     if static_rows is not None:
         bits = static_rows.bit_length()
-    flat_counts = ops.reshape(counts, (-1,))
+    flat_counts = ops.reshape(counts, (-1,))  # ((N + 1) E,)
     row = ops.zeros_like(place)
     for bit in reversed(range(bits)):
         candidate = row + (1 << bit)
         index = ops.minimum(candidate, num_rows) * num_experts
-        count = gather(flat_counts, index + experts)
+        count = gather(flat_counts, index + experts)  # (S,)
         inside = ops.logical_and(candidate <= num_rows, count <= place)
         row = ops.where(inside, candidate, row)
     return row

@@ -1,7 +1,7 @@
 """Draws of experts, and the weights that make up for having drawn them."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -9,12 +9,15 @@ from keras import ops
 
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.ops.top_k import top_k_mask
+from keras_moe.types import IntegerLike
+from keras_moe.types import SeedLike
+from keras_moe.types import Tensor
 
 # The smallest uniform number: the logarithm of 0 is not finite.
 SMALLEST = float(np.finfo("float32").tiny)
 
 
-def gumbel_noise(shape: Any, seed: Any = None) -> Any:
+def gumbel_noise(shape: Sequence[IntegerLike], seed: SeedLike = None) -> Tensor:
     """Draws from the standard Gumbel distribution.
 
     Args:
@@ -34,7 +37,9 @@ def gumbel_noise(shape: Any, seed: Any = None) -> Any:
     return -ops.log(-ops.log(uniform))
 
 
-def draw_without_replacement(logits: Any, k: int, seed: Any = None) -> Any:
+def draw_without_replacement(
+    logits: Tensor, k: int, seed: SeedLike = None
+) -> Tensor:
     """Draws `k` distinct entries per row, one after the other.
 
     Each draw is from the softmax over the entries that are left. The `k`
@@ -63,7 +68,9 @@ def draw_without_replacement(logits: Any, k: int, seed: Any = None) -> Any:
     return ops.cast(top_k_mask(logits + noise, k), "float32")
 
 
-def draw_with_replacement(logits: Any, k: int, seed: Any = None) -> Any:
+def draw_with_replacement(
+    logits: Tensor, k: int, seed: SeedLike = None
+) -> Tensor:
     """Draws `k` times from each row's softmax.
 
     Args:
@@ -86,11 +93,12 @@ def draw_with_replacement(logits: Any, k: int, seed: Any = None) -> Any:
     logits = ops.cast(logits, "float32")
     *rows, n = ops.shape(logits)
     noise = gumbel_noise((*rows, k, n), seed)
+    # (..., 1, n) + (..., k, n)
     draws = ops.argmax(logits[..., None, :] + noise, axis=-1)  # (..., k)
     return ops.sum(ops.one_hot(draws, n, dtype="float32"), axis=-2)
 
 
-def choose_one(mask: Any, seed: Any = None) -> Any:
+def choose_one(mask: Tensor, seed: SeedLike = None) -> Tensor:
     """Chooses one of the entries that a mask marks, all equally likely.
 
     Args:
@@ -109,7 +117,9 @@ def choose_one(mask: Any, seed: Any = None) -> Any:
     return top_k_mask(ops.where(mask, uniform, -1.0), 1)
 
 
-def adjusted_softmax(logits: Any, counts: Any, corrected: Any, k: int) -> Any:
+def adjusted_softmax(
+    logits: Tensor, counts: Tensor, corrected: Tensor, k: int
+) -> Tensor:
     """A softmax over the drawn entries, adjusted for how they were drawn.
 
     With `g = softmax(logits)` and the counts `r`, the softmax is over

@@ -1,11 +1,11 @@
-from typing import Any
-
 from keras import ops
+
+from keras_moe.types import Tensor
 
 SELECTED_WEIGHT = 1e-5
 
 
-def is_selected(weights: Any) -> Any:
+def is_selected(weights: Tensor) -> Tensor:
     """Tells which experts count as selected: those with weight >= 1e-5.
 
     The threshold is that of the published tables of experts per example

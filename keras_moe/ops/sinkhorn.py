@@ -1,17 +1,18 @@
-from typing import Any
-
 from keras import ops
 
 from keras_moe.checks import check_integer
 from keras_moe.ops._iterate import iterate
+from keras_moe.types import FloatLike
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
 
 def sinkhorn(
-    logits: Any,
-    temperature: Any,
-    num_iterations: Any,
+    logits: Tensor,
+    temperature: FloatLike,
+    num_iterations: IntegerLike,
     max_iterations: int | None = None,
-) -> Any:
+) -> Tensor:
     """The Sinkhorn operator `S^R(U/τ)`: a soft permutation matrix.
 
     Starts from `exp(U/τ)` and divides, `R` times, each row by its sum, then
@@ -53,11 +54,11 @@ def sinkhorn(
 
 
 def log_sinkhorn(
-    logits: Any,
-    temperature: Any,
-    num_iterations: Any,
+    logits: Tensor,
+    temperature: FloatLike,
+    num_iterations: IntegerLike,
     max_iterations: int | None = None,
-) -> Any:
+) -> Tensor:
     """The logarithm of `sinkhorn`, whose rows never underflow to zero.
 
     Args:
@@ -84,7 +85,7 @@ def log_sinkhorn(
     return iterate(_normalize, scaled, num_iterations, max_iterations)
 
 
-def _normalize(log_matrix: Any) -> Any:
+def _normalize(log_matrix: Tensor) -> Tensor:
     """Makes the rows sum to 1, then the columns, in the log domain."""
     for axis in (-1, -2):
         log_matrix = log_matrix - ops.logsumexp(

@@ -1,11 +1,10 @@
-from typing import Any
-
 from keras import ops
 
 from keras_moe.checks import check_positive
+from keras_moe.types import Tensor
 
 
-def smooth_step(x: Any, gamma: float = 1.0) -> Any:
+def smooth_step(x: Tensor, gamma: float = 1.0) -> Tensor:
     """A step from 0 to 1 that is smooth, and exact outside its width.
 
     `h(t)` is 0 for `t <= -γ/2`, 1 for `t >= γ/2` and

@@ -1,15 +1,15 @@
 """The largest entries of rows and of columns."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.ops._tracing import is_traced_for_xla
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
 
-def top_k_mask(x: Any, k: int) -> Any:
+def top_k_mask(x: Tensor, k: int) -> Tensor:
     """Marks exactly the `k` largest entries of the last axis.
 
     Ties go to the lower index on every backend, which `keras.ops.top_k` does
@@ -42,7 +42,7 @@ def top_k_mask(x: Any, k: int) -> Any:
     return ops.logical_or(above, ops.logical_and(tied, first))
 
 
-def top_k_softmax(logits: Any, k: int) -> Any:
+def top_k_softmax(logits: Tensor, k: int) -> Tensor:
     """The `k` largest probabilities of a softmax; the others are exactly 0.
 
     They keep their values, so that they sum to less than 1: unlike those of
@@ -68,7 +68,7 @@ def top_k_softmax(logits: Any, k: int) -> Any:
     return ops.where(top_k_mask(logits, k), probabilities, 0.0)
 
 
-def keep_largest(weights: Any, k: int) -> Any:
+def keep_largest(weights: Tensor, k: int) -> Tensor:
     """Keeps each row's `k` largest weights, rescaled to the same sum.
 
     Args:
@@ -91,7 +91,7 @@ def keep_largest(weights: Any, k: int) -> Any:
     return kept * scale
 
 
-def top_rows_mask(scores: Any, count: Any) -> Any:
+def top_rows_mask(scores: Tensor, count: IntegerLike) -> Tensor:
     """Marks the `count` largest entries of every column.
 
     Ties go to the lower row.
@@ -117,7 +117,7 @@ def top_rows_mask(scores: Any, count: Any) -> Any:
     )
     num_rows = ops.shape(scores)[0]
     last = ops.maximum(num_rows + 1 - count, 0)
-    threshold = ops.take(ordered, last, axis=0)[None, :]
+    threshold = ops.take(ordered, last, axis=0)[None, :]  # (1, n)
     above = scores > threshold
     tied = ops.logical_and(scores == threshold, scores > FLOAT32_MIN)
     room = count - ops.sum(ops.cast(above, "int32"), axis=0, keepdims=True)
@@ -125,7 +125,7 @@ def top_rows_mask(scores: Any, count: Any) -> Any:
     return ops.logical_or(above, ops.logical_and(tied, first))
 
 
-def _by_last_index(x: Any, k: int) -> Any:
+def _by_last_index(x: Tensor, k: int) -> Tensor:
     """The same, where `top_k` promises that ties are in ascending order.
 
     The last one of the largest tells which ties are in; to count them by a

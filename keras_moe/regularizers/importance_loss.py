@@ -1,10 +1,9 @@
-from typing import Any
-
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.regularizers.variation import squared_variation
+from keras_moe.types import Tensor
 
 
-def importance_loss(weights: Any, mask: Any = None) -> Any:
+def importance_loss(weights: Tensor, mask: Tensor | None = None) -> Tensor:
     """The importance loss: `CV(Σ_x g(x))²`, 0 when all experts weigh alike.
 
     The importance of an expert is the sum of its weights over the batch; CV

@@ -1,11 +1,12 @@
-from typing import Any
-
 from keras import ops
 
 from keras_moe.ops._example_mean import example_mean
+from keras_moe.types import Tensor
 
 
-def load_balance_loss(probabilities: Any, chosen: Any, mask: Any = None) -> Any:
+def load_balance_loss(
+    probabilities: Tensor, chosen: Tensor, mask: Tensor | None = None
+) -> Tensor:
     """The load balance loss of the Switch Transformer: `n Σ_i f_i P_i`.
 
     `f_i` is the share of examples that choose expert `i`, `P_i` the mean of

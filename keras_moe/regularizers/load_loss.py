@@ -1,15 +1,20 @@
 import math
-from typing import Any
 
 from keras import ops
 
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.regularizers.variation import squared_variation
+from keras_moe.types import FloatLike
+from keras_moe.types import Tensor
 
 
 def load_loss(
-    logits: Any, noisy_logits: Any, k: int, noise_std: Any, mask: Any = None
-) -> Any:
+    logits: Tensor,
+    noisy_logits: Tensor,
+    k: int,
+    noise_std: FloatLike,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The load loss: `CV(Σ_x P(x chooses i))²`, a smooth count of examples.
 
     The probability is over a fresh draw of expert `i`'s noise, the `k`-th

@@ -1,11 +1,10 @@
-from typing import Any
-
 from keras import ops
 
 from keras_moe.ops._example_mean import example_mean
+from keras_moe.types import Tensor
 
 
-def router_z_loss(logits: Any, mask: Any = None) -> Any:
+def router_z_loss(logits: Tensor, mask: Tensor | None = None) -> Tensor:
     """The router z-loss: the mean of `logsumexp(logits)²`.
 
     It keeps logits small, where half precision still tells them apart.

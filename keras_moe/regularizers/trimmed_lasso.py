@@ -1,12 +1,13 @@
-from typing import Any
-
 from keras import ops
 
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.ops.top_k import top_k_mask
+from keras_moe.types import Tensor
 
 
-def trimmed_lasso(weights: Any, k: int, mask: Any = None) -> Any:
+def trimmed_lasso(
+    weights: Tensor, k: int, mask: Tensor | None = None
+) -> Tensor:
     """The trimmed lasso: the mean of what the `k` largest weights leave out.
 
     It is 0 exactly where no example has more than `k` weights.

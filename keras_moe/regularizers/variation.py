@@ -1,9 +1,9 @@
-from typing import Any
-
 from keras import ops
 
+from keras_moe.types import Tensor
 
-def squared_variation(values: Any) -> Any:
+
+def squared_variation(values: Tensor) -> Tensor:
     """The squared coefficient of variation, `Var / Mean²`; 0 of only zeros.
 
     Args:

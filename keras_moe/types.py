@@ -1,0 +1,99 @@
+"""What the signatures of this package are written in.
+
+Keras 3 ships no type information, and the tensors of its backends share no base
+class: these names say what is meant, and what can be done with it.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+from typing import Protocol
+from typing import TypeAlias
+
+import keras
+from numpy.typing import ArrayLike
+
+
+class Tensor(Protocol):
+    """A tensor of any backend, a variable, a symbolic tensor or an array."""
+
+    @property
+    def shape(self) -> Any: ...
+
+    @property
+    def dtype(self) -> Any: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __neg__(self) -> Any: ...
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+    def __radd__(self, other: Any, /) -> Any: ...
+
+    def __sub__(self, other: Any, /) -> Any: ...
+
+    def __rsub__(self, other: Any, /) -> Any: ...
+
+    def __mul__(self, other: Any, /) -> Any: ...
+
+    def __rmul__(self, other: Any, /) -> Any: ...
+
+    def __truediv__(self, other: Any, /) -> Any: ...
+
+    def __rtruediv__(self, other: Any, /) -> Any: ...
+
+    def __floordiv__(self, other: Any, /) -> Any: ...
+
+    def __rfloordiv__(self, other: Any, /) -> Any: ...
+
+    def __mod__(self, other: Any, /) -> Any: ...
+
+    def __rmod__(self, other: Any, /) -> Any: ...
+
+    def __and__(self, other: Any, /) -> Any: ...
+
+    def __or__(self, other: Any, /) -> Any: ...
+
+    def __eq__(self, other: object, /) -> Any: ...
+
+    def __ne__(self, other: object, /) -> Any: ...
+
+    def __lt__(self, other: Any, /) -> Any: ...
+
+    def __le__(self, other: Any, /) -> Any: ...
+
+    def __gt__(self, other: Any, /) -> Any: ...
+
+    def __ge__(self, other: Any, /) -> Any: ...
+
+
+# What `keras.ops.convert_to_tensor` takes: lists of numbers, too.
+TensorLike: TypeAlias = Tensor | ArrayLike
+
+# An integer that a graph may know only when it runs, such as a number of rows.
+IntegerLike: TypeAlias = int | Tensor
+FloatLike: TypeAlias = float | Tensor
+
+# `None` where a dimension is not known yet.
+Shape: TypeAlias = tuple[int | None, ...]
+
+# An integer draws the same at each call; `None` draws from Keras's global seed.
+SeedLike: TypeAlias = int | keras.random.SeedGenerator | None
+
+# What `keras.activations.get`, `initializers.get` and `regularizers.get` take.
+ActivationLike: TypeAlias = str | Callable[[Tensor], Tensor] | None
+InitializerLike: TypeAlias = (
+    str | Mapping[str, Any] | keras.initializers.Initializer
+)
+RegularizerLike: TypeAlias = (
+    str | Mapping[str, Any] | keras.regularizers.Regularizer | None
+)
+
+# What `get_config` returns: whatever JSON can hold.
+Config: TypeAlias = dict[str, Any]
