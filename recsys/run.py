@@ -82,25 +82,19 @@ class Run:
         """Loads the trained model.
 
         Raises:
+            FileError: The file is broken, or holds another model.
             RunError: The run has no model yet.
         """
         self.check_model()
-        import keras
+        from recsys.models.model_file import load_model_file
 
-        # Registers the classes that the file may name.
-        import keras_moe.layers  # noqa: F401
-        import recsys.models.shared_tower  # noqa: F401
-        from recsys.models.image_classifier import ImageClassifier
-        from recsys.models.ranker import Ranker
-
-        model = keras.saving.load_model(self.model, compile=False)
-        assert isinstance(model, (ImageClassifier, Ranker))
-        return model
+        return load_model_file(self.model)
 
     def load_ranker(self) -> "Ranker":
         """Loads the trained model of a run on tables.
 
         Raises:
+            FileError: The file is broken, or holds another model.
             RunError: The run has no model yet, or one for images.
         """
         model = self.load_model()
@@ -134,6 +128,7 @@ def load_model(run: str | Path) -> "MultiTaskModel":
         split of a data set.
 
     Raises:
+        FileError: The model's file is broken.
         RunError: There is no trained run in the folder.
     """
     return Run(run).load_model()
@@ -149,6 +144,7 @@ def load_ranker(run: str | Path) -> "Ranker":
         A Keras model; `ranker(ranker.encode(table))` predicts every task.
 
     Raises:
+        FileError: The model's file is broken.
         RunError: There is no trained run in the folder, or one on images.
     """
     return Run(run).load_ranker()

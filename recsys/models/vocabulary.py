@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from recsys.data.columns import as_strings
+from recsys.errors import FileError
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -64,6 +65,31 @@ class Vocabulary(keras.layers.Layer):
             column = pd.to_numeric(column, errors="coerce")
         numbers = self.values.get_indexer(pd.Index(column)) + 1
         return numbers.astype("int32")
+
+    def check(self, name: str) -> None:
+        """Checks that the ids are there that a saved model was trained with.
+
+        Keras does not miss them where its file has none.
+
+        Args:
+            name: The feature, for the error message.
+
+        Raises:
+            FileError: There are more or fewer ids than numbers, one of them
+                twice, or what is no id.
+        """
+        kind = pd.api.types.infer_dtype(self.values)
+        if kind not in ("integer", "string", "empty"):
+            received = f"values of type {kind}"
+        elif len(self.values) != self.size:
+            received = f"{len(self.values):,}"
+        elif not self.values.is_unique:
+            received = "some of them twice"
+        else:
+            return
+        raise FileError.at(
+            f"vocabulary of {name!r}", f"{self.size:,} different ids", received
+        )
 
     def save_assets(self, dir_path: str) -> None:
         """Saves the ids, called by Keras."""

@@ -1,0 +1,64 @@
+"""The file of a trained model, checked before it is believed."""
+
+import zipfile
+from pathlib import Path
+
+import keras
+
+# Registers the classes that the file may name.
+import keras_moe.layers  # noqa: F401
+import recsys.models.shared_tower  # noqa: F401
+from recsys.errors import FileError
+from recsys.models.image_classifier import ImageClassifier
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
+from recsys.reading import reading
+
+_EXPECTED = "a model that `recsys train` has saved"
+
+
+def load_model_file(file: Path) -> MultiTaskModel:
+    """Loads a model that a run has saved.
+
+    Keras says "File not found" of a file that is cut off, loads any model of
+    its own, and leaves out the assets of a layer where the file has none. Here
+    the whole file is checked.
+
+    Args:
+        file: An existing `.keras` file.
+
+    Raises:
+        FileError: The file is broken, or holds another model.
+    """
+    with reading(file, _EXPECTED):
+        _check_members(file)
+        model = keras.saving.load_model(file, compile=False)
+        if not isinstance(model, (ImageClassifier, Ranker)):
+            raise FileError.at(
+                file, _EXPECTED, f"one of the class {type(model).__name__!r}"
+            )
+        if isinstance(model, Ranker):
+            for name, vocabulary in model.vocabularies.items():
+                vocabulary.check(name)
+    return model
+
+
+def _check_members(file: Path) -> None:
+    """Checks that the file is a zip file, and whole."""
+    if not zipfile.is_zipfile(file):
+        raise FileError.at(file, _EXPECTED, "one that is no zip file, or cut")
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            # Keras does not compress: a larger one unpacks to anything.
+            if member.file_size > file.stat().st_size:
+                raise FileError.at(
+                    file,
+                    _EXPECTED,
+                    f"one with a part {member.filename!r} of "
+                    f"{member.file_size:,} bytes",
+                )
+        broken = archive.testzip()
+    if broken is not None:
+        raise FileError.at(
+            file, _EXPECTED, f"one whose part {broken!r} is broken"
+        )

@@ -1,0 +1,148 @@
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import keras
+import pytest
+
+from recsys.errors import FileError
+from recsys.models.model_file import load_model_file
+
+pytestmark = pytest.mark.slow  # One model is trained for all.
+
+Members = dict[str, bytes]
+
+
+@pytest.fixture
+def members(run: Path) -> Members:
+    """The parts of a model's file by name."""
+    with zipfile.ZipFile(run / "model.keras") as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write(members: Members, file: Path, packing: int = 0) -> Path:
+    with zipfile.ZipFile(file, "w", packing) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file
+
+
+def test_whole_file_is_loaded(members: Members, tmp_path: Path) -> None:
+    model = load_model_file(write(members, tmp_path / "model.keras"))
+    assert set(model.tasks) == {"watch", "rating"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda whole: b"",
+        lambda whole: b"a model",
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: whole[len(whole) // 2 :],
+        lambda whole: whole[:2000] + b"\xff" * 2000 + whole[4000:],
+        lambda whole: whole[:30_000] + b"\0" * 500 + whole[30_500:],
+        lambda whole: whole[:-60] + b"\xff" * 30 + whole[-30:],
+    ],
+)
+def test_broken_bytes(
+    content: Callable[[bytes], bytes], run: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.keras"
+    file.write_bytes(content((run / "model.keras").read_bytes()))
+    with pytest.raises(FileError, match=f"^{file}: expected a model"):
+        load_model_file(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", None),
+        ("config.json", b""),
+        ("config.json", b"{}"),
+        ("config.json", b"[]"),
+        ("config.json", b"\xff{}"),
+        ("config.json", b'{"a":' * 10_000),
+        ("config.json", b'{"module": "os", "class_name": "system"}'),
+        ("model.weights.h5", None),
+        ("model.weights.h5", b""),
+        ("model.weights.h5", b"\x89HDF\r\n\x1a\n"),
+    ],
+)
+def test_broken_part(
+    name: str, content: bytes | None, members: Members, tmp_path: Path
+) -> None:
+    if content is None:
+        del members[name]
+    else:
+        members[name] = content
+    file = write(members, tmp_path / "model.keras")
+    with pytest.raises(FileError, match=f"^{file}: expected a model"):
+        load_model_file(file)
+
+
+def test_weights_of_a_layer_are_missing(
+    members: Members, tmp_path: Path
+) -> None:
+    content = io.BytesIO(members["model.weights.h5"])
+    with h5py.File(content, "a") as weights:
+        found: list[str] = []
+        weights.visit(found.append)
+        del weights[next(name for name in found if name.endswith("vars/0"))]
+    members["model.weights.h5"] = content.getvalue()
+    file = write(members, tmp_path / "model.keras")
+    with pytest.raises(FileError, match=f"^{file}: expected a model"):
+        load_model_file(file)
+
+
+def test_part_that_unpacks_to_more_than_the_file(
+    members: Members, tmp_path: Path
+) -> None:
+    members["model.weights.h5"] = bytes(10**7)
+    packing = zipfile.ZIP_DEFLATED
+    file = write(members, tmp_path / "model.keras", packing)
+    with pytest.raises(FileError, match=r"'model\.weights\.h5' of 10,000,000"):
+        load_model_file(file)
+
+
+@pytest.mark.parametrize(
+    ("ids", "received"),
+    [
+        ([], "0"),
+        (["é1"], "1"),
+        ([f"é{number}" for number in range(13)], "13"),
+        (["é0"] * 12, "some of them twice"),
+        ([*(f"é{number}" for number in range(11)), 11], "values of type mixed"),
+        ([number / 2 for number in range(12)], "values of type floating"),
+    ],
+)
+def test_vocabulary_is_the_one_of_training(
+    ids: list[object], received: str, members: Members, tmp_path: Path
+) -> None:
+    for name in list(members):
+        if name.startswith("assets/") and "é1" in members[name].decode():
+            members[name] = json.dumps(ids).encode()
+    file = write(members, tmp_path / "model.keras")
+    message = "vocabulary of 'film': expected 12 different ids. Received: "
+    with pytest.raises(FileError, match=f"^{file}: {message}{received}"):
+        load_model_file(file)
+
+
+@pytest.mark.parametrize("ending", ["vocabulary/values.json", "values.json"])
+def test_vocabulary_is_missing(
+    ending: str, members: Members, tmp_path: Path
+) -> None:
+    kept = {n: members[n] for n in members if not n.endswith(ending)}
+    assert len(kept) < len(members)
+    file = write(kept, tmp_path / "model.keras")
+    with pytest.raises(FileError, match=f"^{file}: "):
+        load_model_file(file)
+
+
+def test_model_of_another_kind(tmp_path: Path) -> None:
+    file = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(file)
+    with pytest.raises(FileError, match="class 'Sequential'"):
+        load_model_file(file)
