@@ -16,12 +16,11 @@ from rich.console import Console
 
 from recsys.backend import start_backend
 from recsys.config import TrainConfig
+from recsys.config_file import GivenFields
+from recsys.config_file import read_fields
 from recsys.errors import RunError
-from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.metrics_table import metrics_table
-from recsys.old_names import current_fields
-from recsys.old_names import with_current_names
 from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.options import with_config_options
@@ -131,9 +130,9 @@ def train(
     """Train a model and fill a run folder."""
     given = given_fields(options)
     if config is not None:
-        given = with_current_names(read_json(config)) | given
+        given = read_fields(config, GivenFields) | given
     elif resume and "out" in given:
-        given = current_fields(read_json(Run(given["out"]).config)) | given
+        given = read_fields(Run(given["out"]).config) | given
     settings = TrainConfig.from_mapping(given)
     start_backend(settings.backend)
     from recsys.stages.train import train

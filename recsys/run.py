@@ -4,13 +4,15 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
+from typing import Any
 
 from recsys.atomic import replacing
 from recsys.config import TrainConfig
+from recsys.config_file import read_fields
+from recsys.errors import FileError
 from recsys.errors import RunError
-from recsys.json_files import read_json
 from recsys.json_files import write_json
-from recsys.old_names import current_fields
+from recsys.metrics_file import read_metrics
 
 if TYPE_CHECKING:
     from recsys.models.multi_task_model import MultiTaskModel
@@ -49,6 +51,7 @@ class Run:
         """Returns the configuration that the run was started with.
 
         Raises:
+            FileError: The file is broken.
             RunError: There is no run in the folder.
         """
         if not self.config.is_file():
@@ -56,9 +59,10 @@ class Run:
                 f"{self.folder}: expected the folder of a run. "
                 "Received: a folder without config.json"
             )
-        config = TrainConfig.from_mapping(
-            current_fields(read_json(self.config))
-        )
+        fields = {"out": str(self.folder), **read_fields(self.config)}
+        if "data" not in fields:
+            raise FileError.at(self.config, "a value at data", "none")
+        config = TrainConfig.from_mapping(fields)
         return replace(config, out=str(self.folder))
 
     def write_config(self, config: TrainConfig) -> None:
@@ -68,7 +72,30 @@ class Run:
     @property
     def is_finished(self) -> bool:
         """Whether training came to its end and was evaluated."""
-        return self.metrics.is_file() and "test" in read_json(self.metrics)
+        return (
+            self.metrics.is_file()
+            and self.read_metrics().get("test") is not None
+        )
+
+    def read_metrics(self) -> dict[str, Any]:
+        """Returns the metrics by split, those of the test if it is finished.
+
+        Raises:
+            FileError: The file is broken.
+        """
+        return read_metrics(self.metrics)
+
+    def check_weighs(
+        self, config: TrainConfig, model: "MultiTaskModel"
+    ) -> None:
+        """Raises FileError unless each task of the run's model has a weight."""
+        if config.task_weights.keys() != model.tasks.keys():
+            raise FileError.at(
+                self.config,
+                f"a weight for each of the tasks {list(model.tasks)} at "
+                "task_weights",
+                str(config.task_weights),
+            )
 
     def check_model(self) -> None:
         """Raises RunError unless the run has a model."""

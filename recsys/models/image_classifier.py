@@ -96,6 +96,15 @@ class ImageClassifier(MultiTaskModel):
         """Returns the model's inputs for images: uint8 pixels by feature."""
         return {self.feature: split.pixels}
 
+    def check_inputs(self, inputs: Mapping[str, Any]) -> None:
+        shape = inputs[self.feature].shape[1:]
+        if list(shape) != self.image_shape:
+            raise DataError.at(
+                f"feature {self.feature!r}",
+                f"images {tuple(self.image_shape)}",
+                f"images {shape}",
+            )
+
     def check_fits(self, dataset: AnyDataset) -> None:
         super().check_fits(dataset)
         what = f"data set {dataset.schema.name!r}"

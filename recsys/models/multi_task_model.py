@@ -91,6 +91,17 @@ class MultiTaskModel(keras.Model):
         """Returns the model's inputs for rows of a data set."""
         raise NotImplementedError
 
+    def check_inputs(self, inputs: Mapping[str, Any]) -> None:
+        """Checks that arrays are what `encode` returns.
+
+        Args:
+            inputs: By feature, an array of numbers that has been kept.
+
+        Raises:
+            DataError: They are not.
+        """
+        raise NotImplementedError
+
     def check_fits(self, dataset: AnyDataset) -> None:
         """Checks that a data set has the features and tasks of the model.
 

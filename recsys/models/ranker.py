@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from keras import ops
 
+from recsys.data import DataError
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.vocabulary import Vocabulary
@@ -165,6 +166,21 @@ class Ranker(MultiTaskModel):
             name: split[name].to_numpy(np.float32) for name in self.numbers
         }
         return ids | numbers
+
+    def check_inputs(self, inputs: Mapping[str, Any]) -> None:
+        for name, values in inputs.items():
+            if values.ndim != 1:
+                raise DataError.at(
+                    f"feature {name!r}", "one value per row", f"{values.shape}"
+                )
+        for name, vocabulary in self.vocabularies.items():
+            ids, most = inputs[name], vocabulary.size
+            if ids.dtype.kind == "f" or not 0 <= ids.min() <= ids.max() <= most:
+                raise DataError.at(
+                    f"feature {name!r}",
+                    f"numbers of ids, from 0 to {most}",
+                    f"{ids.dtype} from {ids.min()} to {ids.max()}",
+                )
 
     @property
     def features(self) -> dict[str, str]:

@@ -1,13 +1,12 @@
 from collections.abc import Sequence
 
-import pandas as pd
-
 from keras_moe.callbacks import load_heat_map
 from keras_moe.callbacks import weight_curves
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import titled_best_runs
+from recsys.training.curves import read_weights
 
 
 def routing(trained: Sequence[Trained]) -> Section | None:
@@ -34,7 +33,7 @@ def routing(trained: Sequence[Trained]) -> Section | None:
 
 
 def _draw(run: Trained, title: str, number: int) -> list[Picture]:
-    table = pd.read_csv(run.run.weights, keep_default_na=False)
+    table = read_weights(run.run.weights)
     by_task = {
         str(task): rows.pivot(index="epoch", columns="expert", values="weight")
         for task, rows in table.groupby("task", sort=False)

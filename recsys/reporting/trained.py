@@ -10,7 +10,6 @@ from typing import Any
 
 from recsys.config import TrainConfig
 from recsys.errors import RunError
-from recsys.json_files import read_json
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.run import Run
 from recsys.task_scores import task_scores
@@ -67,12 +66,14 @@ class Trained:
     @cached_property
     def loaded(self) -> MultiTaskModel:
         """The trained model."""
-        return self.run.load_model()
+        model = self.run.load_model()
+        self.run.check_weighs(self.config, model)
+        return model
 
     @cached_property
     def sample(self) -> Sample:
         """Rows of the validation split, as the model takes them."""
-        return Sample.read(self.run.sample)
+        return Sample.read(self.run.sample, self.loaded)
 
     def scores(self) -> dict[str, float]:
         """Experts per example and the tasks' scores on the test split."""
@@ -160,4 +161,4 @@ def _runs(folder: Path) -> Iterator[Trained]:
             config = run.read_config()
             named = run.folder.name == f"seed-{config.seed}"
             model = run.folder.parent.name if named else config.gate
-            yield Trained(model, False, run, config, read_json(run.metrics))
+            yield Trained(model, False, run, config, run.read_metrics())

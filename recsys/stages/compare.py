@@ -18,6 +18,7 @@ from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.stages.comparison_table import comparison_table
 from recsys.task_scores import task_scores
+from recsys.training.curves import read_history
 from recsys.training.training_processes import TrainingProcesses
 
 
@@ -127,8 +128,8 @@ class PlannedRun:
         run = Run(self.config.out)
         if not run.is_finished:
             return None
-        test = read_json(run.metrics)["test"]
-        history = pd.read_csv(run.history)
+        test = run.read_metrics()["test"]
+        history = read_history(run.history)
         return {
             "setting": self.setting,
             "model": self.model,

@@ -22,11 +22,13 @@ def evaluate(
 
     Raises:
         DataError: The data are missing or wrong.
+        FileError: A file of the run is broken.
         RunError: There is no trained run in the folder.
     """
     folder = Run(run)
     config = folder.read_config()
     model = folder.load_model()
+    folder.check_weighs(config, model)
     dataset = load(data)
     model.check_fits(dataset)
     rows = dataset.split(split)

@@ -2,16 +2,26 @@ import math
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
+from pathlib import Path
+from typing import Annotated
 from typing import Any
 
 import keras
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel
+from pydantic import Field
+from pydantic import StrictFloat
+from pydantic import StrictInt
+from pydantic import StringConstraints
 
 from recsys.atomic import replacing
+from recsys.data import DataError
+from recsys.data.npz_file import read_npz
 from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.run import Run
+from recsys.shapes import check_shape
 
 
 @dataclass
@@ -27,6 +37,15 @@ class Progress:
     history: list[dict[str, float]] = field(default_factory=list)
     best: float = math.inf
     wait: int = 0
+
+
+class _Saved(BaseModel):
+    """The content of `progress.json`."""
+
+    variables: Annotated[str, StringConstraints(pattern=r"^epoch-\d+\.npz$")]
+    history: list[dict[str, StrictFloat]]
+    best: StrictFloat
+    wait: Annotated[StrictInt, Field(ge=0)]
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -90,18 +109,32 @@ class Checkpoint(keras.callbacks.Callback):
         """Brings a compiled model to the last epoch that was finished.
 
         Without a checkpoint, the model stays as it is.
+
+        Raises:
+            FileError: The checkpoint is broken, or of another model.
         """
         self.set_model(model)
         file = self.run.checkpoint / "progress.json"
         if not file.is_file():
             return
-        content = read_json(file)
-        with np.load(self.run.checkpoint / content.pop("variables")) as arrays:
-            for variable, name in zip(
-                self._variables(), arrays.files, strict=True
-            ):
-                variable.assign(arrays[name])
+        content = check_shape(read_json(file), _Saved, file).model_dump()
+        self._assign(self.run.checkpoint / content.pop("variables"))
         self.progress = Progress(**content)
+
+    def _assign(self, file: Path) -> None:
+        """Gives the variables the values that `_save` has written."""
+        variables = self._variables()
+        names = [f"arr_{number}" for number in range(len(variables))]
+        arrays = read_npz(file, names).values()
+        for variable, array in zip(variables, arrays, strict=True):
+            wanted = tuple(variable.shape)
+            if array.shape != wanted or array.dtype.kind not in "iufb":
+                raise DataError.at(
+                    file,
+                    f"numbers {wanted} for the variable {variable.path}",
+                    f"{array.dtype} {array.shape}",
+                )
+            variable.assign(array)
 
     def _variables(self) -> list[Any]:
         optimizer = self.model.optimizer

@@ -17,6 +17,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.run import Run
+from recsys.training.curves import read_history
 from recsys.training.measure import measure
 from recsys.training.sample import Sample
 
@@ -87,7 +88,7 @@ def _draw_routing(run: Run, model: MultiTaskModel, sample: Sample) -> None:
 
 
 def _draw_history(run: Run, model: MultiTaskModel) -> None:
-    history = pd.read_csv(run.history)
+    history = read_history(run.history)
     tasks = list(model.tasks)
     figure = plots.loss_curves(history, tasks)
     plots.save(figure, run.plots / "loss_curves.png")

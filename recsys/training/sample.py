@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 
 from recsys.atomic import replacing
+from recsys.data import DataError
 from recsys.data.load import AnyDataset
+from recsys.data.npz_file import read_npz
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.reading import reading
 
 MOST_ROWS = 4096
 
@@ -36,13 +39,35 @@ class Sample:
         return cls(model.encode(rows), labels)
 
     @classmethod
-    def read(cls, file: Path) -> "Sample":
-        """Reads what `write` has written."""
+    def read(cls, file: Path, model: MultiTaskModel) -> "Sample":
+        """Reads what `write` has written.
+
+        Args:
+            file: The file.
+            model: The model of the run.
+
+        Raises:
+            DataError: The file is broken, or of another model.
+        """
+        names = [f"inputs/{name}" for name in model.features]
+        names += [f"labels/{task}" for task in model.tasks]
+        arrays = read_npz(file, names)
+        rows = {name: x.shape[:1] for name, x in arrays.items()}
+        for name, array in arrays.items():
+            if array.dtype.kind not in "iuf":
+                raise DataError.at(
+                    file, "numbers", f"{array.dtype}", column=name
+                )
+            if rows[name] in ((), (0,)) or rows[name] != rows[names[0]]:
+                raise DataError.at(
+                    file, "the same rows in all arrays", f"{rows}", column=name
+                )
         sample = cls({}, {})
-        with np.load(file) as arrays:
-            for key in arrays:
-                kind, name = key.split("/", 1)
-                getattr(sample, kind)[name] = arrays[key]
+        for name, array in arrays.items():
+            kind, _, key = name.partition("/")
+            getattr(sample, kind)[key] = array
+        with reading(file, "a sample for the model of the run", DataError):
+            model.check_inputs(sample.inputs)
         return sample
 
     def write(self, file: Path) -> None:

@@ -6,10 +6,9 @@ import threading
 from pathlib import Path
 
 from recsys.config import TrainConfig
+from recsys.config_file import read_fields
 from recsys.errors import RunError
-from recsys.json_files import read_json
 from recsys.json_files import write_json
-from recsys.old_names import current_fields
 from recsys.run import Run
 
 # What each library calls the number of threads that it may use.
@@ -72,8 +71,7 @@ class TrainingProcesses:
         asked = config.to_mapping()
         begun = request.is_file()
         # The folder may have been moved since then.
-        before = current_fields(read_json(request)) if begun else {}
-        if begun and before | {"out": asked["out"]} != asked:
+        if begun and read_fields(request) | {"out": asked["out"]} != asked:
             raise RunError(
                 f"{run.folder}: another configuration is asked for than the "
                 "run was begun with; choose another folder"

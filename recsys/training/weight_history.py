@@ -7,6 +7,7 @@ import pandas as pd
 
 from keras_moe.callbacks import RoutingMonitor
 from recsys.atomic import replacing
+from recsys.training.curves import read_weights
 
 
 class WeightHistory(keras.callbacks.Callback):
@@ -30,12 +31,7 @@ class WeightHistory(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self.file.is_file():
-            written = pd.read_csv(
-                self.file,
-                dtype={"task": str, "weight": np.float32},
-                keep_default_na=False,  # A task may be named "null".
-            )
-            self.written = [written]
+            self.written = [read_weights(self.file)]
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None

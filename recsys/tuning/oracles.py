@@ -2,18 +2,58 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
+from typing import Self
 
 import keras_tuner
 import numpy as np
 from keras_tuner.engine.trial import Trial
+from pydantic import BaseModel
+from pydantic import FiniteFloat
+from pydantic import StrictInt
+from pydantic import model_validator
 from sklearn.exceptions import ConvergenceWarning
 
+from recsys.json_files import read_json
 from recsys.json_files import write_json
+from recsys.reading import reading
+from recsys.shapes import check_shape
 from recsys.tuning.space import Space
 
 OBJECTIVE = keras_tuner.Objective("val_loss", direction="min")
+
+
+class _Trial(BaseModel):
+    trial_id: str
+    score: FiniteFloat | None
+
+
+class _State(BaseModel):
+    """What of a saved state KerasTuner does not check, but uses much later."""
+
+    trials: list[_Trial]
+    ongoing_trials: dict[str, str]
+    start_order: list[str]
+    end_order: list[str]
+    retry_queue: list[str]
+    run_times: dict[str, StrictInt]
+    seed: StrictInt
+    seed_state: StrictInt
+    tried_so_far: list[str]
+    id_to_hash: dict[str, str | None]
+
+    @model_validator(mode="after")
+    def _check_trials(self) -> Self:
+        known = {trial.trial_id for trial in self.trials}
+        orders = self.start_order, self.end_order, self.retry_queue
+        for name in [*chain(*orders), *self.ongoing_trials.values()]:
+            if name not in known:
+                raise ValueError(
+                    f"expected a trial of each name. Received: none of {name!r}"
+                )
+        return self
 
 
 class ResumableOracle(keras_tuner.Oracle):
@@ -43,6 +83,17 @@ class ResumableOracle(keras_tuner.Oracle):
         trials = map(Trial.from_state, state["trials"])
         self.trials = {trial.trial_id: trial for trial in trials}
         super().set_state(state)
+
+    def reload(self) -> None:
+        """Brings the oracle to where it was when it was saved.
+
+        Raises:
+            FileError: The file is broken.
+        """
+        file = Path(self._get_oracle_fname())
+        with reading(file, "what `recsys tune` has saved of a sweep"):
+            check_shape(read_json(file), _State, file)
+            super().reload()
 
     def save(self) -> None:
         write_json(Path(self._get_oracle_fname()), self.get_state())

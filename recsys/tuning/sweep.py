@@ -1,19 +1,23 @@
 import json
 import time
 from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict
+from pydantic import StrictInt
+from pydantic.dataclasses import dataclass
+
+from recsys.config_file import CurrentNames
+from recsys.config_file import Fields
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.json_files import write_json
-from recsys.old_names import current_fields
+from recsys.shapes import check_shape
 from recsys.tuning.trial_log import TrialLog
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Plan:
     """Everything that the trials of a sweep depend on.
 
@@ -25,9 +29,9 @@ class Plan:
     """
 
     tuner: str
-    trials: int
-    fields: dict[str, Any]
-    space: dict[str, Any]
+    trials: StrictInt
+    fields: Fields
+    space: CurrentNames
 
 
 class Sweep:
@@ -105,6 +109,7 @@ class Sweep:
         """Returns what the sweep was started with.
 
         Raises:
+            FileError: The file is broken.
             RunError: There is no sweep in the folder.
         """
         if not self.plan.is_file():
@@ -112,12 +117,8 @@ class Sweep:
                 f"{self.folder}: expected the folder of a sweep. "
                 "Received: a folder without sweep.json"
             )
-        plan = Plan(**read_json(self.plan))
-        return replace(
-            plan,
-            fields=current_fields(plan.fields),
-            space=current_fields(plan.space),
-        )
+        plan: Plan = check_shape(read_json(self.plan), Plan, self.plan)
+        return plan
 
     def best(self, count: int) -> list[dict[str, Any]]:
         """Returns the completed trials with the lowest validation losses.

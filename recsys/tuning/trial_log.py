@@ -1,13 +1,65 @@
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 from typing import Any
+from typing import Literal
 
-from recsys.old_names import current_fields
+from pydantic import BaseModel
+from pydantic import StringConstraints
+
+from recsys.config_file import CurrentNames
+from recsys.config_file import Fields
+from recsys.errors import FileError
+from recsys.json_files import parse_json
+from recsys.metrics_file import SplitMetrics
 from recsys.output_lock import sole_writer
+from recsys.reading import read_text
+from recsys.shapes import check_shape
 
 # Seconds that others need at most to add their trial.
 _PATIENCE = 60.0
+
+
+class TrialRecord(BaseModel):
+    """What is known of a trial that has come to its end.
+
+    Attributes:
+        trial: Its name, as KerasTuner draws it.
+        status: How it ended.
+        hyperparameters: What was drawn for it, by name.
+        config: What was trained, by field of `TrainConfig`.
+    """
+
+    trial: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+    status: Literal["completed", "failed"]
+    hyperparameters: CurrentNames = {}
+    config: Fields = {}
+
+
+class CompletedTrial(TrialRecord):
+    """A trial with a loss.
+
+    Attributes:
+        validation: Its metrics on the validation split.
+        test: Those on the test split.
+    """
+
+    hyperparameters: CurrentNames
+    config: Fields
+    validation: SplitMetrics
+    test: SplitMetrics
+
+
+class FailedTrial(TrialRecord):
+    """A trial without one.
+
+    Attributes:
+        error: What went wrong.
+    """
+
+    error: str
 
 
 class TrialLog:
@@ -27,28 +79,45 @@ class TrialLog:
         """Returns the trials in the order in which they came to their end.
 
         Raises:
-            ValueError: A line is not JSON.
+            FileError: A line is not JSON, or no record of a trial, or there is
+                one of the trial already.
         """
-        if not self.file.is_file():
-            return []
-        text = self.file.read_text(encoding="utf-8")
-        records = []
-        for number, line in enumerate(text.split("\n")[:-1], start=1):
-            try:
-                records.append(_current(json.loads(line)))
-            except ValueError as error:
-                raise ValueError(
-                    f"{self.file}, line {number}: expected JSON. "
-                    f"Received: {error}"
-                ) from None
-        return records
+        records: dict[str, dict[str, Any]] = {}
+        for line, record in self._lines():
+            checked = self._checked(record, line)
+            name = checked["trial"]
+            if name in records:
+                expected = "a trial that is not there yet"
+                raise FileError.at(self.file, expected, repr(name), line=line)
+            records[name] = checked
+        return list(records.values())
 
     def find(self, trial: str) -> dict[str, Any] | None:
-        """Returns what is known of one trial; `None` if it is not finished."""
-        for record in self.read():
-            if record["trial"] == trial:
-                return record
+        """Returns what is known of one trial; `None` if it is not finished.
+
+        Raises:
+            FileError: A line is not JSON, or that of the trial no record.
+        """
+        for line, record in self._lines():
+            if isinstance(record, dict) and record.get("trial") == trial:
+                return self._checked(record, line)
         return None
+
+    def _lines(self) -> Iterator[tuple[int, Any]]:
+        """The content of each whole line, with its number."""
+        if self.file.is_file():
+            lines = read_text(self.file, "JSON lines").split("\n")[:-1]
+            for number, line in enumerate(lines, start=1):
+                yield number, parse_json(line, self.file, first_line=number)
+
+    def _checked(self, record: Any, line: int) -> dict[str, Any]:
+        """A record, under the names that its fields have now."""
+        trial = check_shape(record, TrialRecord, self.file, line)
+        shapes = {"completed": CompletedTrial, "failed": FailedTrial}
+        check_shape(record, shapes[trial.status], self.file, line)
+        named = {"hyperparameters", "config"}
+        current: dict[str, Any] = trial.model_dump(include=named)
+        return record | {name: current[name] for name in named & record.keys()}
 
     def append(self, record: dict[str, Any]) -> None:
         """Adds a trial, and takes away a last line that is cut off."""
@@ -63,11 +132,3 @@ class TrialLog:
             file.flush()
             # The oracle must never know of more trials than the log.
             os.fsync(file.fileno())
-
-
-def _current(record: dict[str, Any]) -> dict[str, Any]:
-    """A trial with the names that the fields of `TrainConfig` have now."""
-    named = ("config", "hyperparameters")
-    return record | {
-        name: current_fields(record[name]) for name in named if name in record
-    }

@@ -5,7 +5,6 @@ from typing import Any
 
 from recsys.config import TrainConfig
 from recsys.errors import RunError
-from recsys.json_files import read_json
 from recsys.run import Run
 from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.space import Space
@@ -63,7 +62,7 @@ class TrialRunner:
         except RunError as failure:
             error = str(failure)
         seconds = time.perf_counter() - start
-        metrics = read_json(run.metrics) if error is None else {}
+        metrics = run.read_metrics() if error is None else {}
         test = metrics.get("test")
         return {
             "trial": trial,

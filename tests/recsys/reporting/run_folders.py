@@ -38,13 +38,17 @@ def write_sweep(
         {
             "trial": str(number),
             "status": "completed",
+            "hyperparameters": {},
             "config": config(gate, folder / "trials" / str(number)),
             "validation": metrics(validation),
             "test": metrics(test),
         }
         for number, (validation, test) in enumerate(losses)
     ]
-    lines += [{"trial": f"f{i}", "status": "failed"} for i in range(failed)]
+    lines += [
+        {"trial": f"f{i}", "status": "failed", "error": "no luck"}
+        for i in range(failed)
+    ]
     folder.mkdir(parents=True)
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "trials.jsonl").write_text(text)

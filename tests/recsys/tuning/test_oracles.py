@@ -1,8 +1,10 @@
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recsys.errors import FileError
 from recsys.tuning.oracles import TUNERS
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
@@ -124,3 +126,29 @@ def test_hyperband_raises_the_epochs_of_the_best(tmp_path: Path) -> None:
 def test_unknown_tuner() -> None:
     with pytest.raises(ValueError, match="`tuner` must be one of random, bay"):
         create_oracle("grid", SPACE, 1, 1, 0)
+
+
+@pytest.mark.parametrize("tuner", TUNERS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: {},
+        lambda state: [],
+        lambda state: state | {"trials": []},
+        lambda state: state | {"trials": [{"trial_id": "0"}]},
+        lambda state: state | {"end_order": 5},
+        lambda state: state | {"end_order": ["9"]},
+        lambda state: state | {"seed_state": None},
+        lambda state: state | {"hyperparameters": {}},
+        lambda state: state | {"display": {}},
+        lambda state: {name: state[name] for name in list(state)[:-1]},
+    ],
+)
+def test_broken_state_is_one_error_with_the_file(
+    change: Any, tuner: str, tmp_path: Path
+) -> None:
+    draw(make(tmp_path, tuner), stop_before_end=2)
+    file = tmp_path / "tuner" / "oracle.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    with pytest.raises(FileError, match=f"^{file}"):
+        make(tmp_path, tuner).reload()

@@ -1,10 +1,14 @@
 import json
+import re
 import threading
+from dataclasses import asdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from recsys import FileError
 from recsys import RunError
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
@@ -41,17 +45,20 @@ def test_folder_without_a_sweep(tmp_path: Path) -> None:
 def test_best_trials_are_completed_ones_with_low_losses(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     losses = {"0": 0.3, "1": None, "2": 0.1, "3": 0.2}
-    lines = [
-        json.dumps(
-            {
+    for trial, loss in losses.items():
+        metrics = {"loss": loss, "tasks": {}, "experts_per_example": None}
+        sweep.log.append(
+            {"trial": trial, "status": "failed", "error": "no luck"}
+            if loss is None
+            else {
                 "trial": trial,
-                "status": "failed" if loss is None else "completed",
-                "validation": loss and {"loss": loss},
+                "status": "completed",
+                "hyperparameters": {},
+                "config": {},
+                "validation": metrics,
+                "test": metrics,
             }
         )
-        for trial, loss in losses.items()
-    ]
-    sweep.log.file.write_text("\n".join([*lines, ""]))
     assert [record["trial"] for record in sweep.best(2)] == ["2", "3"]
     assert [record["trial"] for record in sweep.best(9)] == ["2", "3", "0"]
 
@@ -70,3 +77,25 @@ def test_worker_does_not_wait_forever(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="a chief that begins the sweep within"):
         sweep.wait_for_start(seconds=0.01)
     assert not sweep.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "expected an object. Received: []"),
+        ({"tuner": "random"}, "expected a value at trials. Received: none"),
+        (asdict(PLAN) | {"trials": "3"}, "expected an integer at trials"),
+        (asdict(PLAN) | {"seed": 3}, "expected one of the fields tuner, "),
+        (asdict(PLAN) | {"fields": []}, "expected an object at fields"),
+        (
+            asdict(PLAN) | {"fields": {"seed": "new"}},
+            "`seed` must be an integer. Received: seed='new'",
+        ),
+    ],
+)
+def test_broken_plan(content: Any, message: str, tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.plan.write_text(json.dumps(content))
+    with pytest.raises(FileError, match=re.escape(message)) as caught:
+        sweep.read_plan()
+    assert str(caught.value).startswith(str(sweep.plan))

@@ -1,0 +1,51 @@
+from pathlib import Path
+from typing import Annotated
+from typing import Any
+
+from pydantic import AfterValidator
+
+from recsys.config import TrainConfig
+from recsys.json_files import read_json
+from recsys.old_names import current_fields
+from recsys.old_names import with_current_names
+from recsys.shapes import check_shape
+
+
+def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+    # Where it is trained, and on what, may be said elsewhere.
+    try:
+        TrainConfig.from_mapping({"data": ".", "out": ".", **fields})
+    except TypeError as error:  # Pydantic takes it for an error of ours.
+        raise ValueError(str(error)) from None
+    return fields
+
+
+CurrentNames = Annotated[dict[str, Any], AfterValidator(current_fields)]
+"""The shape of anything by field of `TrainConfig`."""
+
+Fields = Annotated[CurrentNames, AfterValidator(_checked)]
+"""The shape of fields of `TrainConfig`, as this package has written them."""
+
+GivenFields = Annotated[
+    dict[str, Any], AfterValidator(with_current_names), AfterValidator(_checked)
+]
+"""The shape of fields of `TrainConfig` from a user, who is to be warned."""
+
+
+def read_fields(file: Path, shape: Any = Fields) -> dict[str, Any]:
+    """Reads the fields of a training configuration from a JSON file.
+
+    Args:
+        file: The `config.json` of a run, or one like it with as many fields
+            as one likes.
+        shape: `Fields` or `GivenFields`. Defaults to `Fields`.
+
+    Returns:
+        The fields by name, under the names that they have now.
+
+    Raises:
+        FileError: It is no JSON object, or a field is unknown or wrong.
+        FileNotFoundError: There is no file.
+    """
+    fields: dict[str, Any] = check_shape(read_json(file), shape, file)
+    return fields

@@ -1,0 +1,64 @@
+from pathlib import Path
+from typing import Annotated
+from typing import Any
+
+from pydantic import AfterValidator
+from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic import FiniteFloat
+
+from recsys.json_files import read_json
+from recsys.shapes import check_shape
+from recsys.shown import shown
+
+
+def _checked(scores: dict[str, Any]) -> dict[str, Any]:
+    """Checks that scores are numbers; those of the constant stand by name."""
+    for name, value in scores.items():
+        if name == "constant" and isinstance(value, dict):
+            _checked(value)
+        elif isinstance(value, bool) or not isinstance(
+            value, int | float | None
+        ):
+            raise ValueError(
+                f"expected a number or null at {name}. Received: {shown(value)}"
+            )
+    return scores
+
+
+class SplitMetrics(BaseModel):
+    """The metrics of one split, as `recsys.training.measure` returns them.
+
+    Attributes:
+        loss: Weighted sum of the tasks' losses.
+        tasks: For each task, its metrics by name.
+        experts_per_example: Their mean; `None` without experts.
+    """
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    loss: FiniteFloat
+    tasks: dict[str, Annotated[dict[str, Any], AfterValidator(_checked)]]
+    experts_per_example: FiniteFloat | None
+
+
+class Metrics(BaseModel):
+    """The content of `metrics.json`; a run that is not finished has no test."""
+
+    validation: SplitMetrics
+    test: SplitMetrics | None = None
+
+
+def read_metrics(file: Path) -> dict[str, Any]:
+    """Reads the metrics of a run, by split.
+
+    Args:
+        file: Its `metrics.json`.
+
+    Raises:
+        FileError: The file is broken.
+        FileNotFoundError: There is no file.
+    """
+    content: dict[str, Any] = read_json(file)
+    check_shape(content, Metrics, file)
+    return content

@@ -1,0 +1,106 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from recsys.errors import FileError
+from recsys.run import Run
+from recsys.training.checkpoint import Checkpoint
+
+
+def compiled_model() -> keras.Model:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    model.compile(keras.optimizers.Adam(0.01), loss="mse")
+    return model
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run that was killed after two epochs."""
+    run = Run(tmp_path)
+    checkpoint = Checkpoint(run, patience=3)
+    model = compiled_model()
+    checkpoint.set_model(model)
+    for epoch in range(2):
+        model.fit(np.ones((4, 2)), np.ones((4, 3)), verbose=0)
+        checkpoint.on_epoch_end(epoch, {"val_loss": 0.5 - epoch / 10})
+    return run
+
+
+def test_model_and_progress_come_back(run: Run) -> None:
+    checkpoint = Checkpoint(run, patience=3)
+    model = compiled_model()
+    checkpoint.restore(model)
+    assert checkpoint.progress.best == 0.4
+    assert [row["epoch"] for row in checkpoint.progress.history] == [1, 2]
+    assert int(model.optimizer.iterations.numpy()) == 2
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def write_one_array(file: Path) -> None:
+    with file.open("wb") as stream:
+        np.save(stream, np.zeros(3))
+
+
+def test_variables_of_another_model(run: Run) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(4)])
+    model.compile(keras.optimizers.Adam(0.01), loss="mse")
+    file = run.checkpoint / "epoch-2.npz"
+    with pytest.raises(FileError, match=f"^{file}: expected numbers "):
+        Checkpoint(run, patience=3).restore(model)
+
+
+@pytest.mark.parametrize(
+    "destroy",
+    [
+        cut,
+        Path.unlink,
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(b"PK\x05\x06"),
+        lambda file: np.savez(file, np.zeros(3)),
+        lambda file: np.savez(file, *["text"] * 9),
+        write_one_array,
+    ],
+)
+def test_broken_variables(destroy: Callable[[Path], Any], run: Run) -> None:
+    file = run.checkpoint / "epoch-2.npz"
+    destroy(file)
+    with pytest.raises(FileError, match=f"^{file}: expected "):
+        Checkpoint(run, patience=3).restore(compiled_model())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"variables": "../epoch-2.npz"}, " at variables. Received"),
+        ({"variables": None}, "a text at variables. Received: None"),
+        ({"history": {}}, "a list at history. Received: {}"),
+        ({"history": [{"epoch": "1"}]}, "a number at history[0].epoch"),
+        ({"best": "low"}, "a number at best. Received: 'low'"),
+        ({"wait": -1}, "at wait. Received: -1"),
+    ],
+)
+def test_broken_progress(
+    changes: dict[str, Any], message: str, run: Run
+) -> None:
+    file = run.checkpoint / "progress.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(FileError) as caught:
+        Checkpoint(run, patience=3).restore(compiled_model())
+    assert str(caught.value).startswith(f"{file}: expected ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff"])
+def test_progress_that_is_none(content: bytes, run: Run) -> None:
+    file = run.checkpoint / "progress.json"
+    file.write_bytes(content)
+    with pytest.raises(FileError, match=f"^{file}.*: expected "):
+        Checkpoint(run, patience=3).restore(compiled_model())
