@@ -12,6 +12,7 @@ from typing import get_args
 from typing import get_origin
 from typing import get_type_hints
 
+from recsys.nearest import did_you_mean
 from recsys.old_names import with_current_names
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
@@ -209,7 +210,8 @@ class TrainConfig:
             if name not in known:
                 raise ValueError(
                     "The fields of a training configuration must be among "
-                    f"{', '.join(known)}. Received: {name!r}"
+                    f"{', '.join(known)}{did_you_mean(name, known)}. "
+                    f"Received: {name!r}"
                 )
         for name in ("data", "out"):
             if name not in given:

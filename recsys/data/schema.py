@@ -1,17 +1,37 @@
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from dataclasses import dataclass
+from dataclasses import fields
 
 from recsys.data.columns import FEATURE_TYPES
 from recsys.data.columns import TASK_TYPES
 from recsys.data.error import DataError
 from recsys.data.error import shown
 from recsys.json_files import parse_json
+from recsys.nearest import did_you_mean
 from recsys.reading import reading
 
 IMAGE = "image"
 IMAGE_TASK_TYPES = ("binary", "multiclass")
+
+# Metrics, figures and TensorFlow's scopes are named after tasks.
+_TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_VALIDATION = "val_"
+# What a history, or another table of results, has beside the tasks.
+_RESERVED = (
+    "epoch",
+    "loss",
+    "val",
+    "val_loss",
+    "lr",
+    "learning_rate",
+    "seconds",
+    "rows",
+    "total",
+    "experts_per_example",
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +46,11 @@ class Schema:
         tasks: Label columns, each with its type: `"binary"` (0 or 1) or
             `"regression"` (numbers up to 1e15); of images, `"binary"` or
             `"multiclass"` (a class 0, 1, 2, ...).
+
+    Tasks name metrics, figures and the columns of `history.csv`: they consist
+    of letters, digits, `_`, `.` and `-`, are none of the names that a history
+    has anyway, and do not begin with `val_`, as its columns of the validation
+    split do.
 
     Raises:
         DataError: A name, a type or a structure is not one of the above, or
@@ -55,6 +80,8 @@ class Schema:
             raise DataError.at(
                 "'tasks'", "columns that are not features", str(sorted(both))
             )
+        for task in self.tasks:
+            _check_task_name(task)
 
     @property
     def holds_images(self) -> bool:
@@ -68,7 +95,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str, file: object = "dataset.json") -> "Schema":
-        """Reads the text of a `dataset.json`; further keys are ignored.
+        """Reads the text of a `dataset.json`.
 
         Args:
             text: The JSON text.
@@ -78,16 +105,21 @@ class Schema:
             The schema.
 
         Raises:
-            DataError: The text is not JSON, or not a valid schema.
+            DataError: The text is not JSON, or not a valid schema, or has a
+                key that a schema does not have.
         """
         content = parse_json(text, file, DataError)
-        keys = ("name", "features", "tasks")
+        keys = [field.name for field in fields(cls)]
         if not isinstance(content, dict):
             raise DataError.at(file, "a JSON object", shown(content))
-        if missing := [key for key in keys if key not in content]:
+        if unknown := [key for key in content if key not in keys]:
             raise DataError.at(
-                file, f"the keys {list(keys)}", f"no {missing[0]!r}"
+                file,
+                f"the keys {keys}{did_you_mean(unknown[0], keys)}",
+                shown(unknown[0]),
             )
+        if missing := [key for key in keys if key not in content]:
+            raise DataError.at(file, f"the keys {keys}", f"no {missing[0]!r}")
         with reading(file, "a schema", DataError):
             return cls(**{key: content[key] for key in keys})
 
@@ -102,6 +134,10 @@ def _check_types(what: str, columns: object, known: Iterable[str]) -> None:
             f"'{what}'", "column names with a type each", shown(columns)
         )
     for column, kind in columns.items():
+        if not isinstance(column, str) or not column.strip():
+            raise DataError.at(
+                f"'{what}'", "columns named by a text", shown(column)
+            )
         if not isinstance(kind, str) or kind not in known:
             raise DataError.at(
                 f"'{what}'",
@@ -109,3 +145,18 @@ def _check_types(what: str, columns: object, known: Iterable[str]) -> None:
                 shown(kind),
                 column=column,
             )
+
+
+def _check_task_name(task: str) -> None:
+    if not _TASK_NAME.fullmatch(task):
+        expected = "tasks named by letters, digits, `_`, `.` and `-`"
+    elif task.lower() in _RESERVED:
+        expected = f"tasks with other names than {', '.join(_RESERVED)}"
+    elif task.lower().startswith(_VALIDATION):
+        expected = (
+            f"tasks whose names do not begin with {_VALIDATION!r}, as the "
+            "columns of the validation split in history.csv do"
+        )
+    else:
+        return
+    raise DataError.at("'tasks'", expected, shown(task))

@@ -1,4 +1,3 @@
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from dataclasses import replace
@@ -7,7 +6,6 @@ from pathlib import Path
 import keras
 
 from recsys.config import TrainConfig
-from recsys.data import DataError
 from recsys.data import Schema
 from recsys.models.gates import typed_options
 from recsys.presets import PRESETS
@@ -17,9 +15,6 @@ from recsys.presets import TABLES
 # losses with theirs. Those of the generated data set are of the same kind.
 _RATINGS = ("books", "jester", "movielens-100k", "movielens-1m", "synthetic")
 _RATINGS_TASKS = {"watch": "binary", "rating": "regression"}
-
-# Metrics, figures and TensorFlow's scopes are named after tasks.
-_TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
@@ -35,16 +30,8 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         are standardised, the hash feature and the backend.
 
     Raises:
-        DataError: A task has a name that cannot be used.
         ValueError: A field does not fit the data set.
     """
-    for task in schema.tasks:
-        if not _TASK_NAME.fullmatch(task):
-            raise DataError.at(
-                f"data set {schema.name!r}",
-                "tasks named by letters, digits, `_`, `.` and `-`",
-                repr(task),
-            )
     data = config.data
     name = _preset(config.preset, schema)
     config = replace(config, preset=name)

@@ -11,6 +11,7 @@ from typing import get_type_hints
 
 from recsys.config import TrainConfig
 from recsys.models.gates import option_types
+from recsys.nearest import did_you_mean
 from recsys.tuning.dimensions import Choices
 from recsys.tuning.dimensions import Dimension
 from recsys.tuning.dimensions import Range
@@ -94,8 +95,8 @@ def _flat(
 def _check_known(name: str, known: list[str]) -> None:
     if name not in known:
         raise ValueError(
-            f"the fields to be searched must be among {', '.join(known)}. "
-            f"Received: {name!r}"
+            f"the fields to be searched must be among {', '.join(known)}"
+            f"{did_you_mean(name, known)}. Received: {name!r}"
         )
 
 
@@ -120,8 +121,8 @@ def _range(description: Mapping[str, Any], hint: Any) -> Range:
     for key in description:
         if key not in _RANGE_KEYS:
             raise ValueError(
-                f"expected a range to have the keys {', '.join(_RANGE_KEYS)}. "
-                f"Received: {key!r}"
+                f"expected a range to have the keys {', '.join(_RANGE_KEYS)}"
+                f"{did_you_mean(key, _RANGE_KEYS)}. Received: {key!r}"
             )
     types = get_args(hint) or (hint,)
     if not {int, float} & set(types):

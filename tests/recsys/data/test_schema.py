@@ -31,9 +31,42 @@ def test_columns_are_features_then_tasks_in_order() -> None:
     assert schema.columns == ["user", "age", "watch", "rating"]
 
 
-def test_further_keys_are_ignored() -> None:
-    text = json.dumps(CONTENT | {"licence": "research"})
-    assert Schema.from_json(text) == Schema(**CONTENT)
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("feature", " (did you mean 'features'?)"),
+        ("Tasks", " (did you mean 'tasks'?)"),
+        ("licence", ""),
+        ("", ""),
+    ],
+)
+def test_an_unknown_key_is_an_error_that_names_the_nearest(
+    key: str, nearest: str
+) -> None:
+    assert refusal(**{key: {"user": "id"}}) == (
+        "films/dataset.json: expected the keys ['name', 'features', 'tasks']"
+        f"{nearest}. Received: {key!r}"
+    )
+
+
+def test_a_misspelt_key_is_not_called_missing() -> None:
+    text = json.dumps(CONTENT).replace('"features"', '"feature"')
+    with pytest.raises(DataError, match=r"did you mean 'features'\?"):
+        Schema.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "a", "name": "b", "features": {"u": "id"}, '
+        '"tasks": {"t": "binary"}}',
+        '{"name": "a", "features": {"u": "id", "u": "number"}, '
+        '"tasks": {"t": "binary"}}',
+    ],
+)
+def test_a_key_is_there_once(text: str) -> None:
+    with pytest.raises(DataError, match=r"^dataset\.json: .*'(name|u)' twice$"):
+        Schema.from_json(text)
 
 
 def test_broken_json_names_file_and_line() -> None:
@@ -111,3 +144,56 @@ def test_tables_have_no_classes_and_images_no_regression() -> None:
     assert refusal(features={"photo": "image"}).endswith(
         "types ['binary', 'multiclass']. Received: 'regression'"
     )
+
+
+@pytest.mark.parametrize("key", ["features", "tasks"])
+@pytest.mark.parametrize("column", ["", " "])
+def test_a_column_has_a_name(key: str, column: str) -> None:
+    kind = "id" if key == "features" else "binary"
+    assert refusal(**{key: {column: kind}}) == (
+        f"films/dataset.json: '{key}': expected columns named by a text. "
+        f"Received: {column!r}"
+    )
+
+
+def test_a_name_is_a_text() -> None:
+    with pytest.raises(DataError, match=r"^'features': .* Received: 7$"):
+        Schema("films", {7: "id"}, {"watch": "binary"})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["loss", "val_loss", "val", "epoch", "lr", "learning_rate", "seconds",
+     "Loss"],
+)  # fmt: skip
+def test_a_task_has_no_name_that_a_history_has(task: str) -> None:
+    message = refusal(tasks={task: "binary"})
+    assert message.startswith(
+        "films/dataset.json: 'tasks': expected tasks with other names than "
+        "epoch, loss, val, val_loss, "
+    )
+    assert message.endswith(f"Received: {task!r}")
+
+
+def test_tasks_do_not_share_columns_of_a_history() -> None:
+    tasks = {"a": "binary", "val_a": "binary"}
+    assert refusal(tasks=tasks) == (
+        "films/dataset.json: 'tasks': expected tasks whose names do not begin "
+        "with 'val_', as the columns of the validation split in history.csv "
+        "do. Received: 'val_a'"
+    )
+
+
+@pytest.mark.parametrize(
+    "task", ["user rating", "a/b", "../a", "ü", "_a", "a\n"]
+)
+def test_a_task_is_named_as_files_and_metrics_are(task: str) -> None:
+    assert refusal(tasks={task: "binary"}).startswith(
+        "films/dataset.json: 'tasks': expected tasks named by letters, digits, "
+        "`_`, `.` and `-`. Received: "
+    )
+
+
+def test_names_that_only_look_alike_are_fine() -> None:
+    tasks = dict.fromkeys(["valid", "lossy", "a.b", "3-d", "a_val"], "binary")
+    assert list(Schema("films", {"val_a": "id"}, tasks).tasks) == list(tasks)

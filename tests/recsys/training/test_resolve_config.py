@@ -115,10 +115,3 @@ def test_what_does_not_fit_the_data(
     with pytest.raises(ValueError, match=message) as raised:
         resolved(**fields)
     assert not isinstance(raised.value, DataError)
-
-
-@pytest.mark.parametrize("task", ["a task", "click/view", "größe", "-"])
-def test_task_name_that_cannot_be_used(task: str) -> None:
-    schema = Schema("odd", {"user": "id"}, {task: "binary"})
-    with pytest.raises(DataError, match="letters, digits"):
-        resolve_config(TrainConfig("synthetic", "run"), schema)

@@ -74,3 +74,13 @@ def test_example_of_the_documentation_is_a_space(tmp_path: Path) -> None:
         "gate_options.gamma",
         "gate_options.entropy_weight",
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["k: [1]\nk: [2]\n", "gate_options:\n  gamma: [1]\n  gamma: [2]\n"]
+)
+def test_a_name_is_there_once(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "space.yaml"
+    file.write_text(text)
+    with pytest.raises(FileError, match=r"line [23]: .*'(k|gamma)' twice"):
+        read_yaml(file)
