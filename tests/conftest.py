@@ -1,13 +1,10 @@
 import os
 from collections.abc import Callable
-from collections.abc import Iterator
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
-
-from keras_moe.layers import execution
 
 # Most programs run once here: optimising them takes longer than they do. XLA
 # reads this when it compiles for the first time.
@@ -30,14 +27,6 @@ ORACLES = Path(__file__).parent / "oracles"
 def _seeded() -> None:
     """Makes every test repeatable on its own, in any order."""
     keras.utils.set_random_seed(0)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _sparse_pays() -> Iterator[None]:
-    """Lets `"auto"` run sparse on the tests' tiny shapes, too."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution, "sparse_pays", lambda *_: True)
-        yield
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -48,6 +50,23 @@ def test_of_unknown_experts_only_their_share_counts() -> None:
     assert not sparse_pays(8, 4, 10, most + 0.1, None)
 
 
+class NotingExperts(MLPExperts):
+    """Notes how it is called."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.ran_sparse: list[bool] = []
+
+    def call(
+        self,
+        inputs: Any,
+        group_sizes: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        self.ran_sparse.append(group_sizes is not None)
+        return super().call(inputs, group_sizes, training)
+
+
 @pytest.mark.parametrize("pays", [True, False])
 def test_auto_runs_what_pays(
     pays: bool, monkeypatch: pytest.MonkeyPatch
@@ -59,15 +78,23 @@ def test_auto_runs_what_pays(
         return pays
 
     monkeypatch.setattr(execution, "sparse_pays", estimate)
-    ran = []
-
-    class NotingExperts(MLPExperts):
-        def call(self, inputs, group_sizes=None, training=None):
-            ran.append(group_sizes is not None)
-            return super().call(inputs, group_sizes, training)
-
-    mixture = MoE(GivenGate(8, k=2, bounded=True), NotingExperts(8, [5, 3]))
+    experts = NotingExperts(8, [5, 3])
+    mixture = MoE(GivenGate(8, k=2, bounded=True), experts)
     mixture(np.ones((6, 4), "float32"), gate_inputs=balanced(6, 8, 2))
-    assert ran == [pays]
+    assert experts.ran_sparse == [pays]
     # Rows; inputs and outputs; experts; k; multiply-adds of two layers.
     assert asked == [(6, 4 + 3, 8, 2, 4 * 5 + 5 * 3)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "width", "sparse"),
+    [(512, 16, 128, True), (512, 4, 8, False)],
+)
+def test_auto_decides_by_the_shapes_alone(
+    rows: int, n: int, width: int, sparse: bool
+) -> None:
+    experts = NotingExperts(n, width)
+    mixture = MoE(GivenGate(n, k=2, bounded=True), experts)
+    x = np.ones((rows, width), "float32")
+    mixture(x, gate_inputs=balanced(rows, n, 2))
+    assert experts.ran_sparse == [sparse]

@@ -23,6 +23,8 @@ from tests.keras_moe.layers.given_gate import dense
 from tests.keras_moe.layers.given_gate import ragged
 from tests.keras_moe.layers.given_gate import skewed
 
+pytestmark = pytest.mark.usefixtures("sparse_pays")
+
 Pattern = Callable[[int, int, int], np.ndarray]
 Results = list[np.ndarray]
 

@@ -101,6 +101,7 @@ def test_the_mask_of_the_gate_inputs_goes_first(rng):
         assert to_numpy(output)[mask].any()
 
 
+@pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("execution", ["dense", "sparse", "auto"])
 def test_masked_rows_get_nothing_however_they_are_run(execution, static, rng):

@@ -92,6 +92,7 @@ def test_routing_is_recorded_on_request_only(x: np.ndarray) -> None:
     assert ((weights["watch"] > 0).sum(axis=-1) == 2).all()
 
 
+@pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", ["dense", "sparse"])
 def test_a_mixture_among_the_experts_is_not_recorded(
     execution: str, x: np.ndarray
@@ -103,6 +104,7 @@ def test_a_mixture_among_the_experts_is_not_recorded(
     assert [record.mixture for record in records] == [outer]
 
 
+@pytest.mark.usefixtures("sparse_pays")
 def test_it_is_a_proper_layer(tmp_path: Path, x: np.ndarray) -> None:
     check_layer(
         lambda: MMoE(

@@ -23,6 +23,8 @@ from tests.keras_moe.layers.given_gate import dense
 from tests.keras_moe.layers.given_gate import ragged
 from tests.keras_moe.layers.given_gate import skewed
 
+pytestmark = pytest.mark.usefixtures("sparse_pays")
+
 # What each output's gate weighs: 8 shared experts, 4 of a and 6 of b.
 NUM_EXPERTS = {"a": 12, "b": 14, "shared": 18}
 BOUNDS = {"a": 2, "b": 1, "shared": 1}

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 
 from keras_moe.layers import CGC
 from keras_moe.layers import COMETGate
@@ -29,6 +30,7 @@ def test_it_is_a_proper_layer(tmp_path: Path, x: np.ndarray) -> None:
     )
 
 
+@pytest.mark.usefixtures("sparse_pays")
 def test_it_trains_where_each_batch_decides_what_runs(x: np.ndarray) -> None:
     def make_layer() -> CGC:
         return CGC(

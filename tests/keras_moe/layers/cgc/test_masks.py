@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.layers import TopKGate
@@ -10,6 +11,7 @@ from tests.keras_moe.layers.cgc.small_cgc import small_cgc
 MASK = np.array([[True, True, False], [False, True, True]])
 
 
+@pytest.mark.usefixtures("sparse_pays")
 def test_masked_rows_get_nothing(rng: np.random.Generator) -> None:
     tokens = rng.normal(size=(2, 3, INPUTS)).astype("float32")
     for execution in ("dense", "sparse", "auto"):

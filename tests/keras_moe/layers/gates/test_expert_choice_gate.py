@@ -233,6 +233,7 @@ def test_compiled(cap, rng):
     )
 
 
+@pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("execution", ["sparse", "auto"])
 @pytest.mark.parametrize("cap", [None, 3])

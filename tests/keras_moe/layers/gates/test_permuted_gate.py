@@ -146,6 +146,7 @@ def test_a_shared_permutation_is_shared_when_loaded(tmp_path, x):
         np.testing.assert_allclose(to_numpy(output), to_numpy(model(x)[task]))
 
 
+@pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", ["dense", "auto", "sparse"])
 @pytest.mark.parametrize("training", [False, True])
 def test_after_the_search_all_executions_agree(execution, training, rng):
@@ -163,6 +164,7 @@ def test_after_the_search_all_executions_agree(execution, training, rng):
     )
 
 
+@pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("bounded", [False, True])
 def test_after_the_search_few_experts_are_evaluated(bounded, rng, monkeypatch):
     gate = PermutedGate(GivenGate(N, k=2, bounded=bounded), frozen())
@@ -182,6 +184,7 @@ def test_after_the_search_few_experts_are_evaluated(bounded, rng, monkeypatch):
     assert len(runs) == 2
 
 
+@pytest.mark.usefixtures("sparse_pays")
 def test_in_the_search_auto_is_exact(rng):
     gate = PermutedGate(GivenGate(N, k=2, bounded=True))
     experts = MLPExperts(N, 4, seed=0)
