@@ -7,6 +7,9 @@ WORKERS ?= 2
 # PyTorch is pinned: other releases are not tested, and may bring CUDA along.
 TORCH ?= torch==2.13.0
 RUN ?= runs/quickstart
+# What `make fuzz` runs; `python -m tests.fuzz --case SEED:NUMBER` repeats a case.
+CASES ?= 10000
+SEED ?= 0
 
 # Tests on real data look here and are skipped where it is not.
 ifneq ($(wildcard ../shared/data),)
@@ -19,7 +22,7 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: help train test lint format notebooks bench clean
+.PHONY: help train test fuzz lint format notebooks bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -49,6 +52,10 @@ test: lint ## Run every check on every backend
 		echo "== $$backend"; \
 		KERAS_BACKEND=$$backend $(BIN)/pytest -q -n $(WORKERS) || exit 1; \
 	done
+
+fuzz: $(VENV)/.installed-dev ## Run every command on broken files, for an hour
+	KERAS_BACKEND=torch $(BIN)/python -m tests.fuzz --cases $(CASES) \
+		--seed $(SEED) --workers $(WORKERS)
 
 lint: $(VENV)/.installed-dev ## Check style, formatting and types
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ from recsys.atomic import replacing
 from recsys.errors import FileError
 from recsys.reading import read_text
 from recsys.reading import reading
+from recsys.shown import shown
 
 
 def read_json(path: Path, error: type[FileError] = FileError) -> Any:
@@ -60,12 +61,17 @@ def parse_json(
             raise error.at(
                 file,
                 "JSON",
-                f"what breaks off at column {caught.colno} ({caught.msg})",
+                _around(caught),
                 line=first_line + caught.lineno - 1,
             ) from None
         if "\\u" in text:  # "\ud800" alone cannot be written to any file.
             json.dumps(content, ensure_ascii=False).encode()
     return content
+
+
+def _around(error: json.JSONDecodeError) -> str:
+    found = error.doc[error.pos : error.pos + 20]
+    return f"{shown(found) if found else 'its end'} at column {error.colno}"
 
 
 def write_json(path: Path, content: Any) -> None:

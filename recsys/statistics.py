@@ -1,5 +1,6 @@
 """How the results of repeated runs are summed up and compared."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,17 @@ def mean_and_error(values: Any, digits: int) -> str:
 def p_value(losses: Any, others: Any) -> float | None:
     """Returns that of Welch's one-sided t-test of the losses being lower.
 
-    `None` where there are fewer than two of either.
+    `None` where there are fewer than two of either, or all are alike.
 
     Example:
     >>> round(p_value([1.0, 1.1, 0.9], [2.0, 2.2, 1.9]), 4)
     0.0006
+    >>> p_value([1.0, 1.0], [1.0, 1.0])
     """
     if len(losses) < 2 or len(others) < 2:
         return None
-    test = ttest_ind(losses, others, equal_var=False, alternative="less")
-    return float(test.pvalue)
+    with warnings.catch_warnings():
+        # Of values that are all alike; there is nothing to be done about it.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        test = ttest_ind(losses, others, equal_var=False, alternative="less")
+    return float(test.pvalue) if np.isfinite(test.pvalue) else None

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from recsys.data.separator import SEPARATORS
 from recsys.data.separator import detected_separator
 from recsys.reading import reading
 from recsys.reading import while_it_fits
+
+# A handler of such rows would not be called for what is no UTF-8.
+_UNEQUAL_ROW = re.compile(
+    r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL
+)
 
 
 def read_csv(path: Path, separator: str | None = None) -> Any:
@@ -30,20 +36,10 @@ def read_csv(path: Path, separator: str | None = None) -> Any:
     Raises:
         DataError: The file is not such a file, or has rows of unequal length.
     """
-    bad_rows: list[Any] = []
-
-    def refuse(row: Any) -> str:
-        bad_rows.append(row)
-        return "error"
-
     # With more than one thread, bad rows come without their number.
     options = csv.ReadOptions(use_threads=False)
     separator = separator or detected_separator(path)
-    parsing = csv.ParseOptions(
-        delimiter=separator,
-        newlines_in_values=True,
-        invalid_row_handler=refuse,
-    )
+    parsing = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     (name,) = (name for name in SEPARATORS if SEPARATORS[name] == separator)
     expected = f"a {name}-separated UTF-8 file with a header line"
     with reading(path, expected, DataError):
@@ -60,8 +56,8 @@ def read_csv(path: Path, separator: str | None = None) -> Any:
                     while_it_fits(file, _size, path, DataError), file.schema
                 )
         except pa.ArrowException as error:
-            if bad_rows:
-                raise _unequal_row(path, bad_rows[0]) from error
+            if found := _UNEQUAL_ROW.search(str(error)):
+                raise _unequal_row(path, *found.groups()) from error
             raise
         return pa.table([_typed(text) for text in table.columns], names=names)
 
@@ -78,12 +74,14 @@ def _size(batch: Any) -> int:
     return batch.nbytes
 
 
-def _unequal_row(path: Path, row: Any) -> DataError:
+def _unequal_row(
+    path: Path, row: str, expected: str, received: str, text: str
+) -> DataError:
     return DataError.at(
         path,
-        f"{row.expected_columns} fields",
-        f"{row.actual_columns} in {shown(row.text)}",
-        row=row.number - 1,  # Its count includes the header.
+        f"{expected} fields",
+        f"{received} in {shown(text)}",
+        row=int(row) - 1,  # Its count includes the header.
     )
 
 

@@ -25,8 +25,7 @@ def test_nested_too_deeply(tmp_path: Path, bracket: str) -> None:
 
 def test_the_place_where_it_breaks_off(tmp_path: Path) -> None:
     assert refusal(tmp_path, '{\n  "k": 2,\n  "k') == (
-        "/a.json, line 3: expected JSON. Received: what breaks off at column 3 "
-        "(Unterminated string starting at)"
+        "/a.json, line 3: expected JSON. Received: '\"k' at column 3"
     )
     with pytest.raises(FileError, match=r"a\.jsonl, line 7: expected JSON"):
         parse_json("", "a.jsonl", first_line=7)

@@ -153,6 +153,12 @@ def test_a_file_that_is_not_what_its_name_says(
         read_table(path)
 
 
+def test_a_row_of_unequal_length_that_is_no_text(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, b"user,item\n1,2\n\xb9\n")
+    with pytest.raises(DataError, match=r"data row 2 .* 2 fields. Received: 1"):
+        read_table(path)
+
+
 def test_latin_1_is_refused(tmp_path: Path) -> None:
     path = csv_file(tmp_path, "user,title\n1,é\n".encode("latin-1"))
     with pytest.raises(DataError, match="UTF-8"):

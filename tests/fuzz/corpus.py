@@ -1,0 +1,255 @@
+"""What is mutated: small files of every kind, and commands that read them."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+
+import recsys
+from recsys.config import TrainConfig
+from recsys.data import Dataset
+from recsys.data import ImageDataset
+from recsys.data import Images
+from recsys.data import Schema
+from recsys.data import write_table
+from recsys.run import Run
+from recsys.training.training_processes import TrainingProcesses
+from tests.fuzz import raw_files
+
+SIZES = {"train": 40, "validation": 20, "test": 20}
+TABLES = Schema(
+    "tiny",
+    {"user": "id", "film": "id", "age": "number"},
+    {"watch": "binary", "rating": "regression"},
+)
+IMAGES = Schema(
+    "multi-fashion-mnist", {"image": "image"}, {"kind": "multiclass"}
+)
+FIELDS = {
+    "gate": "top-k",
+    "num_experts": 3,
+    "embedding_dim": 2,
+    "expert_units": [4],
+    "head_units": [4],
+    "batch_size": 20,
+    "epochs": 1,
+}
+SPACE = {
+    "learning_rate": {"min": 1e-4, "max": 1e-2, "sampling": "log"},
+    "k": [1, 2],
+    "task_weights": {"watch": [0.5, 0.9]},
+}
+COMPARISON = {
+    "base": FIELDS,
+    "models": {"a": {"k": 1}, "b": {"gate": "softmax"}},
+    "settings": {"even": {"task_weights": {"watch": 0.5, "rating": 0.5}}},
+    "seeds": [0, 1],
+    "against": {"a": "b"},
+}
+
+PLACE = "@CASE@"  # Stands in files for the folder of a case.
+
+
+@dataclass(frozen=True)
+class Target:
+    """A command and the files that are mutated before it runs.
+
+    Attributes:
+        tree: Folder of the corpus that the command works on a copy of.
+        files: Patterns of the files in it, one of which is mutated.
+        command: The words after `recsys`; `{}` stands for the copy.
+        weight: How often it is run; less often where it takes seconds.
+    """
+
+    tree: str
+    files: str
+    command: str
+    weight: int = 4
+
+    def __str__(self) -> str:
+        return f"{self.tree}: {self.command}"
+
+
+def _prepare(name: str, options: str = "", tree: str = "") -> Target:
+    tree = tree or name
+    return Target(
+        f"raw/{tree}",
+        "**/*",
+        f"prepare {name} --raw-dir {{}} --out {{}}/out {options}",
+    )
+
+
+_TRAIN = "train --out {}/out --data {}"
+_RUNS = "out/even/*/*/*.*"
+_RUN = "--run {}/run"
+_INPUT = "--input {}/data/test.csv --out {}/out.csv"
+_COMPARE = "compare {}/comparison.json --data {}/data --out {}/out"
+_TABLE = (
+    "--option ids=user,item --option numbers=age --option binary=click "
+    "--option regression=price --option train="
+)
+_SPACE = "--trials 9 --gate top-k --epochs 1 --space {}/space.yaml"
+_RERUN = "rerun --sweep {}/sweep --out {}/out --seeds 2"
+_TUNE = f"tune --data {{}}/data --out {{}}/out {_SPACE}"
+_RESUME_TUNE = f"tune --data {{}}/data --out {{}}/sweep {_SPACE} --resume"
+_REPEAT = "train --config {}/run/config.json --out {}/out"
+_RESUME = "train --out {}/run --resume"
+_EVALUATE = f"evaluate {_RUN} --data {{}}/data"
+_PREDICT = f"predict {_RUN} {_INPUT}"
+_REPORT = "report {}/run --out {}/out"
+TARGETS = [
+    Target("csv", "*", _TRAIN),
+    Target("csv-gz", "*", _TRAIN),
+    Target("parquet", "*", _TRAIN),
+    Target("images", "*", _TRAIN),
+    _prepare("books", "--option min_records=1"),
+    _prepare("celeba", "--option attributes=Male --option height=8"),
+    _prepare("cifar10"),
+    _prepare("digits"),
+    _prepare("jester"),
+    _prepare("jester", tree="jester-xls"),
+    _prepare("movielens-100k"),
+    _prepare("movielens-1m"),
+    _prepare("multi-mnist"),
+    _prepare("svhn"),
+    _prepare("table", _TABLE + "log.csv --option time=time"),
+    _prepare("table", _TABLE + "log.csv.gz"),
+    _prepare("table", _TABLE + "log.parquet"),
+    Target("run", "run/config.json", _REPEAT),
+    Target("resumable", "run/checkpoint/*", _RESUME),
+    Target("resumable", "run/config.json", _RESUME),
+    Target("run", "run/model.keras", _EVALUATE, 2),
+    Target("image-run", "run/*.*", _EVALUATE, 1),
+    Target("run", "run/model.keras", _PREDICT, 2),
+    Target("run", "data/test.csv", _PREDICT, 2),
+    Target("run", "run/model.keras", f"export {_RUN} --out {{}}/out", 2),
+    Target("run", "run/*.*", _REPORT, 1),
+    Target("image-run", "run/*.*", _REPORT, 1),
+    Target("sweep", "sweep/*.json*", "report {}/sweep --out {}/out", 1),
+    Target("comparison", _RUNS, "report {}/out --out {}/report", 1),
+    Target("sweep", "sweep/*.json*", _RERUN),
+    Target("sweep", "sweep/*.json*", _RESUME_TUNE),
+    Target("sweep", "sweep/tuner/*.json", _RESUME_TUNE),
+    Target("sweep", "space.yaml", _TUNE),
+    Target("comparison", "comparison.json", _COMPARE),
+    Target("comparison", _RUNS, _COMPARE),
+]
+
+
+def build(folder: Path) -> None:
+    """Writes the trees that the targets name."""
+    raw_files.write_all(folder / "raw")
+    tables = Dataset(TABLES, {name: _rows(n) for name, n in SIZES.items()})
+    tables.write(folder / "parquet")
+    for suffix in (".csv", ".csv.gz"):
+        data = folder / suffix.strip(".").replace(".", "-")
+        data.mkdir()
+        (data / "dataset.json").write_text(TABLES.to_json())
+        for name, split in tables.splits.items():
+            write_table(split, data / f"{name}{suffix}")
+    images = {name: _images(n) for name, n in SIZES.items()}
+    ImageDataset(IMAGES, images, {"kind": 2}).write(folder / "images")
+    _build_runs(folder)
+    _build_sweep(folder)
+    _build_comparison(folder)
+
+
+def _rows(count: int) -> pd.DataFrame:
+    rng = np.random.default_rng(count)
+    watch = rng.integers(0, 2, count).astype(float)
+    return pd.DataFrame(
+        {
+            "user": rng.integers(0, 5, count),
+            "film": [f"é{number}" for number in rng.integers(0, 5, count)],
+            "age": rng.normal(40, 10, count),
+            "watch": watch,
+            "rating": np.where(watch == 1, rng.normal(3, 1, count), np.nan),
+        }
+    )
+
+
+def _images(count: int) -> Images:
+    rng = np.random.default_rng(count)
+    pixels = rng.integers(0, 255, (count, 16, 16, 1), np.uint8)
+    return Images.of(pixels, {"kind": np.arange(count) % 2})
+
+
+def _build_runs(folder: Path) -> None:
+    """One on tables, one on images, and one that has done half its epochs."""
+    with patch.object(Run, "remove_checkpoint"):
+        _build_run(folder / "run", folder / "csv")
+    _build_run(folder / "image-run", folder / "images")
+    shutil.copytree(folder / "run", folder / "resumable")
+    shutil.rmtree(Run(folder / "run" / "run").checkpoint)
+    resumable = Run(folder / "resumable" / "run")
+    config = json.loads(resumable.config.read_text())
+    resumable.config.write_text(json.dumps(config | {"epochs": 2}))
+    resumable.metrics.unlink()
+
+
+def _build_run(folder: Path, data: Path) -> None:
+    shutil.copytree(data, folder / "data")
+    run = folder / "run"
+    recsys.train({**FIELDS, "data": str(folder / "data"), "out": str(run)})
+    _forget(run, folder)
+
+
+def _build_sweep(folder: Path) -> None:
+    tree = folder / "sweep"
+    shutil.copytree(folder / "csv", tree / "data")
+    (tree / "space.yaml").write_text(json.dumps(SPACE))
+    fields = {
+        "data": str(tree / "data"),
+        "out": str(tree / "sweep"),
+        "gate": "top-k",
+        "epochs": 1,
+    }
+    with _copying(folder / "run" / "run"):
+        recsys.tune(fields, 2, space=tree / "space.yaml")
+    # As if it had been started with more of them.
+    plan = json.loads((tree / "sweep" / "sweep.json").read_text())
+    text = json.dumps(plan | {"trials": 9})
+    (tree / "sweep" / "sweep.json").write_text(text)
+    _forget(tree / "sweep", tree)
+
+
+def _build_comparison(folder: Path) -> None:
+    tree = folder / "comparison"
+    shutil.copytree(folder / "csv", tree / "data")
+    (tree / "comparison.json").write_text(json.dumps(COMPARISON))
+    with _copying(folder / "run" / "run"):
+        recsys.compare(
+            tree / "comparison.json", tree / "out", data=str(tree / "data")
+        )
+    _forget(tree / "out", tree)
+
+
+def _copying(run: Path) -> Any:
+    """Lets a training be a copy of another run."""
+
+    def train(self: TrainingProcesses, config: TrainConfig) -> None:
+        shutil.copytree(run, config.out)
+        kept = json.loads((run / "config.json").read_text())
+        content = kept | {
+            name: value
+            for name, value in config.to_mapping().items()
+            if value is not None and name != "task_weights"
+        }
+        Run(config.out).config.write_text(json.dumps(content))
+
+    return patch.object(TrainingProcesses, "train", train)
+
+
+def _forget(folder: Path, tree: Path) -> None:
+    """Writes `PLACE` for the tree, and drops what no command reads."""
+    for file in folder.rglob("*.json*"):
+        text = file.read_text(encoding="utf-8").replace(str(tree), PLACE)
+        file.write_text(text, encoding="utf-8")
+    for name in ("plots", "tensorboard"):
+        for unread in [*folder.rglob(name)]:
+            shutil.rmtree(unread)
