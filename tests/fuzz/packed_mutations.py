@@ -51,7 +51,7 @@ def mutate_zip(content: bytes, random: Random, member: Mutation) -> bytes:
     if what == 0:
         del files[name]
     elif what == 1:
-        files[random.choice(("", "../x", name.upper()))] = files.pop(name)
+        files[random.choice(("/", "../x", name.upper()))] = files.pop(name)
     else:
         files[name] = member(name, files[name], random)
     file = io.BytesIO()
