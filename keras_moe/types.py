@@ -83,6 +83,9 @@ FloatLike: TypeAlias = float | Tensor
 # `None` where a dimension is not known yet.
 Shape: TypeAlias = tuple[int | None, ...]
 
+# A name such as "float32", or a policy.
+DTypeLike: TypeAlias = str | keras.DTypePolicy
+
 # An integer draws the same at each call; `None` draws from Keras's global seed.
 SeedLike: TypeAlias = int | keras.random.SeedGenerator | None
 

@@ -11,9 +11,9 @@ from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gated_layer import GatedLayer
 from keras_moe.layers.gated_layer import as_experts
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mmoe import check_gates
+from keras_moe.types import Shape
 
 # The name of what the tasks share, beside the tasks' own names.
 SHARED = "shared"

@@ -4,10 +4,10 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_positive
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
 from keras_moe.ops.top_k import top_k_mask
+from keras_moe.types import Shape
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")

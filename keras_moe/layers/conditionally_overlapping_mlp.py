@@ -6,10 +6,14 @@ import keras
 from keras_moe.checks import check_integer
 from keras_moe.layers.conditional_mask import ConditionalMask
 from keras_moe.layers.configuration import serialized_parameters
-from keras_moe.layers.gates.gate import Shape
-from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import derived_seed
 from keras_moe.layers.initialization import independent
+from keras_moe.types import ActivationLike
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -81,14 +85,14 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         self,
         units: Sequence[int],
         keep_rate: float | Sequence[float],
-        activation: Any = "tanh",
+        activation: ActivationLike = "tanh",
         seed: int | None = None,
-        output_activation: Any = None,
+        output_activation: ActivationLike = None,
         use_bias: bool = True,
-        kernel_initializer: str | Initializer = "glorot_uniform",
-        bias_initializer: str | Initializer = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        kernel_regularizer: RegularizerLike = None,
+        bias_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
         # The masks see the inputs in full precision; each Dense casts them.
@@ -149,7 +153,7 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
             shape = hidden_shape
         output_layer.build(shape)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Tensor) -> Tensor:
         *hidden_layers, output_layer = self.dense_layers
         outputs = routing = inputs
         for dense, mask in zip(hidden_layers, self.masks, strict=True):
@@ -159,7 +163,7 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units[-1])
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             **serialized_parameters(self),

@@ -8,9 +8,9 @@ from keras_moe.layers.execution import Execution
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.routing_record import pause_recording
 from keras_moe.layers.routing_record import record
+from keras_moe.types import Shape
 
 
 class GatedLayer(keras.layers.Layer):

@@ -1,21 +1,27 @@
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeVar
 
 import keras
+
+from keras_moe.types import Tensor
+
+# Tensors, in any structure.
+Outputs = TypeVar("Outputs")
 
 
 class _NestedScope(keras.StatelessScope):
     """A stateless scope that sees the values of the scope around it."""
 
-    def get_current_value(self, variable: Any) -> Any:
+    def get_current_value(self, variable: keras.Variable) -> Any:
         value = super().get_current_value(variable)
         if value is None and self.original_scope is not None:
             value = self.original_scope.get_current_value(variable)
         return value
 
 
-def random_states(layer: keras.layers.Layer) -> list[Any]:
+def random_states(layer: keras.layers.Layer) -> list[keras.Variable]:
     """The states of all random generators in `layer`: its only integers."""
     return [
         variable
@@ -25,8 +31,10 @@ def random_states(layer: keras.layers.Layer) -> list[Any]:
 
 
 def run_isolated(
-    function: Callable[[], Any], states: Sequence[Any], values: Sequence[Any]
-) -> tuple[Any, list[Any]]:
+    function: Callable[[], Outputs],
+    states: Sequence[keras.Variable],
+    values: Sequence[Tensor],
+) -> tuple[Outputs, list[Tensor]]:
     """Runs `function` without changing a variable; returns what it would set.
 
     A variable that changes inside a branch or loop of a compiled graph leaks

@@ -9,7 +9,7 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gated_layer import GatedLayer
 from keras_moe.layers.gated_layer import as_experts
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
+from keras_moe.types import Shape
 
 
 class Mixture(GatedLayer):

@@ -6,9 +6,9 @@ import keras
 
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
+from keras_moe.types import Shape
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")

@@ -5,7 +5,7 @@ import keras
 from keras import ops
 
 from keras_moe.layers.cgc import CGC
-from keras_moe.layers.gates.gate import Shape
+from keras_moe.types import Shape
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+
+import keras
+
+from keras_moe.types import Tensor
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,9 @@ class RoutingRecord:
             `None` where the inputs carry no mask.
     """
 
-    mixture: Any
-    weights: dict[str, Any]
-    masks: dict[str, Any]
+    mixture: keras.layers.Layer
+    weights: dict[str, Tensor]
+    masks: dict[str, Tensor | None]
 
 
 _records: ContextVar[list[RoutingRecord] | None] = ContextVar(
@@ -77,7 +80,9 @@ def pause_recording() -> Iterator[None]:
 
 
 def record(
-    mixture: Any, weights: dict[str, Any], masks: dict[str, Any]
+    mixture: keras.layers.Layer,
+    weights: dict[str, Tensor],
+    masks: dict[str, Tensor | None],
 ) -> None:
     """Adds a record when somebody asked for one."""
     records = _records.get()

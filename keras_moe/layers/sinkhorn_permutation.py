@@ -8,12 +8,12 @@ from scipy.optimize import linear_sum_assignment
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.configuration import serialized_parameters
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
 from keras_moe.ops.entropy import entropy
 from keras_moe.ops.sinkhorn import log_sinkhorn
+from keras_moe.types import Shape
 
 # What the search begins and ends with, as published.
 NUM_ITERATIONS = (20, 150)

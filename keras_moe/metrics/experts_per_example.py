@@ -1,10 +1,10 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.metrics.rows import as_rows
 from keras_moe.ops.selected import is_selected
+from keras_moe.types import DTypeLike
+from keras_moe.types import TensorLike
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -30,11 +30,13 @@ class ExpertsPerExample(keras.metrics.Mean):
     """
 
     def __init__(
-        self, name: str = "experts_per_example", dtype: Any = None
+        self, name: str = "experts_per_example", dtype: DTypeLike | None = None
     ) -> None:
         super().__init__(name=name, dtype=dtype)
 
-    def update_state(self, weights: Any, sample_weight: Any = None) -> None:
+    def update_state(
+        self, weights: TensorLike, sample_weight: TensorLike | None = None
+    ) -> None:
         """Adds a batch.
 
         Args:

@@ -1,13 +1,13 @@
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from keras import ops
 
 from keras_moe.ops.selected import is_selected
+from keras_moe.types import TensorLike
 
 
-def jaccard_indices(weights: Any) -> Any:
+def jaccard_indices(weights: TensorLike) -> np.ndarray:
     """How alike the experts are that each two tasks select.
 
     Tasks A and B, which select the sets of experts a and b, have the Jaccard
@@ -39,7 +39,9 @@ def jaccard_indices(weights: Any) -> Any:
         return shared / union
 
 
-def jaccard_index(weights: Any, groups: Sequence[int]) -> tuple[float, float]:
+def jaccard_index(
+    weights: TensorLike, groups: Sequence[int]
+) -> tuple[float, float]:
     """How alike the experts are that tasks select, within and across groups.
 
     The `jaccard_indices` are averaged over the pairs of tasks of one group,
@@ -88,6 +90,6 @@ def jaccard_index(weights: Any, groups: Sequence[int]) -> tuple[float, float]:
     return _mean(pairs[related]), _mean(pairs[~related])
 
 
-def _mean(values: Any) -> float:
+def _mean(values: np.ndarray) -> float:
     """The mean; NaN, without NumPy's warning, where there is no value."""
     return float(values.mean()) if len(values) else float("nan")

@@ -1,9 +1,9 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.metrics.load_per_expert import LoadPerExpert
+from keras_moe.types import DTypeLike
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -37,11 +37,11 @@ class LoadImbalance(LoadPerExpert):
         self,
         num_experts: int,
         name: str = "load_imbalance",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(num_experts, name=name, dtype=dtype)
 
-    def result(self) -> Any:
+    def result(self) -> Tensor:
         """Returns the scalar imbalance."""
         loads = super().result()
         return ops.divide_no_nan(ops.max(loads), ops.mean(loads))

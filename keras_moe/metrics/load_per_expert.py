@@ -1,10 +1,10 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.metrics.mean_per_expert import MeanPerExpert
 from keras_moe.ops.selected import is_selected
+from keras_moe.types import DTypeLike
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -38,9 +38,9 @@ class LoadPerExpert(MeanPerExpert):
         self,
         num_experts: int,
         name: str = "load_per_expert",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(num_experts, name=name, dtype=dtype)
 
-    def compute_values(self, rows: Any) -> Any:
+    def compute_values(self, rows: Tensor) -> Tensor:
         return ops.cast(is_selected(rows), self.dtype)

@@ -1,10 +1,12 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.checks import check_integer
 from keras_moe.metrics.rows import as_rows
+from keras_moe.types import Config
+from keras_moe.types import DTypeLike
+from keras_moe.types import Tensor
+from keras_moe.types import TensorLike
 
 
 class MeanPerExpert(keras.metrics.Metric):
@@ -16,7 +18,9 @@ class MeanPerExpert(keras.metrics.Metric):
         dtype: Float type of the sums, defaults to Keras's `floatx`.
     """
 
-    def __init__(self, num_experts: int, name: str, dtype: Any = None) -> None:
+    def __init__(
+        self, num_experts: int, name: str, dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.num_experts = check_integer("num_experts", num_experts, 2)
         self.total = self.add_variable(
@@ -26,11 +30,13 @@ class MeanPerExpert(keras.metrics.Metric):
             (), "zeros", dtype=self.dtype, name="examples"
         )
 
-    def compute_values(self, rows: Any) -> Any:
+    def compute_values(self, rows: Tensor) -> Tensor:
         """Returns what is averaged, `(N, n)`, for weights `(N, n)`."""
         raise NotImplementedError
 
-    def update_state(self, weights: Any, sample_weight: Any = None) -> None:
+    def update_state(
+        self, weights: TensorLike, sample_weight: TensorLike | None = None
+    ) -> None:
         """Adds a batch.
 
         Args:
@@ -48,9 +54,9 @@ class MeanPerExpert(keras.metrics.Metric):
         self.total.assign_add(ops.sum(values, axis=0))
         self.examples.assign_add(ops.sum(counts))
 
-    def result(self) -> Any:
+    def result(self) -> Tensor:
         """Returns the means `(n,)`."""
         return ops.divide_no_nan(self.total, self.examples)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "num_experts": self.num_experts}

@@ -1,11 +1,14 @@
-from typing import Any
-
 from keras import ops
+
+from keras_moe.types import Tensor
+from keras_moe.types import TensorLike
 
 
 def as_rows(
-    weights: Any, sample_weight: Any = None, dtype: str = "float32"
-) -> tuple[Any, Any]:
+    weights: TensorLike,
+    sample_weight: TensorLike | None = None,
+    dtype: str = "float32",
+) -> tuple[Tensor, Tensor]:
     """Lays weights out as one row per example, beside what each row counts.
 
     Args:
@@ -21,8 +24,8 @@ def as_rows(
     Raises:
         ValueError: If `sample_weight` has not one axis less than `weights`.
     """
-    weights = ops.cast(ops.convert_to_tensor(weights), dtype)
-    shape = ops.shape(weights)
+    values = ops.cast(ops.convert_to_tensor(weights), dtype)
+    shape = ops.shape(values)
     if sample_weight is None:
         counts = ops.ones(shape[:-1], dtype)
     else:
@@ -32,9 +35,9 @@ def as_rows(
                 "`sample_weight` must have the shape of `weights` without "
                 "the last axis. Received: "
                 f"sample_weight.shape={tuple(counts.shape)}, "
-                f"weights.shape={tuple(weights.shape)}"
+                f"weights.shape={tuple(values.shape)}"
             )
         counts = ops.broadcast_to(counts, shape[:-1])
-    counts = ops.reshape(counts, (-1,))
-    rows = ops.reshape(weights, (-1, shape[-1]))
+    counts = ops.reshape(counts, (-1,))  # (N,)
+    rows = ops.reshape(values, (-1, shape[-1]))  # (N, n)
     return ops.where(counts[:, None] > 0, rows, 0.0), counts

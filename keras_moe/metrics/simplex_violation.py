@@ -1,10 +1,12 @@
 import math
-from typing import Any
 
 import keras
 from keras import ops
 
 from keras_moe.metrics.rows import as_rows
+from keras_moe.types import DTypeLike
+from keras_moe.types import Tensor
+from keras_moe.types import TensorLike
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -28,14 +30,16 @@ class SimplexViolation(keras.metrics.Metric):
     """
 
     def __init__(
-        self, name: str = "simplex_violation", dtype: Any = None
+        self, name: str = "simplex_violation", dtype: DTypeLike | None = None
     ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.largest = self.add_variable(
             (), "zeros", dtype=self.dtype, name="largest"
         )
 
-    def update_state(self, weights: Any, sample_weight: Any = None) -> None:
+    def update_state(
+        self, weights: TensorLike, sample_weight: TensorLike | None = None
+    ) -> None:
         """Adds a batch.
 
         Args:
@@ -57,6 +61,6 @@ class SimplexViolation(keras.metrics.Metric):
             ops.maximum(self.largest, ops.max(violations, initial=0.0))
         )
 
-    def result(self) -> Any:
+    def result(self) -> Tensor:
         """Returns the scalar violation."""
         return ops.cast(self.largest, self.dtype)

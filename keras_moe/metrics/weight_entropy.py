@@ -1,9 +1,9 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.metrics.rows import as_rows
+from keras_moe.types import DTypeLike
+from keras_moe.types import TensorLike
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -25,10 +25,14 @@ class WeightEntropy(keras.metrics.Mean):
         0.3466
     """
 
-    def __init__(self, name: str = "weight_entropy", dtype: Any = None) -> None:
+    def __init__(
+        self, name: str = "weight_entropy", dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(name=name, dtype=dtype)
 
-    def update_state(self, weights: Any, sample_weight: Any = None) -> None:
+    def update_state(
+        self, weights: TensorLike, sample_weight: TensorLike | None = None
+    ) -> None:
         """Adds a batch.
 
         Args:

@@ -1,8 +1,8 @@
-from typing import Any
-
 import keras
 
 from keras_moe.metrics.mean_per_expert import MeanPerExpert
+from keras_moe.types import DTypeLike
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -35,9 +35,9 @@ class WeightPerExpert(MeanPerExpert):
         self,
         num_experts: int,
         name: str = "weight_per_expert",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(num_experts, name=name, dtype=dtype)
 
-    def compute_values(self, rows: Any) -> Any:
+    def compute_values(self, rows: Tensor) -> Tensor:
         return rows

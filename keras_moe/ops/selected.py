@@ -1,11 +1,12 @@
 from keras import ops
 
 from keras_moe.types import Tensor
+from keras_moe.types import TensorLike
 
 SELECTED_WEIGHT = 1e-5
 
 
-def is_selected(weights: Tensor) -> Tensor:
+def is_selected(weights: TensorLike) -> Tensor:
     """Tells which experts count as selected: those with weight >= 1e-5.
 
     The threshold is that of the published tables of experts per example

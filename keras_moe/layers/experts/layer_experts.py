@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeVar
 
 import keras
 from keras import ops
@@ -15,6 +16,13 @@ from keras_moe.ops._blocks import join_rows
 from keras_moe.ops._split_groups import split_groups
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops._tracing import is_traced_for_xla
+from keras_moe.types import Config
+from keras_moe.types import FloatLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
+
+Slices = TypeVar("Slices")
+Outputs = TypeVar("Outputs")
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -90,7 +98,7 @@ class LayerExperts(Experts):
         # TensorFlow's XLA refuses a loop with branches inside a branch.
         return not is_traced_for_xla()
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         for expert in self.experts:
             if not expert.built:
                 expert.build(input_shape)
@@ -98,10 +106,10 @@ class LayerExperts(Experts):
 
     def call(
         self,
-        inputs: Any,
-        group_sizes: Any = None,
+        inputs: Tensor,
+        group_sizes: Tensor | None = None,
         training: bool | None = None,
-    ) -> Any:
+    ) -> Tensor:
         if group_sizes is None:
             return ops.stack(
                 [expert(inputs, training=training) for expert in self.experts],
@@ -114,8 +122,8 @@ class LayerExperts(Experts):
         return outputs + self._zero_of_all_weights()
 
     def _call_groups(
-        self, inputs: Any, group_sizes: Any, training: bool | None
-    ) -> Any:
+        self, inputs: Tensor, group_sizes: Tensor, training: bool | None
+    ) -> Tensor:
         """Calls each expert once, on all of its rows."""
         *groups, rest = split_groups(inputs, group_sizes)
         # Not all layers know the shape of an output without any row. (As
@@ -124,10 +132,10 @@ class LayerExperts(Experts):
         row = ops.zeros((1, *inputs.shape[1:]), inputs.dtype)
         states = random_states(self)
 
-        def call(expert: keras.layers.Layer, group: Any) -> Any:
+        def call(expert: keras.layers.Layer, group: Tensor) -> Tensor:
             return expert(ops.concatenate([group, row]), training=training)[:-1]
 
-        def call_all() -> Any:
+        def call_all() -> Tensor:
             outputs = list(map(call, self.experts, groups))
             shape = (ops.shape(rest)[0], *outputs[0].shape[1:])
             return ops.concatenate(
@@ -142,8 +150,8 @@ class LayerExperts(Experts):
         return outputs
 
     def _call_blocks(
-        self, inputs: Any, group_sizes: Any, training: bool | None
-    ) -> Any:
+        self, inputs: Tensor, group_sizes: Tensor, training: bool | None
+    ) -> Tensor:
         """Calls each expert on blocks of its rows, and puts them together."""
         if inputs.shape[0] == 0:
             shape = self.expert_output_shape(tuple(inputs.shape))
@@ -157,8 +165,8 @@ class LayerExperts(Experts):
         return join_rows(outputs, blocks, group_sizes, num_rows)
 
     def _map_blocks(
-        self, blocks: Any, block_experts: Any, training: bool | None
-    ) -> Any:
+        self, blocks: Tensor, block_experts: Tensor, training: bool | None
+    ) -> Tensor:
         """Calls for each block the expert that it is for."""
         states = random_states(self)
         values = [state.value for state in states]
@@ -166,7 +174,7 @@ class LayerExperts(Experts):
             keras.KerasTensor(blocks.shape[1:], dtype=blocks.dtype)
         )
 
-        def call_block(slices: Any) -> Any:
+        def call_block(slices: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             block, expert, position = slices
             # A random state is (seed, counter): each block has its own seed.
             offset = ops.stack([position, 0 * position])
@@ -179,7 +187,7 @@ class LayerExperts(Experts):
             ]
             shape = (ops.shape(blocks)[1], *first.shape[1:])
 
-            def nothing() -> Any:
+            def nothing() -> tuple[Tensor, list[Tensor]]:
                 return ops.zeros(shape, first.dtype), starts
 
             outputs, ends = ops.switch(expert, [*branches, nothing])
@@ -194,7 +202,7 @@ class LayerExperts(Experts):
             state.assign(state.value + ops.max(drawn, axis=0))
         return outputs
 
-    def _zero_of_all_weights(self) -> Any:
+    def _zero_of_all_weights(self) -> FloatLike:
         """A zero that gives an expert nobody called a gradient: zeros.
 
         Eager PyTorch would leave it without one, and the optimizer would
@@ -212,18 +220,14 @@ class LayerExperts(Experts):
             [self.experts[index] for index in indices], dtype=self.dtype_policy
         )
 
-    def expert_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def expert_output_shape(self, input_shape: Shape) -> Shape:
         # Tracing the experts for it takes longer than they run.
         key = tuple(input_shape)
         if key not in self._output_shapes:
             self._output_shapes[key] = self._common_output_shape(key)
         return self._output_shapes[key]
 
-    def _common_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def _common_output_shape(self, input_shape: Shape) -> Shape:
         inputs = keras.KerasTensor(input_shape, dtype=self.compute_dtype)
         shapes = [
             tuple(expert.compute_output_spec(inputs).shape)
@@ -241,15 +245,15 @@ class LayerExperts(Experts):
 
     def compute_output_shape(
         self,
-        inputs_shape: tuple[int | None, ...],
-        group_sizes_shape: tuple[int | None, ...] | None = None,
-    ) -> tuple[int | None, ...]:
+        inputs_shape: Shape,
+        group_sizes_shape: Shape | None = None,
+    ) -> Shape:
         rows, *outputs = self.expert_output_shape(inputs_shape)
         if group_sizes_shape is not None:
             return (rows, *outputs)
         return (rows, self.num_experts, *outputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "experts": [
@@ -259,7 +263,7 @@ class LayerExperts(Experts):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "LayerExperts":
+    def from_config(cls, config: Config) -> "LayerExperts":
         experts = [
             keras.saving.deserialize_keras_object(expert)
             for expert in config["experts"]
@@ -267,7 +271,9 @@ class LayerExperts(Experts):
         return cls(**{**config, "experts": experts})
 
 
-def _recomputed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _recomputed(
+    function: Callable[[Slices], Outputs],
+) -> Callable[[Slices], Outputs]:
     """The function, which the backward pass evaluates once more.
 
     What JAX would keep instead of each block is room for the intermediate
@@ -280,7 +286,7 @@ def _recomputed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return jax.checkpoint(function)
 
 
-def _check_experts(experts: Any) -> None:
+def _check_experts(experts: object) -> None:
     if not isinstance(experts, (list, tuple)) or not all(
         isinstance(expert, keras.layers.Layer) for expert in experts
     ):

@@ -3,13 +3,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.smooth_step_gate import SmoothStepGate
-from keras_moe.layers.initialization import Initializer
 from keras_moe.ops._affine import affine
 from keras_moe.ops.binary_tree import leaf_probabilities
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.ops.smooth_step import smooth_step
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 # Added to a leaf's probability before the logarithm, as published.
 EPSILON = 1e-8
@@ -92,10 +94,10 @@ class COMETGate(SmoothStepGate):
         gamma: float = 1.0,
         entropy_weight: float = 0.0,
         use_bias: bool = True,
-        split_initializer: str | Initializer | None = None,
-        leaf_initializer: str | Initializer = "random_uniform",
-        split_regularizer: Any = None,
-        leaf_regularizer: Any = None,
+        split_initializer: InitializerLike | None = None,
+        leaf_initializer: InitializerLike = "random_uniform",
+        split_regularizer: RegularizerLike = None,
+        leaf_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -129,8 +131,8 @@ class COMETGate(SmoothStepGate):
         )
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         left = smooth_step(
             affine(inputs, self.split_kernel, self.split_bias), self.gamma
         )

@@ -6,8 +6,10 @@ import numpy as np
 from keras import ops
 
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.gate import check_no_router_losses
+from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -61,11 +63,11 @@ class ConstantGate(Gate):
         """There is nothing to build."""
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         return ops.convert_to_tensor(self.values)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             "name": self.name,
             "trainable": self.trainable,

@@ -5,12 +5,15 @@ from keras import ops
 
 from keras_moe.checks import check_choice
 from keras_moe.checks import check_non_negative
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.smooth_step_gate import SmoothStepGate
-from keras_moe.layers.initialization import Initializer
 from keras_moe.ops._affine import affine
 from keras_moe.ops.binary_tree import code_probabilities
 from keras_moe.ops.smooth_step import smooth_step
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 # Keeps the penalty finite where no expert can be reached, as published.
 EPSILON = 1e-6
@@ -102,10 +105,10 @@ class DSelectKGate(SmoothStepGate):
         unreachable: str = "fold",
         unreachable_weight: float = 1.0,
         use_bias: bool = True,
-        selector_initializer: str | Initializer | None = None,
-        weight_initializer: str | Initializer = "random_uniform",
-        selector_regularizer: Any = None,
-        weight_regularizer: Any = None,
+        selector_initializer: InitializerLike | None = None,
+        weight_initializer: InitializerLike = "random_uniform",
+        selector_regularizer: RegularizerLike = None,
+        weight_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -151,8 +154,8 @@ class DSelectKGate(SmoothStepGate):
         )
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         selector_logits, weight_logits = self._compute_logits(inputs)
         codes = code_probabilities(smooth_step(selector_logits, self.gamma))
         selectors = self._assign_codes(codes, training, mask)  # (..., k, n)
@@ -165,7 +168,7 @@ class DSelectKGate(SmoothStepGate):
         )
         return weights
 
-    def _compute_logits(self, inputs: Any) -> tuple[Any, Any]:
+    def _compute_logits(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         if self.static:
             return self.selector_logits, self.weight_logits
         return (
@@ -174,8 +177,8 @@ class DSelectKGate(SmoothStepGate):
         )
 
     def _assign_codes(
-        self, codes: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, codes: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         """Turns probabilities of codes `(..., 2**m)` into those of experts."""
         n = self.num_experts
         without_expert = codes.shape[-1] - n
@@ -190,14 +193,14 @@ class DSelectKGate(SmoothStepGate):
         return ops.concatenate([folded, codes[..., without_expert:n]], axis=-1)
 
     def _add_unreachable_loss(
-        self, reachable: Any, training: bool | None, mask: Any
+        self, reachable: Tensor, training: bool | None, mask: Tensor | None
     ) -> None:
         excess = 1.0 / (EPSILON + ops.sum(reachable, axis=-1)) - 1.0
         self.add_training_loss(
             self.unreachable_weight * ops.sum(excess, axis=-1), training, mask
         )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "static": self.static,

@@ -6,13 +6,13 @@ from keras import ops
 from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_positive
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.ops.assignment import capped_assignment
 from keras_moe.ops.assignment import integral_assignment
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
 from keras_moe.ops.top_k import keep_largest
 from keras_moe.ops.top_k import top_rows_mask
+from keras_moe.types import Shape
 
 # How much of the running cut-offs an update keeps; the first ones keep less,
 # so that the mean is a true one from the start.

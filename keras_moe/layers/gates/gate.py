@@ -15,8 +15,7 @@ from keras_moe.regularizers import importance_loss
 from keras_moe.regularizers import load_balance_loss
 from keras_moe.regularizers import load_loss
 from keras_moe.regularizers import router_z_loss
-
-Shape = tuple[int | None, ...]
+from keras_moe.types import Shape
 
 # The arguments that weigh them.
 ROUTER_LOSSES = (

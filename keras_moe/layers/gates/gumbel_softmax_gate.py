@@ -6,9 +6,12 @@ from keras import ops
 from keras_moe.checks import check_non_negative
 from keras_moe.checks import check_positive
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
-from keras_moe.layers.initialization import Initializer
 from keras_moe.ops.sampling import gumbel_noise
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -84,10 +87,10 @@ class GumbelSoftmaxGate(Gate):
         num_experts: int,
         temperature: float = 1.0,
         sparsity_weight: float = 0.0,
-        weight_initializer: str | Initializer = "random_uniform",
-        selector_initializer: str | Initializer = "zeros",
-        weight_regularizer: Any = None,
-        selector_regularizer: Any = None,
+        weight_initializer: InitializerLike = "random_uniform",
+        selector_initializer: InitializerLike = "zeros",
+        weight_regularizer: RegularizerLike = None,
+        selector_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_experts, k=None, static=True, **kwargs)
@@ -115,13 +118,13 @@ class GumbelSoftmaxGate(Gate):
             self.selector_regularizer,
         )
 
-    def expected_experts(self) -> Any:
+    def expected_experts(self) -> Tensor:
         """Returns the expected number of experts that are on, `Σ θ_i`."""
         return ops.sum(ops.sigmoid(self.selector_logits))
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         selected = self._select(training)
         weights = ops.softmax(self.weight_logits, axis=-1) * selected
         log_theta = ops.log_sigmoid(self.selector_logits)
@@ -134,7 +137,7 @@ class GumbelSoftmaxGate(Gate):
         )
         return weights
 
-    def _select(self, training: bool | None) -> Any:
+    def _select(self, training: bool | None) -> Tensor:
         """The experts that are on, `(n,)`: 0 or 1, while training between."""
         if not training:
             return ops.cast(self.selector_logits >= 0, "float32")
@@ -143,7 +146,7 @@ class GumbelSoftmaxGate(Gate):
             (self.selector_logits + noise[0] - noise[1]) / self.temperature
         )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "temperature": self.temperature,

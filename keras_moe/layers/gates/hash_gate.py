@@ -6,8 +6,11 @@ from keras import ops
 
 from keras_moe.checks import check_integer
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.gate import check_no_router_losses
+from keras_moe.types import Config
+from keras_moe.types import DTypeLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 # The number of buckets may not fit in.
 NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
@@ -88,7 +91,7 @@ class HashGate(Gate):
             trainable=False,
         )
 
-    def _draw_table(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def _draw_table(self, shape: tuple[int, ...], dtype: DTypeLike) -> Tensor:
         # NumPy's generator draws the same table on every backend.
         generator = np.random.default_rng(self.seed)
         if self.balanced:
@@ -98,8 +101,8 @@ class HashGate(Gate):
         return ops.convert_to_tensor(table, dtype=dtype)
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if not keras.backend.is_int_dtype(dtype):
             raise TypeError(
@@ -112,7 +115,7 @@ class HashGate(Gate):
         experts = ops.take(self.table, buckets, axis=0)
         return ops.one_hot(experts, self.num_experts, dtype="float32")
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_buckets": self.num_buckets,

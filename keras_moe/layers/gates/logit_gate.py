@@ -4,9 +4,12 @@ import keras
 from keras import ops
 
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
-from keras_moe.layers.initialization import Initializer
 from keras_moe.ops._affine import affine
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 class LogitGate(Gate):
@@ -39,10 +42,10 @@ class LogitGate(Gate):
         k: int | None = None,
         static: bool = False,
         use_bias: bool = True,
-        kernel_initializer: str | Initializer = "glorot_uniform",
-        bias_initializer: str | Initializer = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        kernel_regularizer: RegularizerLike = None,
+        bias_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_experts, k=k, static=static, **kwargs)
@@ -74,11 +77,11 @@ class LogitGate(Gate):
                 self.bias_regularizer,
             )
 
-    def compute_logits(self, inputs: Any) -> Any:
+    def compute_logits(self, inputs: Tensor) -> Tensor:
         """Returns the logits, `(..., n)` or `(n,)` for a static gate."""
         if self.static:
             return ops.convert_to_tensor(self.bias)
         return affine(inputs, self.kernel, self.bias)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "use_bias": self.use_bias}

@@ -3,10 +3,13 @@ from typing import Any
 import keras
 
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.gates.gate import check_no_router_losses
 from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
+from keras_moe.types import Config
+from keras_moe.types import IntegerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -90,7 +93,7 @@ class PermutedGate(Gate):
     def experts_per_row(self) -> float | None:
         return self.gate.experts_per_row
 
-    def max_pairs(self, num_rows: Any) -> Any:
+    def max_pairs(self, num_rows: IntegerLike) -> IntegerLike:
         return self.gate.max_pairs(num_rows)
 
     def is_bounded(self, training: bool | None) -> bool:
@@ -104,12 +107,12 @@ class PermutedGate(Gate):
             self.permutation.build((None, self.num_experts))
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         weights = self.gate(inputs, training=training, mask=mask)
         return self.permutation(weights, training=training)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object
         permutation = serialize(self.permutation)
         if self.permutation.num_gates > 1:
@@ -124,14 +127,14 @@ class PermutedGate(Gate):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "PermutedGate":
+    def from_config(cls, config: Config) -> "PermutedGate":
         restore = keras.saving.deserialize_keras_object
         gate, permutation = config["gate"], config["permutation"]
         parts = {"gate": restore(gate), "permutation": restore(permutation)}
         return cls(**{**config, **parts})
 
 
-def _check_permutation(permutation: Any, gate: Gate) -> None:
+def _check_permutation(permutation: object, gate: Gate) -> None:
     if not isinstance(permutation, SinkhornPermutation):
         raise TypeError(
             "`permutation` must be a SinkhornPermutation or None. Received: "

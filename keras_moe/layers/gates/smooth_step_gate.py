@@ -6,9 +6,13 @@ from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.checks import check_positive
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.initialization import Initializer
 from keras_moe.ops.entropy import entropy
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 class SmoothStepGate(Gate):
@@ -51,7 +55,7 @@ class SmoothStepGate(Gate):
         self.use_bias = use_bias
 
     def _decision_initializer(
-        self, initializer: str | Initializer | None
+        self, initializer: InitializerLike | None
     ) -> Initializer:
         """The initializer of the decisions' weights.
 
@@ -69,8 +73,8 @@ class SmoothStepGate(Gate):
         input_dim: int | None,
         shape: Shape,
         initializer: Initializer,
-        regularizer: Any,
-    ) -> tuple[Any, Any]:
+        regularizer: RegularizerLike,
+    ) -> tuple[Tensor, Tensor | None]:
         """Adds a kernel `(input_dim, *shape)` and a bias `shape`, if any."""
         kernel = self.add_independent_weight(
             f"{name}_kernel", (input_dim, *shape), initializer, regularizer
@@ -83,7 +87,7 @@ class SmoothStepGate(Gate):
         return kernel, bias
 
     def _add_entropy_loss(
-        self, selectors: Any, training: bool | None, mask: Any
+        self, selectors: Tensor, training: bool | None, mask: Tensor | None
     ) -> None:
         """Adds the entropy of selectors `(..., k, n)`, while training."""
         if self.entropy_weight:
@@ -93,7 +97,7 @@ class SmoothStepGate(Gate):
                 mask,
             )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "k": self.k,

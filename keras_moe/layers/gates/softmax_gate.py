@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 from keras_moe.layers.gates.logit_gate import LogitGate
+from keras_moe.types import Config
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -56,12 +58,12 @@ class SoftmaxGate(LogitGate):
         super().__init__(num_experts, static=static, **kwargs)
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         logits = self.compute_logits(inputs)
         weights = ops.softmax(logits, axis=-1)
         self.add_router_losses(weights, logits, training, mask)
         return weights
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "static": self.static}

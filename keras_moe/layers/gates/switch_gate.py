@@ -8,6 +8,8 @@ from keras_moe.checks import check_non_negative
 from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.ops._affine import affine
 from keras_moe.ops.top_k import top_k_softmax
+from keras_moe.types import Config
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -78,8 +80,8 @@ class SwitchGate(LogitGate):
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         products = affine(inputs, self.kernel)
         bias = 0.0 if self.bias is None else self.bias
         logits = noisy_logits = products + bias
@@ -97,5 +99,5 @@ class SwitchGate(LogitGate):
         )
         return top_k_softmax(noisy_logits, self.k)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "k": self.k, "jitter": self.jitter}

@@ -4,12 +4,15 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_integer
-from keras_moe.layers.gates.gate import Shape
 from keras_moe.layers.gates.logit_gate import LogitGate
-from keras_moe.layers.initialization import Initializer
 from keras_moe.ops._affine import affine
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.ops.top_k import top_k_mask
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -82,8 +85,8 @@ class TopKGate(LogitGate):
         k: int,
         noisy: bool = False,
         static: bool = False,
-        noise_initializer: str | Initializer = "zeros",
-        noise_regularizer: Any = None,
+        noise_initializer: InitializerLike = "zeros",
+        noise_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -114,8 +117,8 @@ class TopKGate(LogitGate):
             )
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         logits = self.compute_logits(inputs)
         noise_std, noisy_logits = None, logits
         if self.noisy and training:
@@ -130,7 +133,7 @@ class TopKGate(LogitGate):
         )
         return weights
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "k": self.k,

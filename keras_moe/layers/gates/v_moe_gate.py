@@ -7,6 +7,8 @@ from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.ops.top_k import top_k_softmax
+from keras_moe.types import Config
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -77,8 +79,8 @@ class VMoEGate(LogitGate):
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         logits = self.compute_logits(inputs)
         noise_std, noisy_logits = None, logits
         if self.noise_std and training:
@@ -99,7 +101,7 @@ class VMoEGate(LogitGate):
         )
         return top_k_softmax(noisy_logits, self.k)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "k": self.k,

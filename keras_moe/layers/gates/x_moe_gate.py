@@ -7,10 +7,13 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_positive
 from keras_moe.layers.gates.gate import Gate
-from keras_moe.layers.gates.gate import Shape
-from keras_moe.layers.initialization import Initializer
 from keras_moe.ops._affine import affine
 from keras_moe.ops.top_k import top_k_softmax
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 SMALLEST_TEMPERATURE = 0.01
 # Below this squared length a vector has no direction.
@@ -93,12 +96,12 @@ class XMoEGate(Gate):
         projection_dim: int | None = None,
         temperature: float = 0.5,
         use_bias: bool = True,
-        projection_initializer: str | Initializer = "glorot_uniform",
-        bias_initializer: str | Initializer = "zeros",
-        embeddings_initializer: str | Initializer = "random_normal",
-        projection_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        embeddings_regularizer: Any = None,
+        projection_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        embeddings_initializer: InitializerLike = "random_normal",
+        projection_regularizer: RegularizerLike = None,
+        bias_regularizer: RegularizerLike = None,
+        embeddings_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -157,8 +160,8 @@ class XMoEGate(Gate):
         )
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         projected = affine(inputs, self.projection_kernel, self.projection_bias)
         cosines = affine(
             _unit(projected, axis=-1), _unit(self.expert_embeddings, axis=0)
@@ -172,7 +175,7 @@ class XMoEGate(Gate):
         )
         return top_k_softmax(logits, self.k)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "k": self.k,
@@ -182,7 +185,7 @@ class XMoEGate(Gate):
         }
 
 
-def _unit(x: Any, axis: int) -> Any:
+def _unit(x: Tensor, axis: int) -> Tensor:
     """Vectors of length 1; unlike `ops.normalize`, with a gradient at 0."""
     squares = ops.sum(ops.square(x), axis=axis, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, EPSILON))
