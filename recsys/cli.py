@@ -196,7 +196,9 @@ def export(
         start_backend("tensorflow")
     from recsys.stages.export import export
 
-    export(run, out)
+    for feature, input in export(run, out).items():
+        if input != feature:
+            print(f"Feature {feature!r} is the input {input!r}")
     print(f"SavedModel written to {out}, and verified without Keras")
 
 

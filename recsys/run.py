@@ -151,8 +151,10 @@ def load_model(run: str | Path) -> "MultiTaskModel":
         run: Run folder.
 
     Returns:
-        A Keras model; `model(model.encode(split))` predicts every task for a
-        split of a data set.
+        A Keras model. `model.predict(frame)` predicts every task for a
+        `pandas.DataFrame` with the features, and returns one with a column
+        for each task; `model(model.encode(split))` is for a split of a data
+        set, images too.
 
     Raises:
         FileError: The model's file is broken.
@@ -168,7 +170,7 @@ def load_ranker(run: str | Path) -> "Ranker":
         run: Run folder.
 
     Returns:
-        A Keras model; `ranker(ranker.encode(table))` predicts every task.
+        A Keras model; `ranker.predict(table)` predicts every task.
 
     Raises:
         FileError: The model's file is broken.

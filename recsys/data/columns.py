@@ -36,7 +36,8 @@ def parse(
         A new table with the wanted columns and rows numbered from 0.
 
     Raises:
-        DataError: A column is missing, or holds a value outside its type.
+        DataError: A column is missing or not the only one of its name, or
+            holds a value outside its type.
 
     Example:
     >>> frame = pd.DataFrame({"user": [7, None], "age": ["31", "NA"]})
@@ -51,6 +52,10 @@ def parse(
                 file,
                 f"a column {name!r}",
                 f"the columns {shown(list(frame.columns))}",
+            )
+        if (count := list(frame.columns).count(name)) > 1:
+            raise DataError.at(
+                file, f"one column {name!r}", f"{count} columns of that name"
             )
     checks = FEATURE_TYPES | TASK_TYPES
     parsed = {}

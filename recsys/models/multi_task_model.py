@@ -3,11 +3,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
+import pandas as pd
 
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
+from recsys.feeding import InputBatches
+from recsys.feeding import feed
 from recsys.models.losses import LOSSES
 from recsys.models.losses import StandardizedSquaredError
+from recsys.tensorflow_log import relevant_log
 
 _ACTIVATIONS = {"binary": "sigmoid", "multiclass": "softmax"}
 
@@ -101,6 +106,64 @@ class MultiTaskModel(keras.Model):
             DataError: They are not.
         """
         raise NotImplementedError
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        **kwargs: Any,
+    ) -> Any:
+        """Predicts every task for a table, or for what Keras takes.
+
+        Args:
+            x: A `pandas.DataFrame` with the columns of the features, checked
+                as `recsys predict` checks a file: an id that the model does
+                not know, or that is missing, is an unknown id, a missing
+                number counts as the mean, other columns are ignored. Or
+                anything that `keras.Model.predict` takes, such as what
+                `encode` returns.
+            batch_size: Rows in a step; as many as suit the model unless given.
+            verbose: As in `keras.Model.predict`; nothing is shown for a table
+                unless given.
+            **kwargs: Those of `keras.Model.predict`.
+
+        Returns:
+            For a table, a `pandas.DataFrame` with its index and a float64
+            column for each task, named after it: the probability of a 1 for a
+            binary task, a number in the label's unit for a regression task.
+            Otherwise what `keras.Model.predict` returns.
+
+        Raises:
+            DataError: A column is missing or not the only one of its name, or
+                holds a value that is not of its type, or the model is not for
+                tables.
+        """
+        if not isinstance(x, pd.DataFrame):
+            return super().predict(x, batch_size, verbose, **kwargs)
+        rows = self._parse(x)
+        if not len(rows):
+            nothing = dict.fromkeys(self.tasks, np.zeros(0))
+            return pd.DataFrame(nothing, index=x.index)
+        size = batch_size or self.rows_per_step
+        batches = feed(InputBatches(self.encode(rows), size))
+        shown = 0 if verbose == "auto" else verbose
+        with relevant_log():
+            outputs = super().predict(batches, verbose=shown, **kwargs)
+        return pd.DataFrame(
+            {task: outputs[task][:, 0] for task in self.tasks},
+            index=x.index,
+            dtype="float64",
+        )
+
+    def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Checks a table and brings its features to the form of a split."""
+        raise DataError.at(
+            "`x`",
+            f"inputs by feature, as `encode` returns them, for a model with "
+            f"the features {self.features}",
+            "a DataFrame",
+        )
 
     def check_fits(self, dataset: AnyDataset) -> None:
         """Checks that a data set has the features and tasks of the model.

@@ -8,6 +8,7 @@ import pandas as pd
 from keras import ops
 
 from recsys.data import DataError
+from recsys.data.columns import parse
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.vocabulary import Vocabulary
@@ -147,6 +148,9 @@ class Ranker(MultiTaskModel):
             )
             parts.append(ops.where(ops.isnan(numbers), 0.0, numbers))
         return ops.concatenate(parts, axis=-1)
+
+    def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
+        return parse(table, self.features, "`x`")
 
     def encode(self, split: pd.DataFrame) -> dict[str, Any]:
         """Returns the model's inputs for a table of features.

@@ -19,13 +19,15 @@ from recsys.models.scorer import Scorer
 from recsys.models.vocabulary import Vocabulary
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.stages.input_names import input_names
+from recsys.stages.input_names import read_input_names
 
 TOLERANCE = 1e-5  # In standard deviations, where targets are standardised.
 _ROUNDING = 2.0**-22  # Of float32, relative, and twice that of one operation.
 SAMPLED_ROWS = 96
 
 
-def export(run: str | Path, out: str | Path) -> None:
+def export(run: str | Path, out: str | Path) -> dict[str, str]:
     """Exports the model of a run as a TensorFlow SavedModel.
 
     `recsys.stages.saved_model.write_saved_model` says what it takes and
@@ -37,6 +39,10 @@ def export(run: str | Path, out: str | Path) -> None:
     Args:
         run: Run folder, trained under any backend.
         out: Folder of the SavedModel; new or empty.
+
+    Returns:
+        By feature, the name of the SavedModel's input for it: the feature's
+        own, unless that cannot be one.
 
     Raises:
         ExportError: The SavedModel does not predict what the model does;
@@ -54,6 +60,7 @@ def export(run: str | Path, out: str | Path) -> None:
         _check_vacant(out)
         folder.check_model()
         _export_elsewhere(run, out)
+    return read_input_names(out)
 
 
 def _check_vacant(out: Path) -> None:
@@ -126,9 +133,11 @@ def _outputs(saved_model: Path, sample: pd.DataFrame) -> dict[str, Any]:
     """What the SavedModel returns in a process without Keras."""
     with tempfile.TemporaryDirectory() as folder:
         inputs, outputs = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(
-            inputs, **{str(n): _raw(column) for n, column in sample.items()}
-        )
+        columns = {
+            f"inputs/{name}": _raw(sample[feature])
+            for feature, name in input_names(map(str, sample)).items()
+        }
+        np.savez(inputs, **columns)
         process = subprocess.run(
             _python(
                 "recsys.stages.saved_model_outputs",

@@ -1,17 +1,16 @@
 """A ranker as a TensorFlow SavedModel that takes raw features."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from recsys.errors import ExportError
+from recsys.json_files import write_json
 from recsys.models.ranker import Ranker
 from recsys.models.vocabulary import Vocabulary
+from recsys.stages.input_names import INPUTS_FILE
+from recsys.stages.input_names import input_names
 from recsys.tensorflow_log import relevant_log
-
-_ARGUMENT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def write_saved_model(ranker: Ranker, folder: Path) -> None:
@@ -23,26 +22,22 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
     tasks by name, float32 `(batch,)`. An id that is not in the vocabulary is
     an unknown id, whatever its value.
 
+    A feature whose name cannot be that of an input is renamed as
+    `recsys.stages.input_names` says. `assets.extra/inputs.json` in the folder
+    has the name of the input of each feature.
+
     Args:
         ranker: A model that was loaded under the TensorFlow backend.
         folder: Where to write.
-
-    Raises:
-        ExportError: A feature has a name that a signature cannot have.
     """
-    for name in ranker.features:
-        if name == "self" or not _ARGUMENT.fullmatch(name):
-            raise ExportError(
-                "Features must be named by a letter and then letters, digits "
-                "or `_`, and not `self`, to be arguments of a SavedModel. "
-                f"Received: {name!r}"
-            )
+    inputs = input_names(ranker.features)
     tables = {
         name: _lookup_table(vocabulary)
         for name, vocabulary in ranker.vocabularies.items()
     }
 
-    def serve(**features: Any) -> dict[str, Any]:
+    def serve(**tensors: Any) -> dict[str, Any]:
+        features = {name: tensors[inputs[name]] for name in inputs}
         ids = {
             name: table.lookup(features[name]) for name, table in tables.items()
         }
@@ -54,8 +49,8 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
 
     signature = tf.function(serve).get_concrete_function(
         **{
-            name: tf.TensorSpec((None,), _dtype(ranker, name), name)
-            for name in ranker.features
+            input: tf.TensorSpec((None,), _dtype(ranker, name), input)
+            for name, input in inputs.items()
         }
     )
     module = tf.Module()
@@ -66,6 +61,7 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
         tf.saved_model.save(
             module, str(folder), signatures={"serving_default": signature}
         )
+    write_json(folder / INPUTS_FILE, inputs)
 
 
 def _lookup_table(vocabulary: Vocabulary) -> Any:

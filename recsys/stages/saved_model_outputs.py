@@ -1,8 +1,9 @@
 """Runs a SavedModel where neither Keras nor keras_moe can be imported.
 
 `python -m recsys.stages.saved_model_outputs FOLDER INPUTS OUTPUTS` calls the
-signature `serving_default` on the rows of the `.npz` file INPUTS at several
-batch sizes, and writes what it returns as OUTPUTS.
+signature `serving_default` on the rows of the `.npz` file INPUTS, an array
+`inputs/<name>` for each input, at several batch sizes, and writes what it
+returns as OUTPUTS.
 """
 
 import sys
@@ -21,7 +22,7 @@ def outputs_by_batch_size(
 
     Args:
         folder: The SavedModel.
-        inputs: For each feature, an array `(rows,)`.
+        inputs: For each input, an array `(rows,)`.
         batch_sizes: Rows a batch; 0 stands for one batch without rows.
 
     Returns:
@@ -57,7 +58,7 @@ if __name__ == "__main__":
         # Whoever imports it is told that there is no such module.
         sys.modules[name] = None  # type: ignore[assignment]
     with np.load(inputs_file) as arrays:
-        inputs = dict(arrays)
+        inputs = {key.removeprefix("inputs/"): arrays[key] for key in arrays}
     rows = len(next(iter(inputs.values())))
     np.savez(
         outputs_file,

@@ -1,3 +1,6 @@
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from recsys import Ranker
 from recsys import RunError
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.cli import run as command_line
 from recsys.models.build import build_ranker
 from recsys.run import Run
 from recsys.stages.export import verify
@@ -101,17 +105,77 @@ def test_saved_model_that_needs_keras_is_detected(
         verify(tmp_path / "model", Run(run).load_model())
 
 
-@on_tensorflow
-@pytest.mark.parametrize("name", ["user id", "self", "größe", "1st"])
-def test_feature_name_that_cannot_be_an_argument(
-    name: str, tiny: Dataset, tmp_path: Path
-) -> None:
-    from recsys.stages.saved_model import write_saved_model
+ODD_NAMES = {
+    "user id": "id",
+    "Film": "id",
+    "film": "id",
+    "ad.slot-1": "id",
+    "1st visit": "number",
+    "größe": "number",
+    "class": "number",
+    "self": "number",
+    "file": "number",
+}
 
-    frame = tiny.split("train").rename(columns={"user": name})
-    ranker = one_feature_ranker(frame, name)
-    with pytest.raises(ExportError, match=f"Received: '{name}'"):
-        write_saved_model(ranker, tmp_path / "model")
+
+def test_features_whose_names_are_no_identifiers(
+    settings: Callable[..., Settings],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Written by the command, run by a fresh process without Keras."""
+    pytest.importorskip("tensorflow")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            name: rng.integers(0, 9, 60).astype(float)
+            if kind == "number"
+            else [f"{name} {n}" for n in rng.integers(0, 9, 60)]
+            for name, kind in ODD_NAMES.items()
+        }
+    ).assign(**{"click-through.1": rng.integers(0, 2, 60).astype(float)})
+    schema = Schema("odd", ODD_NAMES, {"click-through.1": "binary"})
+    splits = dict.fromkeys(("train", "validation", "test"), frame)
+    Dataset(schema, splits).write(tmp_path / "data")
+    data = str(tmp_path / "data")
+    recsys.train(settings(tmp_path / "run", data=data, epochs=1))
+    words = ["--run", str(tmp_path / "run"), "--out", str(tmp_path / "out")]
+    assert command_line(["export", *words]) == 0
+    printed = capfd.readouterr().out
+    inputs = json.loads(
+        (tmp_path / "out" / "assets.extra" / "inputs.json").read_text()
+    )
+    assert inputs == {
+        "user id": "user_id",
+        "Film": "Film",
+        "film": "film_2",
+        "ad.slot-1": "ad_slot_1",
+        "1st visit": "input_1st_visit",
+        "größe": "gro_e",
+        "class": "class_",
+        "self": "self_",
+        "file": "file",
+    }
+    for name, input in inputs.items():
+        renamed = f"Feature {name!r} is the input {input!r}" in printed
+        assert renamed == (name != input)
+    expected = recsys.load_model(tmp_path / "run").predict(frame)
+    arrays = {
+        f"inputs/{inputs[name]}": frame[name].to_numpy(
+            np.float32 if kind == "number" else np.str_
+        )
+        for name, kind in ODD_NAMES.items()
+    }
+    np.savez(tmp_path / "in.npz", **arrays)
+    module = "recsys.stages.saved_model_outputs"
+    files = [str(tmp_path / name) for name in ("out", "in.npz", "out.npz")]
+    subprocess.run([sys.executable, "-m", module, *files], check=True)
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_allclose(
+            outputs["click-through.1/60"],
+            expected["click-through.1"],
+            rtol=1e-4,
+        )
 
 
 @on_tensorflow
