@@ -55,8 +55,8 @@ class MultiTaskModel(keras.Model):
         task, or `(batch, classes)`, the probability of each class.
 
     Raises:
-        ValueError: A scale is not above 0, or its task is no regression task
-            or has no constant.
+        ValueError: A constant is of another form, or a scale is not above 0,
+            or its task is no regression task or has no constant.
     """
 
     rows_per_step = 4096
@@ -78,6 +78,14 @@ class MultiTaskModel(keras.Model):
         self.num_classes = dict(num_classes or {})
         self.constants: dict[str, Any] = dict(constants or {})
         self.target_scales = dict(target_scales or {})
+        for task, constant in self.constants.items():
+            classes = self.num_classes.get(task)
+            if np.shape(constant) != (() if classes is None else (classes,)):
+                raise ValueError(
+                    "`constants` must be numbers, and for multiclass tasks "
+                    f"lists of one for each class. Received: {task!r} with "
+                    f"{constant} and num_classes={self.num_classes}"
+                )
         for task, scale in self.target_scales.items():
             standardizable = self.tasks.get(task) == "regression"
             if not (standardizable and task in self.constants and scale > 0):

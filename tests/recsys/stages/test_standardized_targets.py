@@ -281,3 +281,10 @@ def test_wrong_scales(
     changed = {**config, "target_scales": scales, "constants": constants}
     with pytest.raises(ValueError, match="`target_scales` must be above 0"):
         recsys.Ranker.from_config(changed)
+
+
+def test_constant_of_another_form(trained: Path) -> None:
+    config = Run(trained).load_ranker().get_config()
+    changed = {**config, "target_scales": {}, "constants": {"click": [0.1, 1]}}
+    with pytest.raises(ValueError, match="`constants` must be numbers"):
+        recsys.Ranker.from_config(changed)
