@@ -7,11 +7,13 @@ class: these names say what is meant, and what can be done with it.
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 from typing import TypeAlias
 
 import keras
+import numpy as np
 from numpy.typing import ArrayLike
 
 
@@ -75,6 +77,9 @@ class Tensor(Protocol):
 
 # What `keras.ops.convert_to_tensor` takes: lists of numbers, too.
 TensorLike: TypeAlias = Tensor | ArrayLike
+
+# What is measured, outside of any graph.
+Numbers: TypeAlias = Sequence[float] | np.ndarray
 
 # An integer that a graph may know only when it runs, such as a number of rows.
 IntegerLike: TypeAlias = int | Tensor

@@ -2,6 +2,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_moe.callbacks.routing_model import RoutingModel
@@ -73,7 +74,7 @@ def _new_metrics(num_experts: int) -> list[keras.metrics.Metric]:
     ]
 
 
-def _result(metric: keras.metrics.Metric) -> Any:
+def _result(metric: keras.metrics.Metric) -> float | np.ndarray:
     """A float, or an array for a metric that has a value per expert."""
     value = ops.convert_to_numpy(metric.result())
     return value if value.ndim else float(value)

@@ -1,6 +1,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_moe.checks import check_integer
@@ -70,7 +71,7 @@ class PermutationSearch(keras.callbacks.Callback):
     def __init__(self, epochs: int) -> None:
         super().__init__()
         self.epochs = check_integer("epochs", epochs, 1)
-        self._frozen_logits: list[tuple[Any, Any]] = []
+        self._frozen_logits: list[tuple[keras.Variable, np.ndarray]] = []
 
     @property
     def permutations(self) -> list[SinkhornPermutation]:
@@ -141,7 +142,7 @@ class PermutationSearch(keras.callbacks.Callback):
         return distance
 
 
-def _value(variable: Any) -> Any:
+def _value(variable: keras.Variable) -> np.ndarray:
     return ops.convert_to_numpy(variable)
 
 

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe.layers.routing_record import RoutingRecord
 from keras_moe.layers.routing_record import record_routing
+from keras_moe.types import Tensor
 
 
 class RoutingModel(keras.Model):
@@ -53,7 +54,7 @@ class RoutingModel(keras.Model):
             if not model.jit_compile:
                 self.jit_compile = False
 
-    def call(self, inputs: Any) -> list[tuple[Any, Any]]:
+    def call(self, inputs: Any) -> list[tuple[Tensor, Tensor]]:
         with record_routing() as records:
             self.routed(inputs, training=False)
         self.tasks = _name_tasks(records)
@@ -64,7 +65,7 @@ class RoutingModel(keras.Model):
         ]
 
 
-def _counts(weights: Any, mask: Any) -> Any:
+def _counts(weights: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return ops.ones_like(weights[..., 0])
     return ops.cast(mask, weights.dtype)

@@ -113,12 +113,12 @@ class RoutingMonitor(keras.callbacks.Callback):
         self._measurements: list[dict[str, dict[str, Any]]] = []
 
     @property
-    def loads(self) -> dict[str, Any]:
+    def loads(self) -> dict[str, np.ndarray]:
         """The loads of every measurement, task by task."""
         return self._of_each_task("load_per_expert")
 
     @property
-    def weights(self) -> dict[str, Any]:
+    def weights(self) -> dict[str, np.ndarray]:
         """The mean weights of every measurement, task by task."""
         return self._of_each_task("weight_per_expert")
 
@@ -195,7 +195,7 @@ class RoutingMonitor(keras.callbacks.Callback):
         self._measurements.append(statistics)
         return statistics
 
-    def _of_each_task(self, name: str) -> dict[str, Any]:
+    def _of_each_task(self, name: str) -> dict[str, np.ndarray]:
         """One statistic of every measurement, stacked, task by task."""
         tasks = self._measurements[0] if self._measurements else {}
         return {

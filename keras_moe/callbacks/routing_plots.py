@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import cycle
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
+
+from keras_moe.types import Numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ def require_matplotlib() -> None:
 
 
 def load_heat_map(
-    loads: Mapping[str, Any], title: str = "Load of each expert"
+    loads: Mapping[str, Numbers], title: str = "Load of each expert"
 ) -> "Figure":
     """Draws how many examples of each task every expert gets.
 
@@ -85,7 +86,7 @@ def load_heat_map(
 
 
 def experts_per_example_curve(
-    experts_per_example: Mapping[str, Any],
+    experts_per_example: Mapping[str, Numbers],
     epochs: Sequence[int] | None = None,
     title: str = "Experts per example",
 ) -> "Figure":
@@ -140,7 +141,7 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained", dpi=120)
 
 
-def check_not_empty(name: str, values: Mapping[str, Any]) -> None:
+def check_not_empty(name: str, values: Mapping[str, object]) -> None:
     """Raises a ValueError where there is no task to draw."""
     if not values:
         raise ValueError(
@@ -148,7 +149,7 @@ def check_not_empty(name: str, values: Mapping[str, Any]) -> None:
         )
 
 
-def _stacked(rows: Sequence[Any]) -> Any:
+def _stacked(rows: Sequence[Numbers]) -> np.ndarray:
     """Stacks rows of differing length; NaN, left blank, where one ends."""
     stacked = np.full((len(rows), max(map(len, rows))), np.nan)
     for row, values in zip(stacked, rows, strict=True):
@@ -168,7 +169,7 @@ def _draw_cell_borders(axes: "Axes", num_tasks: int, num_experts: int) -> None:
     axes.tick_params(which="minor", length=0)
 
 
-def _write_numbers(axes: "Axes", percent: Any) -> None:
+def _write_numbers(axes: "Axes", percent: np.ndarray) -> None:
     dark_from = float(np.nanmax(percent)) / 2
     for (task, expert), value in np.ndenumerate(percent):
         if not np.isnan(value):

@@ -4,6 +4,7 @@ from typing import Any
 import keras
 
 from keras_moe.checks import check_integer
+from keras_moe.types import Tensor
 
 
 class Sample:
@@ -33,7 +34,7 @@ class Sample:
             )
 
 
-def _count_rows(arrays: list[Any]) -> int:
+def _count_rows(arrays: list[Tensor]) -> int:
     for array in arrays:
         if not getattr(array, "shape", ()):
             raise TypeError(

@@ -3,7 +3,6 @@ from collections.abc import Sequence
 from itertools import cycle
 from itertools import product
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from keras_moe.callbacks.routing_plots import LINE_STYLES
 from keras_moe.callbacks.routing_plots import MOST_NUMBERED_EXPERTS
 from keras_moe.callbacks.routing_plots import check_not_empty
 from keras_moe.callbacks.routing_plots import new_figure
+from keras_moe.types import Numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ COLORS = tuple(f"C{number}" for number in range(10))
 
 
 def weight_curves(
-    weights: Mapping[str, Any],
+    weights: Mapping[str, Numbers],
     epochs: Sequence[float] | None = None,
     title: str = "Weight of each expert",
 ) -> "Figure":
@@ -82,7 +82,9 @@ def weight_curves(
     return figure
 
 
-def _draw_experts(axes: "Axes", x: Sequence[float], weights: Any) -> None:
+def _draw_experts(
+    axes: "Axes", x: Sequence[float], weights: np.ndarray
+) -> None:
     """Draws weights `(n, measurements)`, a line per expert."""
     looks = cycle(product(LINE_STYLES, COLORS))
     for expert, (values, (style, color)) in enumerate(

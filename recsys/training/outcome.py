@@ -95,7 +95,7 @@ def _draw_history(run: Run, model: MultiTaskModel) -> None:
     columns = _experts_columns(history)
     if columns:
         figure = experts_per_example_curve(
-            {task: history[column] for task, column in columns.items()},
+            {task: history[name].tolist() for task, name in columns.items()},
             history["epoch"].tolist(),
         )
         plots.save(figure, run.plots / "experts_per_example.png")
