@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import keras
 from keras import ops
 
 # Only Keras's own loading enters it; without it, a layer that others share, as
@@ -18,17 +19,17 @@ def with_configs(
     """Returns a model with the same weights and parts of other configurations.
 
     Args:
-        model: A model that was loaded, so that its weights are in the order
-            in which they are created here.
+        model: A built model.
         change: Gets each dict in the model's configuration, innermost first,
-            and returns what stands in its place. The weights must stay what
-            they are.
+            and returns what stands in its place. A layer may be replaced by
+            one that has only some of its weights, under the same names.
+
+    Raises:
+        ValueError: A changed layer has a weight that the model's has not.
     """
     with ObjectSharingScope():
         changed = type(model).from_config(_walk(model.get_config(), change))
-    for mine, theirs in zip(changed.weights, model.weights, strict=True):
-        # A copy: JAX takes the memory of a model that predicts.
-        mine.assign(ops.convert_to_numpy(theirs).copy())
+    _copy_weights(model, changed)
     return changed
 
 
@@ -40,3 +41,40 @@ def _walk(part: Any, change: Callable[[Config], Config]) -> Any:
     if isinstance(part, list | tuple):
         return type(part)(_walk(value, change) for value in part)
     return part
+
+
+def _copy_weights(
+    source: keras.layers.Layer, target: keras.layers.Layer
+) -> None:
+    """Gives a layer, and those in it, the weights of the same names."""
+    theirs = _own_weights(source)
+    for name, weight in _own_weights(target).items():
+        if name not in theirs or theirs[name].shape != weight.shape:
+            raise ValueError(
+                f"The layer {source.name!r} must have a weight {name!r} of "
+                f"shape {weight.shape} to become a {type(target).__name__}. "
+                f"Received: {[(w, theirs[w].shape) for w in theirs]}"
+            )
+        # A copy: JAX takes the memory of a model that predicts.
+        weight.assign(ops.convert_to_numpy(theirs[name]).copy())
+    parts = _parts(target)
+    if parts or type(source) is type(target):
+        for part, like in zip(_parts(source), parts, strict=True):
+            _copy_weights(part, like)
+
+
+def _parts(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    return list(layer._flatten_layers(include_self=False, recursive=False))
+
+
+def _own_weights(layer: keras.layers.Layer) -> dict[str, Any]:
+    """The weights of a layer that are not those of a layer in it, by name."""
+    inner = {id(w) for part in _parts(layer) for w in part.weights}
+    own = [w for w in layer.weights if id(w) not in inner]
+    by_name = {weight.name: weight for weight in own}
+    if len(by_name) < len(own):
+        raise ValueError(
+            f"The weights of the layer {layer.name!r} must have different "
+            f"names. Received: {[weight.name for weight in own]}"
+        )
+    return by_name

@@ -23,7 +23,7 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
 
     Args:
         trained: The finished trainings; the best of each model is drawn,
-            where it routes tables.
+            where it routes rows of tables.
 
     References:
         Ibrahim et al., MOESART: An Effective Sampling-based Router for Sparse
@@ -35,10 +35,12 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
         return None
     pictures: list[Picture] = []
     for title, run in titled_best_runs(trained):
-        if run.has_model and isinstance(run.loaded, Ranker):
-            figure = _draw(*embedded_rows(run.loaded, run.sample.inputs))
+        if not (run.has_model and isinstance(run.loaded, Ranker)):
+            continue
+        features, top = embedded_rows(run.loaded, run.sample.inputs)
+        if top:
             name = f"embeddings_{len(pictures)}"
-            pictures.append(Picture(name, title, figure))
+            pictures.append(Picture(name, title, _draw(features, top)))
     text = (
         "The concatenated embeddings of a sample of the validation split, "
         "projected by UMAP; the colour is the expert with the largest weight, "
@@ -57,7 +59,8 @@ def embedded_rows(
         inputs: As `Ranker.encode` returns them; the first 4,000 rows count.
 
     Returns:
-        Array `(rows, width)`, and by task an integer array `(rows,)`.
+        Array `(rows, width)`, and by task an integer array `(rows,)`; no
+        task where the model has no gate.
     """
     inputs = {name: values[:MOST_ROWS] for name, values in inputs.items()}
     with record_routing() as records:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import keras
@@ -74,7 +75,7 @@ def dense_and_sparse(run: Trained) -> dict[str, Any]:
     plain = LogitGate.compute_logits
     if not gates or any(type(g).compute_logits is not plain for g in gates):
         return {}
-    models = {"dense": with_gates(model, _softmax), "sparse": model}
+    models = {"dense": with_gates(model, softmax_of), "sparse": model}
     if isinstance(gates[0], SoftmaxGate):
         k = run.config.sizes.k
         models["sparse"] = with_gates(model, lambda gate: _top_k(gate, k))
@@ -84,15 +85,23 @@ def dense_and_sparse(run: Trained) -> dict[str, Any]:
     }
 
 
-def _softmax(gate: LogitGate) -> LogitGate:
+def softmax_of(gate: LogitGate) -> LogitGate:
+    """Returns a gate that weighs experts by the softmax of the logits."""
     return SoftmaxGate(
-        gate.num_experts, static=gate.static, use_bias=gate.use_bias
+        gate.num_experts,
+        static=gate.static,
+        use_bias=gate.use_bias,
+        name=gate.name,
     )
 
 
 def _top_k(gate: LogitGate, k: int) -> LogitGate:
     return TopKGate(
-        gate.num_experts, k, static=gate.static, use_bias=gate.use_bias
+        gate.num_experts,
+        k,
+        static=gate.static,
+        use_bias=gate.use_bias,
+        name=gate.name,
     )
 
 
@@ -151,16 +160,20 @@ def _table(setting: str, losses: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _draw(losses: Mapping[str, Mapping[str, Any]]) -> Figure:
-    figure = Figure(figsize=(4 * len(losses), 3.5), layout="constrained")
-    axes = figure.subplots(1, len(losses), squeeze=False, sharey=True)[0]
+    columns = min(len(losses), 4)
+    rows = ceil(len(losses) / columns)
+    figure = Figure(figsize=(4 * columns, 3.5 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     highest = np.percentile(
         [list(both.values()) for both in losses.values()], 99
     )
     edges = np.linspace(0, highest, 41)
-    for axis, (model, both) in zip(axes, losses.items(), strict=True):
+    for axis in axes[len(losses) :]:
+        axis.remove()
+    for axis, (model, both) in zip(axes, losses.items(), strict=False):
         for name, values in both.items():
             axis.hist(values, edges, density=True, histtype="step", label=name)
         axis.set(title=model, xlabel="Loss")
-    axes[0].set_ylabel("Density")
+        axis.set_ylabel("Density")
     axes[0].legend(frameon=False)
     return figure
