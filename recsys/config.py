@@ -1,3 +1,4 @@
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import InitVar
@@ -17,6 +18,10 @@ from recsys.old_names import with_current_names
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.presets import Sizes
+from recsys.shown import shown
+
+# No size or number of epochs is larger, but larger ones overflow somewhere.
+_LARGEST = 2**32
 
 _EXPECTED = {
     str: "a string",
@@ -248,7 +253,8 @@ def _fits(value: Any, hint: Any) -> bool:
 def _check_type(name: str, value: Any, hint: Any) -> None:
     if not _fits(value, hint):
         raise TypeError(
-            f"`{name}` must be {_EXPECTED[hint]}. Received: {name}={value!r}"
+            f"`{name}` must be {_EXPECTED[hint]}. "
+            f"Received: {name}={shown(value)}"
         )
 
 
@@ -277,6 +283,12 @@ def _check_bounds(
         expected = f"above {above}"
     elif below is not None and not value < below:
         expected = f"below {below}"
+    elif isinstance(value, float) and not math.isfinite(value):
+        expected = "finite"
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        expected = f"at most {_LARGEST:,}"
     else:
         return
-    raise ValueError(f"`{name}` must be {expected}. Received: {name}={value}")
+    raise ValueError(
+        f"`{name}` must be {expected}. Received: {name}={shown(value)}"
+    )

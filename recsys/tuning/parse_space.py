@@ -1,6 +1,6 @@
 """Reads a search space in the form that a YAML file has."""
 
-import math
+import sys
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import fields
@@ -146,7 +146,7 @@ def _number(key: str, value: Any, integer: bool) -> float:
     if (
         not isinstance(value, kinds)
         or isinstance(value, bool)
-        or not math.isfinite(value)
+        or not abs(value) <= sys.float_info.max  # Nor NaN.
     ):
         expected = "an integer" if integer else "a number"
         raise ValueError(
