@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from recsys.models.ranker import Ranker as Ranker
     from recsys.run import load_model as load_model
     from recsys.run import load_ranker as load_ranker
-    from recsys.stages.compare import Comparison as Comparison
     from recsys.stages.compare import compare as compare
+    from recsys.stages.comparison import Comparison as Comparison
     from recsys.stages.evaluate import evaluate as evaluate
     from recsys.stages.export import export as export
     from recsys.stages.predict import predict as predict
@@ -53,7 +53,8 @@ _HOMES = {
     ),
     "recsys.models.ranker": ("Ranker",),
     "recsys.run": ("load_model", "load_ranker"),
-    "recsys.stages.compare": ("Comparison", "compare"),
+    "recsys.stages.compare": ("compare",),
+    "recsys.stages.comparison": ("Comparison",),
     "recsys.stages.evaluate": ("evaluate",),
     "recsys.stages.export": ("export",),
     "recsys.stages.predict": ("predict",),

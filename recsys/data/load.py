@@ -2,10 +2,23 @@ from pathlib import Path
 
 from recsys.data.dataset import Dataset
 from recsys.data.image_dataset import ImageDataset
+from recsys.data.schema import Schema
 from recsys.data.split_dataset import read_schema
 from recsys.data.synthetic import synthetic
 
 AnyDataset = Dataset | ImageDataset
+
+
+def load_schema(source: str | Path) -> Schema:
+    """Loads the schema of a data set alone.
+
+    Args:
+        source: As `load` takes it.
+
+    Raises:
+        DataError: There is no data folder, or no schema in it.
+    """
+    return synthetic().schema if source == "synthetic" else read_schema(source)
 
 
 def load(source: str | Path, seed: int = 0) -> AnyDataset:

@@ -3,8 +3,8 @@ from pathlib import Path
 import pandas as pd
 
 from recsys.errors import RunError
-from recsys.stages.compare import Comparison
 from recsys.stages.compare import compare
+from recsys.stages.comparison import Comparison
 from recsys.tuning.sweep import Sweep
 
 
@@ -49,7 +49,11 @@ def rerun(
         # A trial without this field standardised nothing.
         f"trial-{record['trial']}": {
             "standardize_targets": False,
-            **record["config"],
+            **{
+                name: value
+                for name, value in record["config"].items()
+                if name not in ("out", "seed")
+            },
         }
         for record in folder.best(top)
     }

@@ -11,9 +11,9 @@ from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
-from recsys.models.gates import create_gate
 from recsys.old_names import with_current_names
 from recsys.output_lock import sole_writer
+from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config
 from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.oracles import ResumableOracle
@@ -140,15 +140,7 @@ def _check(space: Space, schema: Schema, tuner: str) -> None:
         )
     for fields in space.examples():
         config = TrainConfig.from_mapping({**fields, "out": "."})
-        resolved = resolve_config(config, schema)
-        create_gate(
-            resolved.gate,
-            resolved.sizes.num_experts,
-            resolved.sizes.k,
-            num_buckets=1,
-            seed=0,
-            options=resolved.gate_options,
-        )
+        check_config(config, schema)
 
 
 def _lead(

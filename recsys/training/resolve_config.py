@@ -7,6 +7,7 @@ import keras
 
 from recsys.config import TrainConfig
 from recsys.data import Schema
+from recsys.models.gates import create_gate
 from recsys.models.gates import typed_options
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
@@ -47,6 +48,36 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         standardize_targets=_standardizes(config.standardize_targets, schema),
         backend=keras.backend.backend(),
     )
+
+
+def check_config(config: TrainConfig, schema: Schema) -> TrainConfig:
+    """Checks, before any training, that a configuration fits a data set.
+
+    Args:
+        config: A configuration.
+        schema: The schema of the data set to be trained on.
+
+    Returns:
+        What `resolve_config` makes of it.
+
+    Raises:
+        DataError: A task has a name that cannot be used.
+        ValueError: A field does not fit the data set, or its gate cannot be
+            made.
+    """
+    resolved = resolve_config(config, schema)
+    if resolved.architecture != "shared-bottom":
+        owners = ("cgc", "ple")
+        own = resolved.task_experts if resolved.architecture in owners else 0
+        create_gate(
+            resolved.gate,
+            resolved.sizes.num_experts + own,
+            resolved.sizes.k,
+            num_buckets=1,
+            seed=0,
+            options=resolved.gate_options,
+        )
+    return resolved
 
 
 def _preset(name: str | None, schema: Schema) -> str:

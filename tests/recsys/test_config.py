@@ -49,7 +49,7 @@ def test_mapping_is_json_and_comes_back() -> None:
         ("search_entropy_weight", float("inf"), "finite"),
         ("gate_options", {"gamma": float("nan")}, "finite"),
         ("gate_options", {"gamma": float("-inf")}, "finite"),
-        ("embedding_dim", 10**5000, "at most 4,294,967,296"),
+        ("embedding_dim", 10**400, "at most 4,294,967,296"),
         ("epochs", 2**33, "at most 4,294,967,296"),
         ("expert_units", [8, 2**33], "at most 4,294,967,296"),
         ("batch_size", 0, "at least 1"),
@@ -91,6 +91,14 @@ def test_value_of_another_type_is_named(
     fields = {"data": "synthetic", "out": "run", name: value}
     with pytest.raises(TypeError, match=f"`{name}` must be {expected}. Rec"):
         TrainConfig(**fields)
+
+
+def test_integer_of_thousands_of_digits_is_named() -> None:
+    """Python refuses to write it out."""
+    with pytest.raises(ValueError, match=r"`k` must be at most .* 5,000 dig"):
+        TrainConfig("synthetic", "run", k=10**4999)
+    with pytest.raises(TypeError, match=r"`gate` must be .* 5,000 digits"):
+        TrainConfig("synthetic", "run", gate=10**4999)
 
 
 def test_unknown_field_is_named() -> None:

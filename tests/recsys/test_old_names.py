@@ -109,18 +109,20 @@ def test_a_sweep_of_the_last_release_is_read(tmp_path: Path) -> None:
     assert sweep.read_plan() == Plan(
         "random", 1, PLACE | NEW, {"architecture": ["cgc", "ple"]}
     )
-    record = {"trial": "0", "config": OLD, "hyperparameters": OLD}
-    sweep.log.append(record)
-    assert sweep.log.read() == [
-        {"trial": "0", "config": NEW, "hyperparameters": NEW}
-    ]
+    ended = {"trial": "0", "status": "failed", "error": "no luck"}
+    sweep.log.append(ended | {"config": OLD, "hyperparameters": OLD})
+    assert sweep.log.read() == [ended | {"config": NEW, "hyperparameters": NEW}]
 
 
 def test_a_comparison_may_mix_old_and_new_names(tmp_path: Path) -> None:
     with pytest.warns(FutureWarning, match="is an old name: use `"):
         comparison = Comparison(
             models={"a": {"structure": "moe"}, "b": {"architecture": "cgc"}},
-            base=PLACE | {"architecture": "movielens", "structure": "mmoe"},
+            base={
+                "data": "synthetic",
+                "architecture": "movielens",
+                "structure": "mmoe",
+            },
         )
     with pytest.warns(FutureWarning, match="use `preset=svhn`"):
         runs = comparison.runs(tmp_path, architecture="svhn")

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from scipy.stats import t as student
 
 import recsys
 from recsys import Comparison
+from recsys import FileError
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.stages.comparison_table import comparison_table
@@ -70,23 +72,129 @@ def test_runs_are_all_combinations() -> None:
     assert (run.config.gate, run.config.data) == ("top-k+", "elsewhere")
 
 
+@pytest.mark.parametrize(("seeds", "expected"), [(3, [0, 1, 2]), ([5], [5])])
+def test_seeds_are_listed_or_counted(
+    seeds: Any, expected: list[int], tmp_path: Path
+) -> None:
+    assert Comparison(MODELS, seeds=seeds).seeds == expected
+    file = tmp_path / "comparison.json"
+    file.write_text(json.dumps({"models": MODELS, "seeds": seeds}))
+    assert Comparison.read(file).seeds == expected
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"models": {}}, "`models` of a comparison must not be empty"),
-        ({"models": MODELS, "seeds": []}, "`seeds` of a comparison"),
+        ([], ": expected an object. Received: []"),
+        ("models", ": expected an object. Received: 'models'"),
+        ({}, ": expected a value at models. Received: none"),
+        ({"models": []}, ": expected an object at models. Received: []"),
+        ({"models": {}}, ": `models` of a comparison must not be empty. Re"),
+        ({"models": {"a": []}}, ": expected an object at models.a. Received"),
+        ({"models": {"a": "top-k"}}, ": expected an object at models.a. Rec"),
+        (
+            {"models": {"a": {"k": 0}}},
+            ", models.a: `k` must be at least 1. Received: k=0",
+        ),
+        (
+            {"models": {"a": {"k": [1]}}},
+            ", models.a: `k` must be an integer. Received: k=[1]",
+        ),
+        ({"models": {"a": {"gates": "x"}}}, ", models.a: The fields of a tr"),
+        (
+            {"models": {"a": {"seed": 1}}},
+            ", models.a: `seed` of a run follows from `seeds` of the comp",
+        ),
+        (
+            {"models": MODELS, "base": {"out": "here"}},
+            ", base: `out` of a run follows from the names of the comparison",
+        ),
+        ({"models": MODELS, "base": ["k", 2]}, ": expected an object at base"),
+        ({"models": MODELS, "settings": {}}, ": `settings` of a comparison m"),
+        ({"models": MODELS, "settings": {"a": 1}}, "an object at settings.a"),
+        (
+            {"models": MODELS, "settings": {"": {}, "a": {}}},
+            ": `settings` of a comparison must have names where there are sev",
+        ),
+        ({"models": MODELS, "seeds": []}, ", seeds: expected seeds, each once"),
+        ({"models": MODELS, "seeds": [1, 1]}, ", seeds: expected seeds, each "),
+        ({"models": MODELS, "seeds": 0}, ", seeds: expected 1 to 1,000 seeds"),
+        ({"models": MODELS, "seeds": 10**9}, ", seeds: expected 1 to 1,000 "),
+        ({"models": MODELS, "seeds": True}, ": expected a list at seeds. Rec"),
+        ({"models": MODELS, "seeds": "2"}, ": expected a list at seeds. Rece"),
+        ({"models": MODELS, "seeds": [0.5]}, ": expected an integer at seeds["),
+        ({"models": MODELS, "seeds": [-1]}, " or equal to 0 at seeds[0]. Rec"),
+        ({"models": MODELS, "against": []}, ": expected an object at against"),
         ({"models": MODELS, "against": {"Top-k+": "x"}}, "Received: 'x'"),
-        ({"models": MODELS, "seed": 1}, "the fields of a comparison must be"),
-        ({}, "the fields of a comparison must be"),
+        (
+            {"models": MODELS, "against": {"Top-k": 1}},
+            "a text at against.",
+        ),
+        (
+            {"models": MODELS, "seed": 1},
+            ": expected one of the fields models, base, settings, seeds, agai",
+        ),
     ],
 )
-def test_wrong_files(
-    content: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_wrong_files(content: Any, message: str, tmp_path: Path) -> None:
     file = tmp_path / "comparison.json"
     file.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(FileError, match=re.escape(message)) as caught:
         Comparison.read(file)
+    assert str(caught.value).startswith(str(file))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../x", "a/b", "/x", "a\\b", "..", ".", ".x", "", " a", "a\n"),
+        *("a\0", "\x1b[31m", "results.csv", "table.md", "a" * 101),
+    ],
+)
+def test_name_that_no_folder_can_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a name that a folder can have"):
+        Comparison({name: {"gate": "top-k"}})
+    if name:
+        with pytest.raises(ValueError, match="a name that a folder can have"):
+            Comparison(MODELS, settings={name: {}})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"gate": "best"}, "`gate` must be one of softmax, "),
+        ({"gate": "comet", "gate_options": {"gama": 1}}, "must be among gamma"),
+        ({"k": 99}, "`k` must be"),
+        ({"task_weights": {"click": 1}}, "`task_weights` must be for the "),
+        ({"hash_feature": "colour"}, "`hash_feature` must be one of"),
+    ],
+)
+def test_all_models_are_checked_before_the_first_is_trained(
+    fields: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a model is trained")
+
+    monkeypatch.setattr(TrainingProcesses, "train", refuse)
+    file = tmp_path / "comparison.json"
+    models = {"good": {"gate": "top-k"}, "bad": {"gate": "top-k", **fields}}
+    content = {"base": {"data": "synthetic"}, "models": models}
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message) as caught:
+        recsys.compare(file, tmp_path / "out")
+    assert str(caught.value).startswith(f"{file}: model 'bad': ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_of_a_comparison_are_needed(tmp_path: Path) -> None:
+    file = tmp_path / "comparison.json"
+    file.write_text(json.dumps({"models": MODELS}))
+    with pytest.raises(ValueError, match="`data` must be given") as caught:
+        recsys.compare(file, tmp_path / "out")
+    assert str(caught.value).startswith(str(file))
 
 
 @pytest.mark.slow
@@ -94,6 +202,7 @@ def test_trains_what_is_missing_and_writes_the_table(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = settings(tmp_path, epochs=1)
+    del base["out"]
     comparison = Comparison(MODELS, base, against={"Top-k+": "Top-k"})
     results = recsys.compare(comparison, tmp_path / "out", jobs=2)
     assert sorted(results["model"]) == list(MODELS)
@@ -134,3 +243,14 @@ def test_a_failure_does_not_keep_the_others_from_running(
 def test_jobs_must_be_positive(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="`jobs` must be at least 1"):
         recsys.compare(Comparison(MODELS), tmp_path, jobs=0)
+
+
+def test_documented_file(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "comparing.md"
+    (text,) = re.findall(r"```json\n(.*?)```", page.read_text(), re.S)
+    file = tmp_path / "comparison.json"
+    file.write_text(text)
+    comparison = Comparison.read(file)
+    assert len(comparison.runs(tmp_path)) == 2 * 3 * 3
+    for example in (Path(__file__).parents[3] / "benchmarks").glob("*.json"):
+        assert Comparison.read(example).models

@@ -1,0 +1,233 @@
+import dataclasses
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated
+from typing import Any
+
+from pydantic import AfterValidator
+from pydantic import BeforeValidator
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic import StrictInt
+from pydantic.dataclasses import dataclass
+
+from recsys.config import TrainConfig
+from recsys.config_file import GivenFields
+from recsys.data import Schema
+from recsys.json_files import read_json
+from recsys.old_names import with_current_names
+from recsys.run import Run
+from recsys.shapes import check_shape
+from recsys.shown import shown
+from recsys.task_scores import task_scores
+from recsys.training.curves import read_history
+from recsys.training.resolve_config import check_config
+
+# What stands beside the runs.
+_TABLES = ("results.csv", "table.md")
+
+_LONGEST_NAME = 100
+_MOST_SEEDS = 1000
+
+
+def _folder_name(name: str) -> str:
+    if (
+        not 0 < len(name) <= _LONGEST_NAME
+        or name.startswith((".", " "))
+        or name.endswith((".", " "))
+        or set(name) & set("/\\")
+        or not name.isprintable()
+        or name in _TABLES
+    ):
+        raise ValueError(
+            f"expected a name that a folder can have: up to {_LONGEST_NAME} "
+            "characters that can be printed, without / and \\, without a space "
+            f"or a dot at its ends, and not {' or '.join(_TABLES)}. "
+            f"Received: {shown(name)}"
+        )
+    return name
+
+
+def _setting_name(name: str) -> str:
+    return _folder_name(name) if name else name
+
+
+def _own_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    for name, instead in (("seed", "`seeds`"), ("out", "the names")):
+        if name in fields:
+            raise ValueError(
+                f"`{name}` of a run follows from {instead} of the comparison. "
+                f"Received: {name}={shown(fields[name])}"
+            )
+    return fields
+
+
+def _listed_seeds(seeds: Any) -> Any:
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        if not 1 <= seeds <= _MOST_SEEDS:
+            raise ValueError(
+                f"expected 1 to {_MOST_SEEDS:,} seeds. Received: {shown(seeds)}"
+            )
+        return list(range(seeds))
+    return seeds
+
+
+def _different(seeds: list[int]) -> list[int]:
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"expected seeds, each once. Received: {shown(seeds)}")
+    return seeds
+
+
+_Fields = Annotated[GivenFields, AfterValidator(_own_fields)]
+_Name = Annotated[str, AfterValidator(_folder_name)]
+_SettingName = Annotated[str, AfterValidator(_setting_name)]
+_Seed = Annotated[StrictInt, Field(ge=0, lt=2**32)]
+_Seeds = Annotated[
+    list[_Seed], BeforeValidator(_listed_seeds), AfterValidator(_different)
+]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Comparison:
+    """Models that are trained alike, to be compared.
+
+    A JSON file with these fields says the same; `docs/comparing.md` has an
+    example. All names are those of folders too.
+
+    Args:
+        models: By name, the fields of `TrainConfig` that make each model.
+        base: The fields that all share.
+        settings: By name, fields that all models are trained with in turn,
+            such as the tasks' weights. One setting without a name and without
+            any, unless given.
+        seeds: The seeds that everything is repeated with, or how many: 3 for
+            0, 1 and 2. The seed 0 alone, unless given.
+        against: By model, the one that its losses are tested against.
+
+    Raises:
+        ValueError: There is no model or seed, a field or a name is wrong, or
+            `against` names an unknown model.
+
+    Example:
+    >>> gates = {name: {"gate": name} for name in ("comet", "top-k")}
+    >>> Comparison(gates, {"data": "synthetic", "k": 2}, seeds=3).seeds
+    [0, 1, 2]
+    """
+
+    models: dict[_Name, _Fields]
+    base: _Fields = field(default_factory=dict)
+    settings: dict[_SettingName, _Fields] = field(
+        default_factory=lambda: {"": {}}
+    )
+    seeds: _Seeds = field(default_factory=lambda: [0])
+    against: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("models", "settings"):
+            if not getattr(self, name):
+                raise ValueError(
+                    f"`{name}` of a comparison must not be empty. "
+                    f"Received: {name}={getattr(self, name)!r}"
+                )
+        if "" in self.settings and len(self.settings) > 1:
+            raise ValueError(
+                "`settings` of a comparison must have names where there are "
+                f"several. Received: {list(self.settings)}"
+            )
+        for name in [*self.against, *self.against.values()]:
+            if name not in self.models:
+                raise ValueError(
+                    "`against` must name models of the comparison, "
+                    f"{list(self.models)}. Received: {shown(name)}"
+                )
+
+    @classmethod
+    def read(cls, file: str | Path) -> "Comparison":
+        """Reads a comparison from a JSON file with its fields.
+
+        Raises:
+            FileError: The file is broken, or a field is unknown, missing or
+                wrong.
+            FileNotFoundError: There is no file.
+        """
+        comparison: Comparison = check_shape(read_json(Path(file)), cls, file)
+        return comparison
+
+    def runs(self, out: Path, **fields: Any) -> list["PlannedRun"]:
+        """Returns all runs, each with a folder of its own in `out`.
+
+        Args:
+            out: Folder of the runs.
+            **fields: Fields of `TrainConfig` that hold for all of them.
+
+        Raises:
+            ValueError: A run has no data, or a field is wrong.
+        """
+        fields = with_current_names(fields)
+        return [
+            PlannedRun(
+                setting,
+                model,
+                TrainConfig.from_mapping(
+                    {
+                        **self.base,
+                        **self.settings[setting],
+                        **self.models[model],
+                        **fields,
+                        "seed": seed,
+                        "out": str(out / setting / model / f"seed-{seed}"),
+                    }
+                ),
+            )
+            for seed in self.seeds
+            for setting in self.settings
+            for model in self.models
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedRun:
+    """One run of a comparison.
+
+    Attributes:
+        setting: Name of its setting.
+        model: Name of its model.
+        config: What it is trained with.
+    """
+
+    setting: str
+    model: str
+    config: TrainConfig
+
+    def check(self, schema: Schema) -> None:
+        """Checks that it can be trained on data with a schema.
+
+        Raises:
+            ValueError: It cannot; the message names setting and model.
+        """
+        try:
+            check_config(self.config, schema)
+        except (ValueError, TypeError) as error:
+            setting = self.setting and f"setting {self.setting!r}, "
+            raise ValueError(
+                f"{setting}model {self.model!r}: {error}"
+            ) from error
+
+    def result(self) -> dict[str, Any] | None:
+        """What the table needs to know, or `None` while it is not trained."""
+        run = Run(self.config.out)
+        if not run.is_finished:
+            return None
+        test = run.read_metrics()["test"]
+        history = read_history(run.history)
+        return {
+            "setting": self.setting,
+            "model": self.model,
+            "seed": self.config.seed,
+            "loss": test["loss"],
+            **task_scores(test),
+            "experts per example": test["experts_per_example"],
+            "seconds per epoch": history["seconds"].median(),
+            "epochs": len(history),
+            "best epoch": int(history["epoch"][history["val_loss"].argmin()]),
+        }
