@@ -9,7 +9,7 @@ def as_rows(
     sample_weight: TensorLike | None = None,
     dtype: str = "float32",
 ) -> tuple[Tensor, Tensor]:
-    """Lays weights out as one row per example, beside what each row counts.
+    """Flattens weights to one row per example, and says what each row counts.
 
     Args:
         weights: Tensor `(..., n)`; a static gate's `(n,)` is one row.

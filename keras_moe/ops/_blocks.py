@@ -17,13 +17,13 @@ Carry = TypeVar("Carry")
 
 
 class GroupBlocks(NamedTuple):
-    """Groups of rows cut into blocks, in a number that no value changes.
+    """Groups of rows cut into blocks, whose number depends on shapes alone.
 
     Attributes:
         experts: Int32 `(G,)`, the group of each block, in ascending order;
-            `E` for the blocks at the end that nothing is in.
+            `E` for the empty blocks at the end.
         starts: Int32 `(G,)`, its first row.
-        ends: Int32 `(G,)`, the row behind its last one.
+        ends: Int32 `(G,)`, one past its last row.
         firsts: Int32 `(E,)`, the first block of each group.
         num_used: Int32 scalar, how many blocks hold rows.
     """
@@ -76,7 +76,7 @@ def group_blocks(
 def cut_rows(
     rows: Tensor, blocks: GroupBlocks, block_rows: IntegerLike
 ) -> Tensor:
-    """Copies the rows of each block; others fill a block up.
+    """Copies the rows of each block, filled up with rows of others.
 
     Args:
         rows: Tensor `(S, ...)`, the groups one after the other.
@@ -106,7 +106,7 @@ def join_rows(
         num_rows: Integer `S`, or integer tensor.
 
     Returns:
-        Tensor `(S, ...)`; any of the values behind the last group.
+        Tensor `(S, ...)`; arbitrary values behind the last group.
     """
     num_blocks, block_rows, *shape = ops.shape(values)
     group_sizes = ops.cast(group_sizes, "int32")
@@ -124,7 +124,7 @@ def join_rows(
 
 
 def block_size(num_rows: IntegerLike, num_experts: int) -> IntegerLike:
-    """Rows per block: a few blocks per group, without much that is left empty.
+    """How many rows a block has: a few blocks per group, with little padding.
 
     Args:
         num_rows: Integer, or integer tensor, the rows of all groups.
@@ -148,7 +148,7 @@ def matmul_by_blocks(
 ) -> Tensor:
     """Multiplies and adds as `grouped_matmul` does, in one loop over blocks.
 
-    No shape depends on a value, and no block is computed that nothing is in.
+    No shape depends on a value, and empty blocks are not computed.
 
     Args:
         inputs: Tensor `(S, D)`, the groups one after the other, `S >= 1`.
@@ -166,7 +166,7 @@ def matmul_by_blocks(
         ops.arange(block_rows, dtype="int32"),
     )
 
-    # Nothing but arguments: in a branch JAX loses what a closure holds.
+    # Everything is an argument: in a branch JAX loses what a closure holds.
     def affine(
         inputs: Tensor, kernels: Tensor, biases: Tensor, *layout: Tensor
     ) -> tuple[Tensor, Callable[..., tuple[Tensor | None, ...]]]:
@@ -187,9 +187,9 @@ def matmul_by_blocks(
 def _max_blocks(
     num_rows: IntegerLike, block_rows: IntegerLike, num_experts: int
 ) -> IntegerLike:
-    """Most blocks that any groups fill.
+    """The most blocks that groups of any sizes fill.
 
-    Each group that has rows fills less than one block more than they need.
+    Rounding up adds less than one block for each group that has rows.
     """
     groups = num_experts
     if isinstance(num_rows, int):
@@ -236,8 +236,8 @@ def _gradients(
 class _Block:
     """The rows of one block.
 
-    A block that would reach over the last of all rows begins further in front,
-    with rows that are not its own.
+    A block that would reach beyond the last row of all starts earlier instead,
+    and then holds rows of others.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class _Block:
     def read(self, rows: Tensor) -> Tensor:
         first = self._first(rows)
         if keras.backend.backend() == "tensorflow":
-            # XLA would compile a slice anew whenever it begins elsewhere.
+            # XLA would compile a slice anew for every other start.
             return ops.take(rows, first + self.offsets, axis=0)  # (C, ...)
         size = (ops.shape(self.offsets)[0], rows.shape[1])
         return ops.slice(rows, (first, 0), size)

@@ -13,7 +13,7 @@ def iterate(
     times: IntegerLike,
     max_times: int | None = None,
 ) -> Tensor:
-    """Applies `step` to `value` so many times, in one loop.
+    """Applies `step` to `value` a number of times, in one loop.
 
     Reverse mode differentiates it on every backend, XLA included, at the
     compile time of a single step: unrolled, a hundred steps take minutes.

@@ -5,7 +5,7 @@ from keras_moe.types import Tensor
 
 
 def prefix_sums(values: Tensor) -> Tensor:
-    """Adds up integers from the first row to each row, that row included.
+    """The cumulative sums of integers, from the first row on.
 
     As `ops.cumsum(values, axis=0)`, which takes quadratic time where XLA
     compiles TensorFlow: seconds for a few thousand rows.

@@ -1,6 +1,6 @@
-"""Experts choose rows, each row at most so often.
+"""Experts choose rows, with a limit per row.
 
-First softly, which is a linear program, then with yes and no.
+First softly, by a linear program; then each choice is made whole.
 """
 
 from keras import ops
@@ -18,10 +18,10 @@ MAX_ITERATIONS = 100
 # Far below any score, yet finite when divided by the entropy's weight.
 EXCLUDED = -1e3
 
-# A halving of the bracket each: enough for float32.
+# Each of them halves the bracket: enough for float32.
 BISECTIONS = 24
 
-# A change of the prices, in units of the entropy weight, that decides nothing.
+# A change of prices, in units of the entropy weight, too small to matter.
 TOLERANCE = 1e-3
 
 
@@ -32,10 +32,10 @@ def capped_assignment(
 
     Maximises `<S, A> + λ H(A)`, where every column of `A` sums to `capacity`,
     no row to more than `max_per_row`, and `0 <= A <= 1`. Dykstra's projections
-    alternate between the two sums. Here each respects `A <= 1` as it projects,
-    which a third projection of its own would take thousands of rounds for. It
-    happens in the log domain, where the projections are prices: with one
-    price per row and one per column, `A = min(1, exp(S/λ - price - price))`.
+    alternate between the two sums. Here each of them respects `A <= 1` as well;
+    a third projection for it would take thousands of rounds. All of it is done
+    in the log domain, where the projections are prices: with one price per row
+    and one per column, `A = min(1, exp(S/λ - price - price))`.
 
     No gradient passes.
 
@@ -47,8 +47,8 @@ def capped_assignment(
 
     Returns:
         Float32 tensor `(N, E)`. The columns' sums are exact, up to rounding.
-        The rows' come down to the cap, but where the best rows for an expert
-        score far above the next ones, a hundred iterations end before.
+        The rows' approach the cap; where the best rows of an expert score far
+        above the next ones, a hundred iterations may not reach it.
 
     Example:
         >>> scores = np.array([[0.9, 0.8], [0.89, 0.1]], "float32")
@@ -91,7 +91,7 @@ def capped_assignment(
 def integral_assignment(
     choice: Tensor, capacity: IntegerLike, max_per_row: int
 ) -> Tensor:
-    """Turns soft choices into yes and no, within the same caps.
+    """Rounds soft choices to whole ones, within the same caps.
 
     Every expert takes its `capacity` largest entries. Where a row is taken
     more than `max_per_row` times it keeps its largest and the others look

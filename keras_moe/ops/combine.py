@@ -35,9 +35,9 @@ def combine(
     """
     _, num_tasks, num_experts = weights.shape
     outputs = ops.cast(outputs, "float32")
-    # What a task wants of a row is a row of its own, (N T, E), and what is
-    # added up are its own pairs: to go over all slots for every task would
-    # touch up to T times as many.
+    # Each (row, task) becomes a row of its own, for which only its own pairs
+    # are added up: going over all slots for every task would touch up to T
+    # times as many.
     weights = ops.reshape(weights, (-1, num_experts))  # (N T, E)
     num_rows = ops.shape(weights)[0]
     pairs, slots = plan, None

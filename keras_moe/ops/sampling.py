@@ -1,4 +1,4 @@
-"""Draws of experts, and the weights that make up for having drawn them."""
+"""Draws of experts, and weights that correct for the draw."""
 
 import math
 from collections.abc import Sequence

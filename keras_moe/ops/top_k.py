@@ -86,7 +86,7 @@ def keep_largest(weights: Tensor, k: int) -> Tensor:
     kept = ops.where(top_k_mask(weights, k), weights, 0.0)
     total = ops.sum(weights, axis=-1, keepdims=True)
     kept_total = ops.sum(kept, axis=-1, keepdims=True)
-    # A row without any weight stays without.
+    # A row without any weight stays at zero.
     scale = total / ops.where(kept_total > 0, kept_total, 1.0)
     return kept * scale
 
@@ -111,7 +111,7 @@ def top_rows_mask(scores: Tensor, count: IntegerLike) -> Tensor:
         [True, True, False]
     """
     scores = ops.convert_to_tensor(scores)
-    # One more row, so that there is a `count`-th even in an empty batch.
+    # One more row, so that even an empty batch has a `count`-th.
     ordered = ops.sort(
         ops.pad(scores, [[1, 0], [0, 0]], constant_values=FLOAT32_MIN), axis=0
     )

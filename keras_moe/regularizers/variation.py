@@ -4,7 +4,7 @@ from keras_moe.types import Tensor
 
 
 def squared_variation(values: Tensor) -> Tensor:
-    """The squared coefficient of variation, `Var / Mean²`; 0 of only zeros.
+    """The squared coefficient of variation, `Var / Mean²`; 0 for zeros alone.
 
     Args:
         values: Float tensor `(n,)`, not negative.

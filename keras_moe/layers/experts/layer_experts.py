@@ -111,7 +111,7 @@ class LayerExperts(Experts):
         training: bool | None = None,
     ) -> Tensor:
         if group_sizes is None:
-            return ops.stack(
+            return ops.stack(  # (N, E, ...)
                 [expert(inputs, training=training) for expert in self.experts],
                 axis=1,
             )
@@ -133,12 +133,13 @@ class LayerExperts(Experts):
         states = random_states(self)
 
         def call(expert: keras.layers.Layer, group: Tensor) -> Tensor:
+            # One row more goes in, and is left out again.
             return expert(ops.concatenate([group, row]), training=training)[:-1]
 
         def call_all() -> Tensor:
             outputs = list(map(call, self.experts, groups))
             shape = (ops.shape(rest)[0], *outputs[0].shape[1:])
-            return ops.concatenate(
+            return ops.concatenate(  # (S, ...)
                 [*outputs, ops.zeros(shape, outputs[0].dtype)]
             )
 
@@ -159,15 +160,15 @@ class LayerExperts(Experts):
         num_rows = ops.shape(inputs)[0]
         size = block_size(num_rows, self.num_experts)
         blocks = group_blocks(group_sizes, num_rows, size)
-        outputs = self._map_blocks(
+        outputs = self._map_blocks(  # (G, C, ...)
             cut_rows(inputs, blocks, size), blocks.experts, training
         )
-        return join_rows(outputs, blocks, group_sizes, num_rows)
+        return join_rows(outputs, blocks, group_sizes, num_rows)  # (S, ...)
 
     def _map_blocks(
         self, blocks: Tensor, block_experts: Tensor, training: bool | None
     ) -> Tensor:
-        """Calls for each block the expert that it is for."""
+        """Calls for each block `(C, ...)` the expert that it is for."""
         states = random_states(self)
         values = [state.value for state in states]
         first = self.experts[0].compute_output_spec(
@@ -177,7 +178,7 @@ class LayerExperts(Experts):
         def call_block(slices: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             block, expert, position = slices
             # A random state is (seed, counter): each block has its own seed.
-            offset = ops.stack([position, 0 * position])
+            offset = ops.stack([position, 0 * position])  # (2,)
             starts = [v + ops.cast(offset, v.dtype) for v in values]
             branches = [
                 lambda layer=layer: run_isolated(
@@ -195,6 +196,7 @@ class LayerExperts(Experts):
             return (outputs, *draws)
 
         positions = ops.arange(ops.shape(blocks)[0], dtype="int32")
+        # (G, C, ...); (G, 2) of each state.
         outputs, *draws = ops.map(
             _recomputed(call_block), (blocks, block_experts, positions)
         )
@@ -203,7 +205,7 @@ class LayerExperts(Experts):
         return outputs
 
     def _zero_of_all_weights(self) -> FloatLike:
-        """A zero that gives an expert nobody called a gradient: zeros.
+        """A zero that gives experts that were not called a gradient of zeros.
 
         Eager PyTorch would leave it without one, and the optimizer would
         treat it unlike an expert of weight zero in dense execution.
