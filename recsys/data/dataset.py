@@ -10,6 +10,7 @@ import pandas as pd
 from recsys.data.columns import as_strings
 from recsys.data.columns import parse
 from recsys.data.error import DataError
+from recsys.data.labels import check_labelled
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
@@ -60,7 +61,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
                 are ignored.
 
         Raises:
-            DataError: A file, a column or a value is missing or wrong.
+            DataError: A file, a column or a value is missing or wrong, or a
+                split has no label at all.
         """
         schema = read_schema(folder)
         columns = schema.features | schema.tasks
@@ -68,6 +70,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
         for name in SPLITS:
             file = _split_file(Path(folder), name)
             splits[name] = parse_split(read_table(file), columns, file)
+            check_labelled(splits[name], schema.tasks, file)
         unify_ids(splits.values(), schema.features)
         return cls(schema, splits)
 

@@ -15,6 +15,7 @@ from recsys.data.custom_table import custom_table
 from recsys.data.digits import digits
 from recsys.data.error import DataError
 from recsys.data.jester import jester
+from recsys.data.labels import warn_of_missing_labels
 from recsys.data.movielens import MOVIELENS_1M
 from recsys.data.movielens import MOVIELENS_100K
 from recsys.data.multi_mnist import MultiMNIST
@@ -58,7 +59,7 @@ def prepare(
             of one's own.
         raw_dir: Folder of the download.
         out: Data folder to write: new or empty.
-        seed: Seed of what is drawn, not negative.
+        seed: Seed of what is drawn, at least 0 and below 2^32.
         progress: Whether to show progress bars on a terminal.
         **options: Options of the data set, or texts that say them.
 
@@ -67,10 +68,11 @@ def prepare(
 
     Raises:
         DataError: The name is unknown, the download is missing or broken, or
-            something is in the way of the data folder.
+            something is in the way of the data folder, or what would be in
+            it cannot be trained on.
         RunError: Another process is writing to `out`.
-        ValueError: The seed is negative, or an option is unknown, missing or
-            outside its bounds.
+        ValueError: The seed or an option is outside its bounds, or an option
+            is unknown or missing.
     """
     dataset = prepare_dataset(name, raw_dir, out, options, seed, progress)
     return {split: len(dataset.split(split)) for split in SPLITS}
@@ -94,7 +96,7 @@ def prepare_dataset(
         raw_dir: Folder of the download.
         out: Data folder to write: new or empty.
         options: Options of the data set by name, or texts that say them.
-        seed: Seed of what is drawn, not negative. Defaults to 0.
+        seed: Seed of what is drawn, at least 0 and below 2^32. Defaults to 0.
         progress: Whether to show progress bars on a terminal. Defaults to
             `True`.
 
@@ -105,8 +107,10 @@ def prepare_dataset(
         raise DataError.at(
             "`name`", f"one of the data sets {sorted(DATA_SETS)}", repr(name)
         )
-    if seed < 0:
-        raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
+    if not 0 <= seed < 2**32:
+        raise ValueError(
+            f"`seed` must be at least 0 and below 2^32. Received: seed={seed}"
+        )
     data_set = DATA_SETS[name]
     given = _typed_options(name, data_set, options)
     console = Console(stderr=True)
@@ -118,6 +122,7 @@ def prepare_dataset(
         check_vacant(out)
         dataset = data_set(Path(raw_dir), seed, bar, **given)
         dataset.write(out)
+    warn_of_missing_labels(dataset.splits, dataset.schema.tasks, out)
     return dataset
 
 

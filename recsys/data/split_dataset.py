@@ -14,6 +14,7 @@ from recsys.data.schema import Schema
 from recsys.data.split_summary import SplitSummary
 from recsys.output_lock import sole_writer
 from recsys.reading import read_text
+from recsys.shown import printable
 
 SPLITS = ("train", "validation", "test")
 SCHEMA_FILE = "dataset.json"
@@ -84,11 +85,15 @@ class SplitDataset(Generic[AnySplit]):
     def write(self, folder: str | Path) -> None:
         """Writes the data folder, as a whole or not at all.
 
+        What is written is read back as a training reads it: a folder that a
+        training would refuse is not left.
+
         Args:
             folder: A new or empty folder.
 
         Raises:
-            DataError: Something else is there.
+            DataError: Something else is there, or what is written cannot be
+                read back.
             RunError: Another process is writing there.
         """
         with sole_writer(folder):
@@ -102,6 +107,21 @@ class SplitDataset(Generic[AnySplit]):
                 self._write_split(self.splits[name], unfinished, name)
             text = self.schema.to_json()
             (unfinished / SCHEMA_FILE).write_text(text, encoding="utf-8")
+            self._read_back(unfinished, folder)
+
+    def _read_back(self, unfinished: Path, folder: Path) -> None:
+        """Raises DataError where a training would refuse what is written."""
+        try:
+            self.read(unfinished)
+        except DataError as error:
+            # The folder that it names is about to be removed.
+            written, meant = printable(str(unfinished)), printable(str(folder))
+            raise DataError(str(error).replace(written, meant)) from error
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Self:
+        """Reads and checks a data folder."""
+        raise NotImplementedError
 
     def _write_split(self, split: AnySplit, folder: Path, name: str) -> None:
         """Writes the file of a split."""

@@ -10,6 +10,8 @@ from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import load
+from recsys.data.labels import check_labelled
+from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
 from recsys.errors import RunError
 from recsys.feeding import feed
@@ -79,6 +81,7 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     _check_folder(run, resume)
     dataset = load(config.data).with_train_rows(config.train_rows)
     config = resolve_config(config, dataset.schema)
+    _check_labels(dataset, config.task_weights)
     if resume:
         _check_same(config, run.read_config())
     keras.utils.set_random_seed(config.seed)
@@ -94,6 +97,17 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
     return metrics
+
+
+def _check_labels(
+    dataset: AnyDataset, task_weights: Mapping[str, float]
+) -> None:
+    """Checks that each split has labels of a task that counts."""
+    name = f"data set {dataset.schema.name!r}"
+    counting = [task for task, weight in task_weights.items() if weight]
+    for split, rows in dataset.splits.items():
+        check_labelled(rows, counting, f"{name}, {split} split")
+    warn_of_missing_labels(dataset.splits, dataset.schema.tasks, name)
 
 
 def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:

@@ -110,3 +110,20 @@ def test_the_published_layout(real_data: Path, tmp_path: Path) -> None:
     pixels = split.pixels.astype(float)
     for axis in (1, 2):
         assert np.abs(np.diff(pixels, axis=axis)).mean() < 20
+
+
+def test_too_few_images_for_a_validation_split_leave_nothing(
+    tmp_path: Path,
+) -> None:
+    raw_dir = tmp_path / "raw"
+    raw_dir.mkdir()
+    rows = b"".join(record(i, 0, i, 255) for i in range(5))
+    (raw_dir / "data_batch_1.bin").write_bytes(rows)
+    (raw_dir / "test_batch.bin").write_bytes(rows)
+    with pytest.raises(DataError) as caught:
+        prepare("cifar10", raw_dir, tmp_path / "out", progress=False)
+    assert str(caught.value) == (
+        f"{tmp_path / 'out'}/validation.npz: expected at least one row. "
+        "Received: no rows"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]

@@ -245,3 +245,17 @@ def test_the_real_first_part(real_data: Path) -> None:
     rated = ratings[~np.isnan(ratings)]
     assert len(rated) == 1_810_455
     assert rated.var() == pytest.approx(27.4, abs=0.05)
+
+
+def test_a_scale_that_no_model_can_compute_with_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    raw_dir = tmp_path / "raw"
+    raw_dir.mkdir()
+    (raw_dir / "jester-data-1.csv").write_bytes(csv(rows(20)))
+    with pytest.raises(DataError) as caught:
+        prepared(raw_dir, tmp_path / "out", scale="1e-40")
+    assert f"{tmp_path / 'out'}/train.parquet, column 'rating', data row " in (
+        str(caught.value)
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]

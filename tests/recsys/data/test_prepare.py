@@ -109,6 +109,11 @@ def test_negative_seed(tmp_path: Path) -> None:
         prepare("movielens-1m", tmp_path, tmp_path / "out", seed=-1)
 
 
+def test_a_seed_that_no_generator_takes(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"`seed`.*Received: seed=4294967296$"):
+        prepare("movielens-1m", tmp_path, tmp_path / "out", seed=2**32)
+
+
 def test_an_option_that_a_data_set_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="options") as caught:
         prepare("movielens-1m", tmp_path, tmp_path / "out", scale="5")

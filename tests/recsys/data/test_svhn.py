@@ -96,3 +96,17 @@ def test_a_file_that_is_cut_off(tmp_path: Path, kept: int) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"one of the files .'train_32x32\.mat"):
         prepare("svhn", tmp_path, tmp_path / "out", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("part", "split"),
+    [("train", "train"), ("extra", "validation"), ("test", "test")],
+)
+def test_no_images_leave_nothing(tmp_path: Path, part: str, split: str) -> None:
+    raw_dir = tmp_path / "raw"
+    write_svhn(raw_dir)
+    none = {"X": np.empty((32, 32, 3, 0), np.uint8), "y": np.empty((0, 1))}
+    savemat(raw_dir / f"{part}_32x32.mat", none)
+    with pytest.raises(DataError):
+        prepare("svhn", raw_dir, tmp_path / "out", progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
