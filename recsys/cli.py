@@ -12,7 +12,6 @@ from typing import Annotated
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from recsys.backend import start_backend
 from recsys.config import TrainConfig
@@ -20,7 +19,7 @@ from recsys.config_file import GivenFields
 from recsys.config_file import read_fields
 from recsys.errors import RunError
 from recsys.json_files import write_json
-from recsys.metrics_table import metrics_table
+from recsys.metrics_table import print_metrics
 from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.options import with_config_options
@@ -144,7 +143,7 @@ def train(
             print(f"\nInterrupted. The best model so far is in {settings.out}.")
             print(f"To go on: recsys train --out {settings.out} --resume")
         raise
-    Console().print(metrics_table(metrics))
+    print_metrics(metrics)
     print(f"Model, metrics, history and plots are in {settings.out}")
 
 
@@ -168,7 +167,7 @@ def evaluate(
         metrics = evaluate(run, data, split)
         if out is not None:
             write_json(out, metrics)
-    Console().print(metrics_table({split: metrics}))
+    print_metrics({split: metrics})
 
 
 @command()

@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 
 # The loss of a regression task is its MSE.
@@ -17,6 +18,17 @@ _STANDARDIZED = (
     "The weighted total counts squared errors in standard deviations of the "
     "labels of "
 )
+
+# Characters of a number; a larger one is written with an exponent.
+_WIDEST = 10
+
+
+def print_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> None:
+    """Prints the table of `metrics_table`, as wide as its numbers need."""
+    table = metrics_table(metrics)
+    # Where it does not fit, a terminal breaks lines; rich would cut numbers.
+    needed = Console(width=1000).measure(table).maximum
+    Console(width=max(Console().width, needed)).print(table)
 
 
 def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -75,4 +87,7 @@ def _cells(scores: Mapping[str, Any], names: list[str]) -> Iterator[str]:
 
 
 def _shown(value: float | None, digits: int = 4) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    if value is None:
+        return ""
+    text = f"{value:.{digits}f}"
+    return text if len(text) <= _WIDEST else f"{value:.6g}"

@@ -32,7 +32,9 @@ def require_matplotlib() -> None:
 
 
 def load_heat_map(
-    loads: Mapping[str, Numbers], title: str = "Load of each expert"
+    loads: Mapping[str, Numbers],
+    title: str = "Load of each expert",
+    label: str = "Load (% of examples,\ngrey: none)",
 ) -> "Figure":
     """Draws how many examples of each task every expert gets.
 
@@ -40,6 +42,7 @@ def load_heat_map(
         loads: Per task, the loads of its experts, `(n,)`, shares of the
             examples in [0, 1].
         title: String above the figure.
+        label: String beside the colours: what the numbers are, in percent.
 
     Returns:
         A figure with a row per task and a column per expert. An expert that
@@ -79,9 +82,7 @@ def load_heat_map(
     _draw_cell_borders(axes, num_tasks, num_experts)
     if num_experts <= MOST_NUMBERED_EXPERTS:
         _write_numbers(axes, percent)
-    figure.colorbar(
-        image, label="Load (% of examples,\ngrey: none)", pad=0.02, extend="min"
-    )
+    figure.colorbar(image, label=label, pad=0.02, extend="min")
     return figure
 
 

@@ -155,8 +155,9 @@ def _table(setting: str, losses: Mapping[str, Mapping[str, Any]]) -> Table:
         ]
         for model, both in losses.items()
     ]
-    header = ["model", "dense loss", "sparse loss", "WD"]
-    return Table(f"{setting}: means, times 100", header, rows)
+    titles = ("model", "dense loss", "sparse loss", "WD")
+    header = [titles[0], *(f"{title} x 100" for title in titles[1:])]
+    return Table(f"{setting}: means", header, rows)
 
 
 def _draw(losses: Mapping[str, Mapping[str, Any]]) -> Figure:

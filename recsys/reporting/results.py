@@ -49,8 +49,8 @@ def results(
         for setting, by_model in by_setting(repeated).items()
     ]
     text = (
-        "Means over the runs ± standard errors, on the test split. Losses are "
-        "times 100; n/s: experts per example and task. An asterisk: a gate of "
+        "Means over the runs ± standard errors, on the test split; n/s: "
+        "experts per example and task. An asterisk: a gate of "
         "the papers has a significantly lower loss than the best of the other "
         f"gates (one-sided unpaired t-test, p < {SIGNIFICANT})."
     )
@@ -88,7 +88,7 @@ def _table(caption: str, by_model: Mapping[str, Sequence[Trained]]) -> Table:
         rows.append(
             [model, str(len(runs)), star + mean_and_error(losses, 2), *cells]
         )
-    return Table(caption, ["model", "runs", "test loss", *columns], rows)
+    return Table(caption, ["model", "runs", "test loss x 100", *columns], rows)
 
 
 def _significant(by_model: Mapping[str, Sequence[Trained]]) -> set[str]:

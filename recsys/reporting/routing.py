@@ -50,6 +50,10 @@ def _draw(run: Trained, title: str, number: int) -> list[Picture]:
         Picture(
             f"weights_{number + 1}",
             f"{title}: weights after the last epoch",
-            load_heat_map(last, "Mean weight of each expert"),
+            load_heat_map(
+                last,
+                "Mean weight of each expert",
+                label="Mean weight (%,\ngrey: none)",
+            ),
         ),
     ]

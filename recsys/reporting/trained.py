@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class Trained:
         run: Its run folder.
         config: What it was trained with.
         metrics: The content of `metrics.json`, by split.
+        hyperparameters: What was drawn for it, where it is a trial.
     """
 
     model: str
@@ -35,6 +37,7 @@ class Trained:
     run: Run
     config: TrainConfig
     metrics: Mapping[str, Any]
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def setting(self) -> str:
@@ -151,7 +154,8 @@ def _sweep(folder: Path) -> Iterator[Trained]:
             config = TrainConfig.from_mapping(record["config"])
             metrics = {name: record[name] for name in ("validation", "test")}
             run = Run(sweep.runs / record["trial"])
-            yield Trained(config.gate, True, run, config, metrics)
+            drawn = record["hyperparameters"]
+            yield Trained(config.gate, True, run, config, metrics, drawn)
 
 
 def _runs(folder: Path) -> Iterator[Trained]:

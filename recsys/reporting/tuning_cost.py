@@ -37,11 +37,11 @@ def tuning_cost(trained: Sequence[Trained]) -> Section | None:
         )
         tables.append(_table(setting, curves))
     text = (
-        "The test loss (times 100) of the trial with the best validation loss "
-        f"among s random ones, drawn with replacement; mean of {RESAMPLES:,} "
-        "draws. A row of the table says how many trials of each gate reach "
-        "the loss that all trials of the gate on its left lead to, and how "
-        "many times fewer that is."
+        "The test loss of the trial with the best validation loss among s "
+        f"random ones, drawn with replacement; mean of {RESAMPLES:,} draws. "
+        "Where there are several models, a row of the table says how many "
+        "trials of each reach the loss that all trials of the row's model "
+        "lead to, and how many times fewer, or more, that is."
     )
     if not pictures:
         return None
@@ -96,24 +96,44 @@ def _curve(runs: Sequence[Trained]) -> list[float]:
 
 
 def _table(setting: str, curves: dict[str, list[float]]) -> Table:
+    rivals = curves if len(curves) > 1 else {}
     rows = [
         [
             model,
             str(len(curve)),
             f"{100 * curve[-1]:.2f}",
-            *(_reading(other, curve) for other in curves.values()),
+            *(share_of_trials(other, curve) for other in rivals.values()),
         ]
         for model, curve in curves.items()
     ]
-    header = ["model", "trials", "test loss", *curves]
+    titles = [f"trials of {rival}" for rival in rivals]
+    header = ["model", "trials", "test loss x 100", *titles]
     return Table(f"{setting}: trials to the same loss", header, rows)
 
 
-def _reading(curve: Sequence[float], rival: Sequence[float]) -> str:
+def share_of_trials(curve: Sequence[float], rival: Sequence[float]) -> str:
+    """Says how many trials lead to the loss of all of a rival's trials.
+
+    Args:
+        curve: The loss for 1, 2, ... trials.
+        rival: The rival's.
+
+    Example:
+    >>> share_of_trials([0.5, 0.4], [0.7, 0.6, 0.5, 0.5])
+    '1 (4.0x fewer)'
+    >>> share_of_trials([0.5, 0.4, 0.3], [0.6, 0.3])
+    '3 (1.5x more)'
+    >>> share_of_trials([0.5, 0.4], [0.6, 0.4])
+    '2'
+    """
     needed = trials_to_reach(curve, rival[-1])
     if needed is None:
         return "not reached"
-    return f"{needed} ({len(rival) / needed:.1f}x fewer)"
+    if needed < len(rival):
+        return f"{needed} ({len(rival) / needed:.1f}x fewer)"
+    if needed > len(rival):
+        return f"{needed} ({needed / len(rival):.1f}x more)"
+    return str(needed)
 
 
 def _draw(curves: dict[str, list[float]]) -> Figure:

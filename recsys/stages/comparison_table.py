@@ -13,9 +13,9 @@ def comparison_table(
 ) -> str:
     """Returns the means over the seeds as Markdown, a table per setting.
 
-    Numbers are means; after ± stands the standard error. Losses are times
-    100. Where a model is tested against another one, p is that of Welch's
-    one-sided t-test of its loss being lower.
+    Numbers are means; after ± stands the standard error. The loss is times
+    100, as its column says. Where a model is tested against another one, p is
+    that of Welch's one-sided t-test of its loss being lower.
 
     Args:
         results: A row per run: "setting", "model", "seed", "loss", and any
@@ -28,7 +28,7 @@ def comparison_table(
     ...     | {"loss": [0.41, 0.43]}
     ... )
     >>> print(comparison_table(results))
-    | model | seeds | loss |
+    | model | seeds | loss x 100 |
     |---|---|---|
     | a | 2 | 42.00 ± 1.00 |
     """
@@ -45,7 +45,8 @@ def _table(rows: pd.DataFrame, against: Mapping[str, str]) -> str:
         for column in rows.columns
         if column not in ("setting", "model", "seed")
     ]
-    header = ["model", "seeds", *numbers, *(["p"] if against else [])]
+    titles = ["loss x 100" if name == "loss" else name for name in numbers]
+    header = ["model", "seeds", *titles, *(["p"] if against else [])]
     lines = []
     for model, runs in rows.groupby("model", sort=False):
         cells = [str(model), str(len(runs))]

@@ -5,6 +5,7 @@ from pathlib import Path
 from recsys.atomic import replacing
 from recsys.errors import RunError
 from recsys.output_lock import sole_writer
+from recsys.reporting.best_trials import best_trials
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
 from recsys.reporting.k_sweep import k_sweep
@@ -22,6 +23,7 @@ from recsys.reporting.tuning_cost import tuning_cost
 # Each draws its part from the run folders, or has nothing to say.
 SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     results,
+    best_trials,
     tuning_cost,
     k_sweep,
     routing,
@@ -73,5 +75,12 @@ def _report(folders: Sequence[str | Path], out: Path) -> list[str]:
 def _summary(trained: Sequence[Trained], failed: int) -> str:
     trials = sum(one.searched for one in trained)
     runs = len(trained) - trials
-    text = f"{trials} trials of sweeps and {runs} other runs were finished"
-    return text + (f"; {failed} trials failed." if failed else ".")
+    text = (
+        f"Finished: {_counted(trials, 'trial')} of sweeps, "
+        f"{_counted(runs, 'other run')}."
+    )
+    return text + (f" Failed: {_counted(failed, 'trial')}." if failed else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -30,7 +30,7 @@ def test_a_browser_shows_the_page_offline_on_a_phone(
         page.on("requestfailed", lambda request: problems.append(request.url))
         page.goto((tmp_path / "report" / "index.html").as_uri())
         assert page.locator("h2").all_inner_texts() == [
-            *("Results", "Cost of tuning")
+            *("Results", "Best trials", "Cost of tuning")
         ]
         widths = page.eval_on_selector_all(
             "img", "images => images.map(image => image.naturalWidth)"

@@ -14,14 +14,17 @@ def test_the_page_holds_its_figures_and_the_markdown_says_the_same(
 ) -> None:
     out = tmp_path / "report"
     titles = report(two_sweeps, out)
-    assert titles == ["Results", "Cost of tuning"]
+    assert titles == ["Results", "Best trials", "Cost of tuning"]
     page = (out / "index.html").read_text()
     markdown = (out / "report.md").read_text()
     figure = (out / "figures" / "tuning_cost_0.png").read_bytes()
     assert base64.b64encode(figure).decode() in page
     assert not re.search(r'(src|href)="(?!data:)', page)
     for text in (
-        *("8 trials of sweeps and 0 other runs were finished; 1 trials", "n/s"),
+        *(
+            "Finished: 8 trials of sweeps, 0 other runs. Failed: 1 trial.",
+            "n/s",
+        ),
         *("best 5% of the trials", "43.00", "47.00", "watch auc"),
     ):
         assert text in page

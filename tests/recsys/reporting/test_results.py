@@ -18,7 +18,7 @@ def test_a_sweep_stands_for_its_best_trials_by_validation_loss(
     (table,) = section.tables
     assert table.caption.endswith("best 50% of the trials")
     assert table.header == [
-        *("model", "runs", "test loss"),
+        *("model", "runs", "test loss x 100"),
         *("n/s", "watch auc", "rating mse"),
     ]
     # Top-k's best two are 0.47 and 0.46, not its lowest test losses' order.

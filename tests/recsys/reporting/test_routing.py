@@ -28,6 +28,9 @@ def test_the_weights_of_the_best_run_are_drawn(tmp_path: Path) -> None:
     assert (watch.get_title(), rating.get_title()) == ("watch", "rating")
     lines = [line.get_ydata().tolist() for line in watch.lines]
     assert lines == [pytest.approx([0.5, 0.1]), pytest.approx([0.5, 0.9])]
+    plane, bar = heat_map.figure.axes
+    assert plane.get_title() == "Mean weight of each expert"
+    assert bar.get_ylabel() == "Mean weight (%,\ngrey: none)"
     (image,) = heat_map.figure.axes[0].images
     assert image.get_array().tolist() == [pytest.approx([10, 90])] * 2
 

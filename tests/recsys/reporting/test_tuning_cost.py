@@ -47,11 +47,22 @@ def test_the_curves_and_how_many_times_fewer_trials(
         )
         assert curves[name][3] == pytest.approx(100 * last)
     (table,) = section.tables
-    assert table.header == ["model", "trials", "test loss", "top-k", "comet"]
+    assert table.header == [
+        *("model", "trials", "test loss x 100"),
+        *("trials of top-k", "trials of comet"),
+    ]
     needed = trials_to_reach(curves["comet"], curves["top-k"][3])
     assert needed is not None
     assert table.rows[0][4] == f"{needed} ({4 / needed:.1f}x fewer)"
     assert table.rows[1][3] == "not reached"
+
+
+def test_a_single_model_is_compared_with_none(swept: list[Trained]) -> None:
+    section = tuning_cost(swept[:4])
+    assert section is not None
+    (table,) = section.tables
+    assert table.header == ["model", "trials", "test loss x 100"]
+    assert [row[:2] for row in table.rows] == [["top-k", "4"]]
 
 
 def test_runs_outside_sweeps_have_no_curve(swept: list[Trained]) -> None:

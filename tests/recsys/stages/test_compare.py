@@ -34,7 +34,7 @@ def test_table_has_means_standard_errors_and_the_one_sided_test() -> None:
         for model, values in losses.items()
     )
     lines = comparison_table(results, {"b+": "b"}).splitlines()
-    assert cells(lines[0]) == ["model", "seeds", "loss", "p"]
+    assert cells(lines[0]) == ["model", "seeds", "loss x 100", "p"]
     for line, (model, values) in zip(lines[2:], losses.items(), strict=True):
         error = values.std(ddof=1) / len(values) ** 0.5
         mean = f"{100 * values.mean():.2f} ± {100 * error:.2f}"

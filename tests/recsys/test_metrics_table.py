@@ -1,0 +1,38 @@
+from typing import Any
+
+import pytest
+
+from recsys.metrics_table import print_metrics
+
+
+def metrics(mse: float, task: str) -> dict[str, Any]:
+    scores = {"loss": mse, "mse": mse, "rmse": mse**0.5, "mae": 1.0}
+    watch = {"loss": 0.5, "auc": 0.75}
+    return {
+        "loss": mse,
+        "rows": 1_234_567,
+        "tasks": {"watch": watch, task: scores},
+        "experts_per_example": 2.0,
+        "experts_per_example_by_task": {"watch": 2.0, task: 2.0},
+    }
+
+
+@pytest.mark.parametrize("columns", ["20", "80", "200"])
+@pytest.mark.parametrize("mse", [123_456_789.25, 3e30])
+def test_no_number_is_cut(
+    mse: float,
+    columns: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    task = "seconds_until_the_next_visit"
+    print_metrics({"validation": metrics(mse, task)})
+    text = capsys.readouterr().out
+    assert "…" not in text
+    for shown in (task, f"{mse:.6g}", "0.5000", "0.7500", "1,234,567 rows"):
+        assert shown in text
+    if mse > 1e20:
+        assert f"{mse**0.5:.6g}" in text
+    else:
+        assert "11111.1111" in text
