@@ -101,8 +101,9 @@ class Sweep:
             was = getattr(started, name)
             if json.dumps(value) != json.dumps(was):  # (1, 2) is [1, 2] there.
                 raise ValueError(
-                    f"`{name}` must be what the sweep was started with, {was}, "
-                    f"to go on with it. Received: {name}={value}"
+                    f"`{name}` must be what the sweep was started with, {was} "
+                    f"in {self.plan}, to go on with it. Received: {name}="
+                    f"{value}"
                 )
 
     def read_plan(self) -> Plan:

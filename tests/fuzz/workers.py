@@ -93,7 +93,8 @@ class Worker:
         except (EOFError, ConnectionError):
             self.process.join()
             problem = f"a crash with the status {self.process.exitcode}\n"
-            problem += (self.folder / "errors").read_text(errors="replace")
+            if (file := self.folder / "errors").is_file():
+                problem += file.read_text(errors="replace")
         self.stop()
         return Result(seed, "", problem)
 
@@ -101,7 +102,7 @@ class Worker:
         self.stop()
         self.pipe, theirs = _PROCESSES.Pipe()
         self.process = _PROCESSES.Process(
-            target=_serve, args=(theirs, self.corpus, self.folder), daemon=True
+            target=serve, args=(theirs, self.corpus, self.folder), daemon=True
         )
         self.process.start()
         theirs.close()
@@ -116,7 +117,8 @@ class Worker:
             self.process = None
 
 
-def _serve(pipe: Connection, corpus: Path, folder: Path) -> None:
+def serve(pipe: Connection, corpus: Path, folder: Path) -> None:
+    """Runs the cases whose seeds come through a pipe, in this process."""
     folder.mkdir(parents=True, exist_ok=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, 2 * (_memory() + MEMORY,))
