@@ -43,7 +43,7 @@ class _Saved(BaseModel):
     """The content of `progress.json`."""
 
     variables: Annotated[str, StringConstraints(pattern=r"^epoch-\d+\.npz$")]
-    history: list[dict[str, StrictFloat]]
+    history: list[dict[str, StrictInt | StrictFloat]]
     best: StrictFloat
     wait: Annotated[StrictInt, Field(ge=0)]
 
