@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 from typing import Any
 
+from recsys.backend import quiet_start
+
 if TYPE_CHECKING:
     from recsys.config import TrainConfig as TrainConfig
     from recsys.data import DataError as DataError
@@ -69,7 +71,9 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    with quiet_start():
+        home = import_module(_HOME[name])
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

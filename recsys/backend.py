@@ -3,8 +3,25 @@
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# What TensorFlow logs while it starts, on the many machines where all is well.
+_KNOWN_NOISE = (
+    b"All log messages before absl::InitializeLog()",
+    b"oneDNN custom operations are on",
+    b"Could not find cuda drivers",
+    b"failed call to cuInit",
+    b"binary is optimized to use available CPU instructions",
+    b"To enable the following instructions",
+    b"Unable to register cu",
+    b"computation placer already registered",
+    b"TF-TRT Warning: Could not find TensorRT",
+)
+
+# What one thread holds back, another must not take for the terminal.
+_one_at_a_time = threading.RLock()
 
 
 def start_backend(name: str | None) -> None:
@@ -15,17 +32,35 @@ def start_backend(name: str | None) -> None:
             Keras.
 
     Raises:
+        ModuleNotFoundError: The backend is not installed.
         ValueError: Keras runs already, with another backend.
     """
-    if "keras" not in sys.modules:
-        if name is not None:
+    with quiet_start():
+        if "keras" not in sys.modules and name is not None:
             os.environ["KERAS_BACKEND"] = name
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        with _native_logs_held_back():
-            import keras
-
-            keras.ops.zeros(1)
+        import keras  # noqa: F401
     check_backend(name)
+
+
+@contextmanager
+def quiet_start() -> Iterator[None]:
+    """Leaves out the known noise of a backend that is started inside.
+
+    Nothing else is kept from the terminal, and all is shown after an error.
+
+    Example:
+    >>> with quiet_start():
+    ...     import keras
+    """
+    if "keras" in sys.modules:
+        yield
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _one_at_a_time, _known_noise_left_out():
+        yield
+        if "keras" in sys.modules:
+            # The first operation looks for devices.
+            sys.modules["keras"].ops.zeros(1)
 
 
 def check_backend(name: str | None) -> None:
@@ -49,20 +84,28 @@ def check_backend(name: str | None) -> None:
 
 
 @contextmanager
-def _native_logs_held_back() -> Iterator[None]:
-    """Keeps what native code logs off the terminal, unless something fails.
+def _known_noise_left_out() -> Iterator[None]:
+    """Holds back what is logged below Python, then shows what is of use.
 
     TensorFlow logs several lines while it starts, before its log level holds.
     """
-    terminal = os.dup(2)
+    try:
+        terminal = os.dup(2)
+    except OSError:  # A process without one.
+        yield
+        return
+    noise: tuple[bytes, ...] = _KNOWN_NOISE
     with tempfile.TemporaryFile() as held_back:
         os.dup2(held_back.fileno(), 2)
         try:
             yield
         except BaseException:
-            held_back.seek(0)
-            os.write(terminal, held_back.read())
+            noise = ()
             raise
         finally:
             os.dup2(terminal, 2)
+            held_back.seek(0)
+            for line in held_back:
+                if not any(words in line for words in noise):
+                    os.write(terminal, line)
             os.close(terminal)

@@ -20,6 +20,7 @@ from recsys.config_file import read_fields
 from recsys.errors import RunError
 from recsys.json_files import write_json
 from recsys.metrics_table import print_metrics
+from recsys.missing_package import what_to_install
 from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.options import with_config_options
@@ -73,6 +74,11 @@ def run(arguments: list[str]) -> int:
         if os.environ.get("RECSYS_TRACEBACK"):
             raise
         return _report(error)
+    except ModuleNotFoundError as error:
+        if os.environ.get("RECSYS_TRACEBACK"):
+            raise
+        print("error:", what_to_install(error), file=sys.stderr)
+        return 1
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

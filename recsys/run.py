@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.atomic import replacing
+from recsys.backend import quiet_start
 from recsys.config import TrainConfig
 from recsys.config_file import read_fields
 from recsys.errors import FileError
@@ -113,7 +114,8 @@ class Run:
             RunError: The run has no model yet.
         """
         self.check_model()
-        from recsys.models.model_file import load_model_file
+        with quiet_start():
+            from recsys.models.model_file import load_model_file
 
         return load_model_file(self.model)
 

@@ -18,13 +18,16 @@ def relevant_log() -> Iterator[None]:
 
     A process that trains, predicts and exports has several models, each
     compiled once, and TensorFlow warns of frequent retracing. In a notebook
-    it also logs where it writes.
+    it also logs where it writes. May be entered again inside.
 
     Example:
     >>> with relevant_log():
     ...     logging.getLogger("tensorflow").error("Assets written to: x")
     """
     logger = logging.getLogger("tensorflow")
+    if _is_of_use in logger.filters:
+        yield
+        return
     logger.addFilter(_is_of_use)
     try:
         yield

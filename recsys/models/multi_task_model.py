@@ -148,7 +148,8 @@ class MultiTaskModel(keras.Model):
                 tables.
         """
         if not isinstance(x, pd.DataFrame):
-            return super().predict(x, batch_size, verbose, **kwargs)
+            with relevant_log():
+                return super().predict(x, batch_size, verbose, **kwargs)
         rows = self._parse(x)
         if not len(rows):
             nothing = dict.fromkeys(self.tasks, np.zeros(0))

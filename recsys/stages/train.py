@@ -22,6 +22,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.tensorflow_log import relevant_log
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
 from recsys.training.finite_loss import FiniteLoss
@@ -71,7 +72,7 @@ def train(
         config = TrainConfig.from_mapping(config)
     check_backend(config.backend)
     typed_options(config.gate, config.gate_options)
-    with sole_writer(config.out):
+    with sole_writer(config.out), relevant_log():
         return _train(config, Run(config.out), resume)
 
 
@@ -141,7 +142,9 @@ def _fit(
         search = [PermutationSearch(config.search_epochs)]
     routing = []
     if has_routing(model):
-        monitor = RoutingMonitor(Sample.of(model, dataset).inputs)
+        sample = Sample.of(model, dataset)
+        # In one batch: a last one of another size would be compiled for, too.
+        monitor = RoutingMonitor(sample.inputs, batch_size=len(sample))
         routing = [monitor, WeightHistory(run.weights, monitor)]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(

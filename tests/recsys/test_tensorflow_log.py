@@ -14,6 +14,8 @@ def test_only_the_messages_of_no_use_are_left_out(
     monkeypatch.setattr(logger, "propagate", True)
     caplog.set_level(logging.INFO, "tensorflow")
     with relevant_log():
+        with relevant_log():
+            logger.warning("Assets written to: %s", "inside")
         logger.warning("5 out of the last 5 calls triggered tf.function %s.", 1)
         logger.warning("%d calls triggered tf.function %s.", 5, "retracing")
         logger.warning("Assets written to: %s", "folder")

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import recsys
+from keras_moe.callbacks import RoutingModel
+from recsys import Dataset
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.run import Run
@@ -330,3 +332,26 @@ def test_a_search_is_resumed_in_either_phase(
     distances = whole["permutation_distance"]
     assert distances[0] > 0
     assert (distances[2:] == 0).all()
+
+
+def test_the_monitored_sample_is_one_batch(
+    tiny: Dataset,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A last batch of another size would be traced and compiled for, too."""
+    sizes = []
+    predict = RoutingModel.predict_on_batch
+
+    def spied(self: RoutingModel, inputs: Any) -> Any:
+        sizes.append(len(inputs["user"]))
+        return predict(self, inputs)
+
+    monkeypatch.setattr(RoutingModel, "predict_on_batch", spied)
+    validation = pd.concat([tiny.split("validation")] * 30, ignore_index=True)
+    splits = {**tiny.splits, "validation": validation}
+    Dataset(tiny.schema, splits).write(tmp_path / "data")
+    data = str(tmp_path / "data")
+    recsys.train(settings(tmp_path / "run", data=data, epochs=1))
+    assert set(sizes) == {1500}

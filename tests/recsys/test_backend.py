@@ -1,0 +1,58 @@
+import os
+import subprocess
+import sys
+
+import keras
+import pytest
+
+from recsys import backend
+
+
+def test_only_known_noise_is_left_out(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "keras")
+    with backend.quiet_start():
+        os.write(2, b"I0000 oneDNN custom operations are on. You may see\n")
+        os.write(2, b"W0000 The disk is nearly full\n")
+    assert capfd.readouterr().err == "W0000 The disk is nearly full\n"
+
+
+def test_all_is_shown_after_an_error(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "keras")
+
+    def fail() -> None:
+        os.write(2, b"Could not find cuda drivers\n")
+        raise ImportError
+
+    with pytest.raises(ImportError), backend.quiet_start():
+        fail()
+    assert capfd.readouterr().err == "Could not find cuda drivers\n"
+
+
+def test_nothing_is_held_back_once_keras_runs(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with backend.quiet_start():
+        os.write(2, b"oneDNN custom operations are on\n")
+        assert "oneDNN" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="starts a process of its own; once is enough",
+)
+def test_python_api_starts_without_a_word() -> None:
+    code = "import recsys; recsys.train; recsys.load_model; import keras"
+    environment = {**os.environ}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    assert process.stdout == process.stderr == ""

@@ -1,0 +1,86 @@
+"""The command line in environments that lack a package."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+from recsys.missing_package import what_to_install
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="starts processes of its own; once is enough",
+)
+
+# Stands for an environment in which nobody has installed these.
+WITHOUT = """
+import runpy, sys
+missing = sys.argv.pop(1).split(",")
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+runpy.run_module("recsys", run_name="__main__")
+"""
+
+
+def recsys_without(
+    packages: str, *arguments: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, packages, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    ("packages", "arguments", "named"),
+    [
+        # What `pip install '.[jax]'` leaves out.
+        ("typer,rich,pandas,sklearn,matplotlib", "--help", "recsys"),
+        ("pandas", "train --data synthetic --out run", "recsys"),
+        ("jax", "train --data synthetic --out run --backend jax", "jax"),
+        ("torch", "evaluate --run r --data d --backend torch", "torch"),
+        ("tensorflow", "export --run run --out x", "tensorflow"),
+    ],
+)
+def test_missing_package_is_one_line(
+    packages: str,
+    arguments: str,
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    monkeypatch.chdir(tmp_path)
+    process = recsys_without(packages, *arguments.split())
+    assert process.returncode == 1
+    (line,) = process.stderr.splitlines()
+    assert line.startswith("error: The package ")
+    assert line.split()[3] in packages.split(",")
+    assert f"pip install 'keras-moe[{named}]'" in line
+    assert not process.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_backend_of_the_environment_is_missing(tmp_path: Path) -> None:
+    words = ["train", "--data", "synthetic", "--out", str(tmp_path / "run")]
+    process = recsys_without("jax", *words, KERAS_BACKEND="jax")
+    (line,) = process.stderr.splitlines()
+    assert "package jax is missing" in line
+    assert "KERAS_BACKEND names another backend" in line
+
+
+@pytest.mark.parametrize("name", ["recsys.nowhere", "keras_moe.x", None])
+def test_missing_module_of_our_own_is_no_package(name: str | None) -> None:
+    error = ModuleNotFoundError("none", name=name)
+    with pytest.raises(ModuleNotFoundError) as raised:
+        what_to_install(error)
+    assert raised.value is error
