@@ -1,10 +1,11 @@
-"""Shows that the memory of a sweep does not grow from trial to trial.
+"""Shows what the trials of a sweep cost in time and in memory.
 
     KERAS_BACKEND=torch python benchmarks/tuning_memory.py
 
 Runs a sweep of tiny trainings on generated data and prints a JSON line after
-every `--every` trials: the resident memory of the process that sweeps, in MiB.
-Each trial is trained in a process of its own. For Linux.
+every `--every` trials: the seconds that each of these took, and the resident
+memory, in MiB, of the process that sweeps and of the one that trains. The
+latter is replaced after `--trainings-each` trials. For Linux.
 """
 
 import argparse
@@ -12,12 +13,15 @@ import os
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from report import report
 
 import recsys
 from recsys.data import synthetic
+from recsys.stages import tune
+from recsys.training.training_processes import TrainingProcesses
 
 FIELDS = {
     "gate": "top-k",
@@ -31,24 +35,44 @@ FIELDS = {
 SPACE = {"learning_rate": {"min": 1e-4, "max": 1e-2, "sampling": "log"}}
 
 
-def resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+def resident_mib(process: str = "self") -> float:
+    pages = int(Path("/proc", process, "statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def training_mib() -> float:
+    """The memory of the process that trains, 0 between two of them."""
+    children = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        children.update(file.read_text().split())
+    return max(map(resident_mib, children), default=0.0)
+
+
 def watch(log: Path, trials: int, every: int) -> None:
-    """Reports the memory of this process whenever enough trials are done."""
+    """Reports whenever enough trials are done."""
+    start = time.perf_counter()
     for count in range(every, trials + 1, every):
         while not log.is_file() or log.read_bytes().count(b"\n") < count:
             time.sleep(0.1)
-        report(trials=count, resident_mib=round(resident_mib(), 1))
+        now = time.perf_counter()
+        report(
+            trials=count,
+            seconds_per_trial=round((now - start) / every, 1),
+            resident_mib=round(resident_mib(), 1),
+            training_mib=round(training_mib(), 1),
+        )
+        start = now
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--trainings-each", type=int, default=20)
     options = parser.parse_args()
+    tune.TrainingProcesses = partial(
+        TrainingProcesses, trainings_each=options.trainings_each
+    )
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder, "data"), Path(folder, "sweep")
         synthetic(num_rows=1000).write(data)

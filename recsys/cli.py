@@ -232,15 +232,16 @@ def compare(
 @command()
 @with_config_options
 def tune(
-    trials: Annotated[int, typer.Option(help="Most trials.")],
+    trials: Annotated[int, typer.Option(help="Most trials.")] = 20,
     tuner: Annotated[
         str, typer.Option(help="random, bayesian or hyperband.")
     ] = "random",
     space: Annotated[
         Path | None,
         typer.Option(
-            help="YAML file of what is searched; the published space of the "
-            "gate and the data set unless given."
+            help="YAML file of what is searched; unless given, the published "
+            "space of the gate and the data set, or, for data of one's own, a "
+            "small one."
         ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Trials at a time.")] = 1,

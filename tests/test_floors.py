@@ -29,7 +29,7 @@ FLOORS = {
         {"reporting"},
         {"stages"},
         {"__init__", "cli"},
-        {"__main__", "child_process"},
+        {"__main__", "child_process", "command_server"},
     ],
 }
 ROOTS = {

@@ -25,10 +25,11 @@ def compare(
 ) -> pd.DataFrame:
     """Trains and tests several models alike; writes a table of the results.
 
-    Every run is a process of its own with an equal share of the cores, and a
-    run folder `OUT/<setting>/<model>/seed-<seed>`. Called again after an
-    interruption, it goes on where it was. `OUT/results.csv` has a row per run,
-    `OUT/table.md` the means; both are brought up to date after each run.
+    Every run is trained in a process beside this one with an equal share of
+    the cores, and has a folder `OUT/<setting>/<model>/seed-<seed>`. Called
+    again after an interruption, it goes on where it was. `OUT/results.csv` has
+    a row per run, `OUT/table.md` the means; both are brought up to date after
+    each run.
 
     Args:
         comparison: A `Comparison`, or a JSON file with its fields; see
@@ -81,9 +82,11 @@ def _planned(
 def _compare(
     comparison: Comparison, planned: list[PlannedRun], out: Path, jobs: int
 ) -> pd.DataFrame:
-    processes = TrainingProcesses(jobs)
     failures = []
-    with ThreadPoolExecutor(jobs) as pool:
+    with (
+        TrainingProcesses(jobs) as processes,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
         futures = [pool.submit(processes.train, run.config) for run in planned]
         try:
             for future in as_completed(futures):

@@ -32,7 +32,7 @@ from recsys.tuning.yaml_file import read_yaml
 
 def tune(
     fields: Mapping[str, Any],
-    trials: int,
+    trials: int = 20,
     tuner: str = "random",
     space: Mapping[str, Any] | str | Path | None = None,
     workers: int = 1,
@@ -40,7 +40,8 @@ def tune(
 ) -> list[dict[str, Any]]:
     """Searches for the configuration with the lowest validation loss.
 
-    KerasTuner draws the trials; each is trained in a fresh process. The
+    KerasTuner draws the trials; each is trained in a process beside this one,
+    with nothing left of the trials before, and ends as it would alone. The
     folder `fields["out"]` gets `trials.jsonl`, a line for each trial that has
     come to its end, and the trials' run folders in `trials/`. A trial that
     fails is recorded, and the sweep goes on. A sweep that was interrupted, by
@@ -54,13 +55,14 @@ def tune(
             "data" and "out", the folder of the sweep, are needed. What is
             given here is not searched. "seed" also says which trials are
             drawn.
-        trials: How many trials there are at most.
+        trials: How many trials there are at most. Defaults to 20.
         tuner: What draws the trials: "random", "bayesian" or "hyperband",
             which takes the epochs for the most that a trial is given.
             Defaults to "random".
         space: What is searched: a mapping as `recsys.tuning.parse_space`
-            reads it, or a YAML file with one. What the papers have for this
-            gate and data set, unless given.
+            reads it, or a YAML file with one. Unless given, what the papers
+            have for this gate and data set, or a small space with the budget of
+            `recsys.tuning.first_search` for data that are in no paper.
         workers: How many trials are trained at a time, each with an equal
             share of the cores. Defaults to 1.
         resume: Boolean, whether to go on with the sweep in `out`, which must
@@ -98,12 +100,13 @@ def tune(
     oracle = create_oracle(tuner, searched, trials, epochs, base.seed)
     sweep = Sweep(Path(base.out).resolve())
     plan = Plan(tuner, trials, given, content)
-    runner = TrialRunner(sweep, searched, TrainingProcesses(workers))
-    if role() == "worker":
-        _work_for_chief(oracle, runner, plan, workers)
-    else:
-        with sole_writer(base.out):
-            _lead(oracle, runner, plan, workers, resume)
+    with TrainingProcesses(workers) as processes:
+        runner = TrialRunner(sweep, searched, processes)
+        if role() == "worker":
+            _work_for_chief(oracle, runner, plan, workers)
+        else:
+            with sole_writer(base.out):
+                _lead(oracle, runner, plan, workers, resume)
     return sweep.log.read()
 
 

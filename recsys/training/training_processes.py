@@ -1,15 +1,16 @@
 import os
 import shutil
-import subprocess
-import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from recsys.config import TrainConfig
 from recsys.config_file import read_fields
 from recsys.errors import RunError
 from recsys.json_files import write_json
+from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.training.command_process import CommandProcess
 
 # What each library calls the number of threads that it may use.
 _THREADS = (
@@ -21,15 +22,26 @@ _THREADS = (
 # What a command line ends with after Ctrl-C.
 _INTERRUPTED = 130
 
+# Seconds that a process needs at most to end after its starter.
+_PATIENCE = 60.0
+
 
 class TrainingProcesses:
-    """Trains each configuration in a fresh process.
+    """Trains each configuration in a process beside this one.
 
     Nothing is left of a training in this process, and no training outlives
-    it, even if it is killed. `train` may be called from several threads.
+    it, even if it is killed. What a process has loaded serves the trainings
+    that follow, which end bit for bit as in a process of their own; a failure
+    ends it. `train` may be called from several threads.
+
+    A context manager: on its way out, all processes end.
 
     Args:
         at_a_time: How many trainings share the cores. Defaults to 1.
+        trainings_each: How many trainings a process gets at most. Defaults to
+            20.
+        most_mib: The memory in MiB that a process may have needed at its peak
+            to be given another training. Defaults to 4096.
 
     Attributes:
         threads: How many threads each of them should use.
@@ -43,15 +55,32 @@ class TrainingProcesses:
     1
     """
 
-    def __init__(self, at_a_time: int = 1) -> None:
+    def __init__(
+        self,
+        at_a_time: int = 1,
+        trainings_each: int = 20,
+        most_mib: float = 4096.0,
+    ) -> None:
         if at_a_time < 1:
             raise ValueError(
                 f"`at_a_time` must be at least 1. Received: {at_a_time}"
             )
         self.threads = max(1, (os.cpu_count() or 1) // at_a_time)
+        self.trainings_each = trainings_each
+        self.most_mib = most_mib
         self.stopped = threading.Event()
-        self._running: set[subprocess.Popen[bytes]] = set()
+        # By the backend that they run on; none is in both.
+        self._idle: list[tuple[str | None, CommandProcess]] = []
+        self._busy: set[CommandProcess] = set()
         self._lock = threading.Lock()
+
+    def __enter__(self) -> "TrainingProcesses":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+        for _, process in self._idle:
+            process.wait()
 
     def train(self, config: TrainConfig) -> None:
         """Trains, or goes on with what was begun; nothing if it is finished.
@@ -67,24 +96,13 @@ class TrainingProcesses:
             KeyboardInterrupt: The training was interrupted, or `stop` called.
         """
         run = Run(config.out)
-        request = run.folder.with_suffix(".json")
-        asked = config.to_mapping()
-        begun = request.is_file()
-        # The folder may have been moved since then.
-        if begun and read_fields(request) | {"out": asked["out"]} != asked:
-            raise RunError(
-                f"{run.folder}: another configuration is asked for than the "
-                "run was begun with; choose another folder"
-            )
-        write_json(request, asked)
-        if run.is_finished:
+        # A process whose starter was killed may not be quite dead yet.
+        with sole_writer(run.folder, wait=_PATIENCE):
+            arguments = _arguments(run, config)
+        if not arguments:
             return
-        if begun and not run.config.is_file():
-            # It was killed before there was anything to go on with.
-            shutil.rmtree(run.folder, ignore_errors=True)
-        options = ["--resume"] if run.config.is_file() else []
         log = run.folder.with_suffix(".log")
-        code = self._run(["train", "--config", str(request), *options], log)
+        code = self._run(arguments, log, config.backend)
         if self.stopped.is_set() or code == _INTERRUPTED:
             raise KeyboardInterrupt
         if code:
@@ -97,36 +115,74 @@ class TrainingProcesses:
         """Ends all trainings at once; their checkpoints stay."""
         with self._lock:
             self.stopped.set()
-            for process in self._running:
-                assert process.stdin is not None
-                process.stdin.close()
+            idle = [process for _, process in self._idle]
+            for process in [*self._busy, *idle]:
+                process.end()
 
-    def _run(self, arguments: list[str], log: Path) -> int:
-        """Runs a command line in a process; returns what it ends with."""
-        with log.open("ab") as output:
+    def _run(
+        self, arguments: Sequence[str], log: Path, backend: str | None
+    ) -> int:
+        """Runs a command in a process; returns what either ends with."""
+        process = self._take(backend, log)
+        code = None
+        try:
+            code = process.run(arguments, log)
+            return code
+        finally:
             with self._lock:
-                if self.stopped.is_set():
-                    raise KeyboardInterrupt
-                process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "recsys.child_process"),
-                        *arguments,
-                    ],
-                    env={
-                        **dict.fromkeys(_THREADS, str(self.threads)),
-                        **os.environ,
-                    },
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
+                self._busy.remove(process)
+                reusable = (
+                    code == 0
+                    and process.commands < self.trainings_each
+                    and process.peak_mib <= self.most_mib
+                    and not self.stopped.is_set()
                 )
-                self._running.add(process)
-            try:
-                with process:
-                    return process.wait()
-            finally:
-                with self._lock:
-                    self._running.remove(process)
+                if reusable:
+                    self._idle.append((backend, process))
+            if not reusable:
+                process.end()
+                process.wait()
+
+    def _take(self, backend: str | None, log: Path) -> CommandProcess:
+        """Returns an idle process, or else a new one, as busy."""
+        with self._lock:
+            if self.stopped.is_set():
+                raise KeyboardInterrupt
+            others = []
+            while self._idle:
+                of, process = self._idle.pop()
+                if of == backend and process.is_alive:
+                    break
+                others.append(process)
+            else:
+                environment = dict.fromkeys(_THREADS, str(self.threads))
+                process = CommandProcess(environment, log)
+            self._busy.add(process)
+        for other in others:
+            other.end()
+            other.wait()
+        return process
+
+
+def _arguments(run: Run, config: TrainConfig) -> list[str]:
+    """The command that trains, or goes on; none if the run is finished."""
+    request = run.folder.with_suffix(".json")
+    asked = config.to_mapping()
+    begun = request.is_file()
+    # The folder may have been moved since then.
+    if begun and read_fields(request) | {"out": asked["out"]} != asked:
+        raise RunError(
+            f"{run.folder}: another configuration is asked for than the "
+            "run was begun with; choose another folder"
+        )
+    write_json(request, asked)
+    if run.is_finished:
+        return []
+    if begun and not run.config.is_file():
+        # It was killed before there was anything to go on with.
+        shutil.rmtree(run.folder, ignore_errors=True)
+    options = ["--resume"] if run.config.is_file() else []
+    return ["train", "--config", str(request), *options]
 
 
 def _reason(code: int, log: Path) -> str:

@@ -2,10 +2,12 @@ from typing import Any
 
 from recsys.models.gates import SEARCH_SUFFIX
 from recsys.models.gates import searches
+from recsys.tuning import first_search
 from recsys.tuning.papers import comet
 from recsys.tuning.papers import dselect_k
 from recsys.tuning.papers import moesart
 
+# Whose gates' hyperparameters are searched on data that are in no paper.
 _DEFAULT = "movielens-1m"
 _IMAGES = ("digits", "multi-mnist", "multi-fashion-mnist", "celeba")
 
@@ -18,8 +20,9 @@ def published_space(gate: str, data_set: str) -> dict[str, Any]:
 
     Args:
         gate: Name of the gate, with or without a `+`.
-        data_set: Name of the data set in `dataset.json`; of MovieLens for
-            any that is not in the papers.
+        data_set: Name of the data set in `dataset.json`. One that is in no
+            paper is searched as `recsys.tuning.first_search` says, with the
+            gates' own hyperparameters of MovieLens.
 
     Returns:
         What `recsys.tuning.parse_space` reads.
@@ -33,16 +36,20 @@ def published_space(gate: str, data_set: str) -> dict[str, Any]:
         Ibrahim et al., MOESART, supplement S6.3.
         Hazimeh et al., DSelect-k, NeurIPS 2021, appendix D.
     """
-    if data_set not in comet.PUBLISHED:
+    if data_set in comet.PUBLISHED:
+        space = dict(comet.PUBLISHED[data_set].training)
+        local_search = comet.LOCAL_SEARCH
+    else:
+        space = dict(first_search.TRAINING)
+        local_search = first_search.LOCAL_SEARCH
         data_set = _DEFAULT
-    space: dict[str, Any] = dict(comet.PUBLISHED[data_set].training)
     if gate.startswith("moesart") and data_set in moesart.NUM_EXPERTS:
         space["num_experts"] = [moesart.NUM_EXPERTS[data_set]]
     options = _gate_options(gate, data_set)
     if options:
         space["gate_options"] = options
     if searches(gate):
-        space |= comet.LOCAL_SEARCH
+        space |= local_search
     return space
 
 

@@ -51,7 +51,6 @@ def test_from_a_sweep_to_a_table(
         (["--trials", "0"], "`trials` must be at least 1"),
         (["--trials", "2", "--workers", "0"], "`workers` must be at least 1"),
         (["--trials", "two"], "'--trials'"),
-        ([], "'--trials'"),
         (["--trials", "2", "--backend", "numpy"], "`backend` must be one of"),
         (["--trials", "2", "--gate", "best"], "`gate` must be one of softmax"),
         (["--trials", "2", "--space", "none.yaml"], "none.yaml"),

@@ -62,8 +62,17 @@ def test_published_space_is_the_default(
         "gamma": 2.0,
         "entropy_weight": drawn["gate_options.entropy_weight"],
     }
-    # Published, but for what is given.
-    assert (config["patience"], config["epochs"]) == (25, 2)
+    # That of data of one's own, but for what is given.
+    assert (config["patience"], config["epochs"]) == (3, 2)
+
+
+def test_a_sweep_has_twenty_trials_unless_told_otherwise(
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_fake(monkeypatch, tmp_path)
+    assert len(recsys.tune(fields, space=SPACE)) == 20
+    # However many there are, processes are few.
+    assert len(fake_trainer.processes(tmp_path)) == 1
 
 
 def test_failed_trials_are_recorded_and_the_sweep_goes_on(

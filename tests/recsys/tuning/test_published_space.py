@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from recsys import TrainConfig
 from recsys.models.gates import GATES
 from recsys.tuning.parse_space import parse_space
 from recsys.tuning.published_space import published_space
@@ -113,10 +114,20 @@ def test_gumbel_softmax_of_the_dselect_k_paper(
     }
 
 
-def test_other_data_sets_have_the_space_of_movielens() -> None:
-    assert published_space("comet", "my-logs") == published_space(
-        "comet", "movielens-1m"
-    )
+@pytest.mark.parametrize("gate", ["top-k", "comet", "comet+", "moesart"])
+def test_other_data_sets_have_a_small_budget(gate: str) -> None:
+    space = published_space(gate, "my-logs")
+    published = published_space(gate, "movielens-1m")
+    assert space.get("gate_options") == published.get("gate_options")
+    # What a training has unless it is told otherwise, or twice that.
+    assert space["epochs"] == [2 * TrainConfig.epochs]
+    assert space["patience"] == [TrainConfig.patience]
+    assert max(space.get("search_epochs", [0])) <= space["epochs"][0] / 4
+    rates = space["learning_rate"]
+    assert rates["min"] < TrainConfig.learning_rate < rates["max"]
+    # The model has the sizes of its preset.
+    assert "num_experts" in published
+    assert "num_experts" not in space
 
 
 @pytest.mark.parametrize("gate", [*GATES, *(f"{gate}+" for gate in GATES)])

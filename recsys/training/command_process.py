@@ -1,0 +1,84 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+class CommandProcess:
+    """A process that runs commands of `recsys`, one after the other.
+
+    It ends when this process does. `run` is called by one thread at a time;
+    `end` may be called by another.
+
+    Args:
+        environment: What is set for it beside this process's environment,
+            which comes first.
+        log: File for what it prints before the first command.
+
+    Attributes:
+        commands: How many commands it has run.
+        peak_mib: The most memory that it has needed so far, in MiB.
+    """
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        self.commands = 0
+        self.peak_mib = 0.0
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "recsys.command_server"],
+                env={**environment, **os.environ},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                encoding="utf-8",
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be given another command."""
+        return self._process.poll() is None
+
+    def run(self, arguments: Sequence[str], log: Path) -> int:
+        """Runs a command.
+
+        Args:
+            arguments: The words after `recsys`.
+            log: File that what the command prints is added to.
+
+        Returns:
+            What the command has ended with, or the process, if that has
+            ended: below 0, the signal that has killed it.
+        """
+        self.commands += 1
+        reply = self._ask({"arguments": list(arguments), "log": str(log)})
+        if reply is None:
+            return self._process.wait()
+        self.peak_mib = reply["peak_mib"]
+        return int(reply["status"])
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Its answer to a request; `None` if it has ended instead."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        # A ValueError: another thread has ended it.
+        with suppress(BrokenPipeError, ValueError):
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        return json.loads(line) if line.endswith("\n") else None
+
+    def end(self) -> None:
+        """Tells it to end, whatever it does."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+    def wait(self) -> None:
+        """Waits until it has ended, as it must have been told to."""
+        assert self._process.stdout is not None
+        self._process.wait()
+        self._process.stdout.close()
