@@ -93,7 +93,7 @@ def test_wrong_space_is_one_line(
     out = tmp_path / "sweep"
     words = ["--data", str(data), "--out", str(out), "--trials", "2"]
     line = error_of(capfd, 2, "tune", *words, "--space", str(space))
-    assert line.startswith(f"error: {space}: ")
+    assert line.startswith(f"error: {space}")
     assert message in line
     assert not out.exists()
 
