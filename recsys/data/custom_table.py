@@ -96,6 +96,8 @@ def custom_table(
     character = None if separator is None else named_separator(separator)
     named = {"train": train, "validation": validation, "test": test}
     files = source_files(raw_dir, named)
+    if "train" not in files:
+        raise ValueError(f"`train` must name a file. Received: train={train!r}")
     described = [file for found in files.values() for file in found]
     read = {
         file: read_table(file, character)

@@ -48,8 +48,9 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         predicted = table.rename(
             columns=_kept_labels(table, ranker.tasks, input)
         )
+        columns = {**predicted, **scores.predictions}
         with replacing(out) as unfinished:
-            write_table(predicted.assign(**scores.predictions), unfinished)
+            write_table(pd.DataFrame(columns), unfinished)
     return len(table)
 
 

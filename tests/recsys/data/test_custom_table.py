@@ -120,6 +120,7 @@ def test_lists_from_python(raw_dir: Path) -> None:
     [
         ({"train": "none.csv"}, "none.csv: expected a file"),
         ({"train": "log.xls"}, "log.xls: expected a file name ending"),
+        ({"train": []}, "`train` must name a file. Received: train=[]"),
         ({"train": "*.tsv"}, "shop: expected files '*.tsv'. Received: none"),
         ({"train": "log.csv,log.csv"}, "log.csv: expected a file that is read "
          "once. Received: a file that train names twice"),

@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from recsys.data import DataError
 from recsys.data.times import parse_times
@@ -149,3 +152,30 @@ def test_a_format_that_is_none(time_format: str) -> None:
     ) as c:
         parse_times(column, "log.csv", time_format)
     assert f"Received: time_format={time_format!r}" in str(c.value)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.datetimes(
+            datetime.datetime(1900, 1, 1), datetime.datetime(2099, 12, 31)
+        ),
+        min_size=1,
+        max_size=9,
+    ),
+    st.sampled_from(
+        [
+            ("%Y-%m-%dT%H:%M:%S.%f", None),
+            ("%Y-%m-%d %H:%M:%S.%f+01:00", None),
+            ("%Y%m%dT%H%M%S.%fZ", None),
+            ("%d/%m/%Y %H:%M:%S.%f", "%d/%m/%Y %H:%M:%S.%f"),
+            ("%f %I:%M:%S %p, %b %d %Y", "%f %I:%M:%S %p, %b %d %Y"),
+        ]
+    ),
+)
+def test_any_times_sort_as_they_follow_each_other(
+    times: list[datetime.datetime], forms: tuple[str, str | None]
+) -> None:
+    written, time_format = forms
+    texts = [time.strftime(written) for time in times]
+    assert order(texts, time_format) == order(times)

@@ -43,6 +43,7 @@ def test_a_split_in_which_nothing_counts_is_an_error(
     )
 
 
+@pytest.mark.slow
 def test_a_task_without_labels_is_a_warning(
     unrated: Callable[[str], Path],
     settings: Callable[..., Settings],

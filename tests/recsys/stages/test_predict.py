@@ -1,4 +1,6 @@
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,9 @@ from keras.ops import convert_to_numpy as to_numpy
 import recsys
 from recsys import DataError
 from recsys import Dataset
+from recsys import Schema
 from recsys.data import read_table
+from recsys.data import write_table
 from recsys.run import Run
 
 pytestmark = pytest.mark.slow
@@ -82,3 +86,24 @@ def test_label_column_is_not_overwritten(run: Path, tmp_path: Path) -> None:
     table.write_text("user,film,age,watch,watch_label\n1,é1,31,1,0\n")
     with pytest.raises(DataError, match="no column 'watch_label'"):
         recsys.predict(run, table, tmp_path / "out.csv")
+
+
+def test_a_task_may_be_named_like_an_argument_of_pandas(
+    tiny: Dataset, settings: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    splits = {
+        name: rows.rename(columns={"watch": "self"}).drop(columns="rating")
+        for name, rows in tiny.splits.items()
+    }
+    schema = Schema("tiny", tiny.schema.features, {"self": "binary"})
+    Dataset(schema, splits).write(tmp_path / "data")
+    recsys.train(
+        settings(tmp_path / "run", data=str(tmp_path / "data"), epochs=1)
+    )
+    write_table(splits["test"], tmp_path / "rows.csv")
+    recsys.predict(
+        tmp_path / "run", tmp_path / "rows.csv", tmp_path / "scored.csv"
+    )
+    scored = read_table(tmp_path / "scored.csv")
+    assert scored["self"].between(0, 1).all()
+    assert scored["self_label"].tolist() == splits["test"]["self"].tolist()
