@@ -43,7 +43,7 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built-in data
 	rm -rf $(RUN)
 	$(BIN)/recsys train --data synthetic --gate comet --num-experts 16 --k 2 \
-		--gate-option entropy_weight=0.1 --learning-rate 0.001 --epochs 8 \
+		--learning-rate 0.001 --epochs 8 \
 		--out $(RUN)
 	$(BIN)/recsys export --run $(RUN) --out $(RUN)/export
 

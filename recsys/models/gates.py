@@ -22,6 +22,11 @@ GATES: dict[str, type[layers.Gate]] = {
     "expert-choice": layers.ExpertChoiceGate,
 }
 
+# With these, unless told otherwise, the gates that start dense come to their k
+# on data of any size: benchmarks/README.md, "Defaults that become sparse".
+_BECOMING_SPARSE = {"gamma": 0.1, "entropy_weight": 0.1}
+_DEFAULT_OPTIONS = {"comet": _BECOMING_SPARSE, "dselect-k": _BECOMING_SPARSE}
+
 # What a name ends with where a permutation of the experts is searched for.
 SEARCH_SUFFIX = "+"
 
@@ -89,6 +94,30 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         options,
         option_types(name),
     )
+
+
+def default_options(name: str) -> dict[str, Any]:
+    """Returns the options that differ from the defaults of the gate's class.
+
+    Args:
+        name: Name of the gate, with or without a `+`.
+
+    Example:
+    >>> default_options("comet+")
+    {'gamma': 0.1, 'entropy_weight': 0.1}
+    """
+    return dict(_DEFAULT_OPTIONS.get(name.removesuffix(SEARCH_SUFFIX), {}))
+
+
+def becomes_sparse(name: str) -> bool:
+    """Whether the gate of that name has a `k` that it has to train for.
+
+    Example:
+    >>> becomes_sparse("comet"), becomes_sparse("top-k")
+    (True, False)
+    """
+    gate = gate_class(name)
+    return "k" in _arguments(gate) and not gate.always_sparse
 
 
 def create_gate(

@@ -32,6 +32,7 @@ from recsys.training.outcome import write_outcome
 from recsys.training.progress_line import ProgressLine
 from recsys.training.resolve_config import resolve_config
 from recsys.training.sample import Sample
+from recsys.training.sparsity import warn_if_dense
 from recsys.training.stopwatch import Stopwatch
 from recsys.training.validation import Validation
 from recsys.training.weight_history import WeightHistory
@@ -97,6 +98,7 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
         raise
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
+    warn_if_dense(config, metrics["validation"])
     return metrics
 
 

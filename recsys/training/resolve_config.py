@@ -8,6 +8,7 @@ import keras
 from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.models.gates import create_gate
+from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
@@ -27,8 +28,9 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
 
     Returns:
         The configuration with an absolute data folder, the preset and
-        its sizes, typed gate options, a weight for each task, whether targets
-        are standardised, the hash feature and the backend.
+        its sizes, what `default_options` and the given options say of the
+        gate, a weight for each task, whether targets are standardised, the
+        hash feature and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -42,7 +44,8 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         config,
         **sizes,
         data=data if data == "synthetic" else str(Path(data).resolve()),
-        gate_options=typed_options(config.gate, config.gate_options),
+        gate_options=default_options(config.gate)
+        | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
         task_weights=_task_weights(config.task_weights, schema),
         standardize_targets=_standardizes(config.standardize_targets, schema),

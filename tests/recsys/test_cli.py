@@ -58,7 +58,7 @@ def test_from_training_to_predictions(
     for word in ("watch", "rating", "weighted total", "AUC", "MSE", "Experts"):
         assert word in printed
     config = json.loads((folder / "config.json").read_text())
-    assert config["gate_options"] == {"gamma": 2.0}
+    assert config["gate_options"] == {"gamma": 2.0, "entropy_weight": 0.1}
     assert config["task_weights"] == {"watch": 0.8, "rating": 0.2}
     assert config["expert_units"] == [8]
 

@@ -7,6 +7,7 @@ import pytest
 from recsys import DataError
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.models.gates import default_options
 from recsys.training.resolve_config import resolve_config
 
 SCHEMA = Schema(
@@ -66,9 +67,18 @@ def test_first_id_feature_is_hashed() -> None:
 
 
 def test_options_get_their_types() -> None:
-    assert resolved(gate_options={"gamma": "10"}).gate_options == {
-        "gamma": 10.0
-    }
+    assert resolved(
+        gate="top-k", gate_options={"noisy": "true"}
+    ).gate_options == {"noisy": True}
+
+
+@pytest.mark.parametrize("gate", ["comet", "comet+", "dselect-k"])
+def test_gates_that_start_dense_are_led_to_their_k(gate: str) -> None:
+    options = resolved(gate=gate).gate_options
+    assert options == default_options(gate)
+    assert options["entropy_weight"] > 0
+    given = resolved(gate=gate, gate_options={"entropy_weight": 0.0})
+    assert given.gate_options == options | {"entropy_weight": 0.0}
 
 
 def test_data_folder_and_backend_are_named() -> None:

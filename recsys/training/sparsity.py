@@ -1,0 +1,36 @@
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from recsys.config import TrainConfig
+from recsys.models.gates import becomes_sparse
+
+# Up to this many times its k, a gate counts as sparse.
+SLACK = 1.25
+
+
+def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
+    """Warns of a trained gate that was to become sparse and has not.
+
+    Args:
+        config: The resolved configuration of a run.
+        metrics: What `measure` returns for a split.
+    """
+    if not becomes_sparse(config.gate):
+        return
+    k = config.sizes.k
+    dense = {
+        task: experts
+        for task, experts in metrics["experts_per_example_by_task"].items()
+        if experts > SLACK * k
+    }
+    if dense:
+        found = ", ".join(f"{task} {count:.1f}" for task, count in dense.items())
+        warnings.warn(
+            f"the gate {config.gate!r} has not become sparse in the epoch with "
+            f"the lowest validation loss, whose model is kept: with k = {k}, "
+            f"expected at most {SLACK * k:g} experts per example. Received: "
+            f"{found}. A larger entropy_weight or a smaller gamma among the "
+            "gate options, or more steps, make it sparse",
+            stacklevel=2,
+        )
