@@ -24,7 +24,7 @@ GATES: dict[str, type[layers.Gate]] = {
 
 # With these, unless told otherwise, the gates that start dense come to their k
 # on data of any size: benchmarks/README.md, "Defaults that become sparse".
-_BECOMING_SPARSE = {"gamma": 0.1, "entropy_weight": 0.1}
+_BECOMING_SPARSE = {"gamma": 0.03, "entropy_weight": 0.1}
 _DEFAULT_OPTIONS = {"comet": _BECOMING_SPARSE, "dselect-k": _BECOMING_SPARSE}
 
 # What a name ends with where a permutation of the experts is searched for.
@@ -104,7 +104,7 @@ def default_options(name: str) -> dict[str, Any]:
 
     Example:
     >>> default_options("comet+")
-    {'gamma': 0.1, 'entropy_weight': 0.1}
+    {'gamma': 0.03, 'entropy_weight': 0.1}
     """
     return dict(_DEFAULT_OPTIONS.get(name.removesuffix(SEARCH_SUFFIX), {}))
 

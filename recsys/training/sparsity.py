@@ -25,7 +25,7 @@ def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
         if experts > SLACK * k
     }
     if dense:
-        found = ", ".join(f"{task} {count:.1f}" for task, count in dense.items())
+        found = ", ".join(f"{task} {mean:.1f}" for task, mean in dense.items())
         warnings.warn(
             f"the gate {config.gate!r} has not become sparse in the epoch with "
             f"the lowest validation loss, whose model is kept: with k = {k}, "
