@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BACKENDS ?= tensorflow jax torch
 WORKERS ?= 2
+# Who has run out of tests takes some of the other's: the last are long ones.
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 # PyTorch is pinned: other releases are not tested, and may bring CUDA along.
 TORCH ?= torch==2.13.0
 RUN ?= runs/quickstart
@@ -22,10 +24,10 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: help train test fuzz lint format notebooks bench clean
+.PHONY: help train test test-quick fuzz lint format notebooks bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -50,8 +52,11 @@ train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built
 test: lint ## Run every check on every backend
 	@for backend in $(BACKENDS); do \
 		echo "== $$backend"; \
-		KERAS_BACKEND=$$backend $(BIN)/pytest -q -n $(WORKERS) || exit 1; \
+		KERAS_BACKEND=$$backend $(PYTEST) || exit 1; \
 	done
+
+test-quick: lint ## Run what needs no training, on PyTorch, which compiles nothing
+	KERAS_BACKEND=torch $(PYTEST) -m 'not slow'
 
 fuzz: $(VENV)/.installed-dev ## Run every command on broken files, for an hour
 	KERAS_BACKEND=torch $(BIN)/python -m tests.fuzz --cases $(CASES) \
