@@ -17,8 +17,9 @@ from recsys.tuning.dimensions import Dimension
 from recsys.tuning.dimensions import Range
 from recsys.tuning.space import Space
 
-# What a sweep is about; all its trials share them.
-_SHARED = ("data", "out", "gate", "backend")
+# What a sweep is about; all its trials share them. Losses of standardised
+# targets cannot be compared with others.
+_SHARED = ("data", "out", "gate", "backend", "standardize_targets")
 
 _RANGE_KEYS = ("min", "max", "sampling", "step")
 

@@ -85,6 +85,7 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
         ({"momentum": [1]}, "Received: 'momentum'"),
         ({"gate": ["comet"]}, "Received: 'gate'"),
         ({"out": ["a", "b"]}, "Received: 'out'"),
+        ({"standardize_targets": [True, False]}, "'standardize_targets'"),
         ({"gate_options": [1]}, "`gate_options`: expected what to search by"),
         (
             {"gate_options": {"temperature": [1]}},
