@@ -83,7 +83,7 @@ def run(arguments: list[str]) -> int:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Shows a warning in one line, without the line of code it comes from."""
-    print("warning:", " ".join(str(message).split()), file=sys.stderr)
+    print("warning:", printable(str(message)), file=sys.stderr)
 
 
 def _report(error: Exception) -> int:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.shown import printable
+
 
 @dataclass(frozen=True)
 class Unseen:
@@ -68,6 +70,6 @@ class SplitSummary:
         for name, unseen in self.unseen.items():
             ids, rows = unseen.share_of_ids, unseen.share_of_rows
             yield (
-                f"  {name}: {100 * ids:.1f} % of {unseen.ids:,} ids are not in "
-                f"training, with {100 * rows:.1f} % of the rows"
+                f"  {printable(name)}: {100 * ids:.1f} % of {unseen.ids:,} ids "
+                f"are not in training, with {100 * rows:.1f} % of the rows"
             )

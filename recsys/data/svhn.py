@@ -1,7 +1,5 @@
 """The cropped digits of Street View House Numbers."""
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +10,10 @@ from recsys.data.error import shown
 from recsys.data.find_file import find_file
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.images import Images
+from recsys.data.mat_file import read_mat
 from recsys.data.mnist import CLASSES
 from recsys.data.release import check_release
 from recsys.data.schema import Schema
-from recsys.reading import check_fits
-from recsys.reading import reading
 
 SHAPE = (32, 32, 3)
 VALIDATION_ROWS = 50_000
@@ -73,7 +70,7 @@ def read_svhn(raw_dir: Path, part: str, name: str) -> Images:
         DataError: The file is missing or broken.
     """
     file = find_file(raw_dir, f"{part}_32x32.mat")
-    arrays = _read_mat(file, ("X", "y"))
+    arrays = read_mat(file, ("X", "y"))
     pixels, labels = arrays["X"], arrays["y"].ravel()
     if pixels.dtype != np.uint8 or pixels.shape[:-1] != SHAPE:
         raise DataError.at(
@@ -85,11 +82,7 @@ def read_svhn(raw_dir: Path, part: str, name: str) -> Images:
     rows = pixels.shape[-1]
     if not rows:
         raise DataError.at(file, "at least one image", "none", column="X")
-    if (
-        labels.dtype.kind not in "iuf"
-        or len(labels) != rows
-        or not np.isin(labels, range(1, 11)).all()
-    ):
+    if len(labels) != rows or not np.isin(labels, range(1, 11)).all():
         raise DataError.at(
             file,
             f"{rows} labels 1 to 10",
@@ -101,18 +94,3 @@ def read_svhn(raw_dir: Path, part: str, name: str) -> Images:
     return Images.of(
         np.ascontiguousarray(np.moveaxis(pixels, -1, 0)), {"digit": labels % 10}
     )
-
-
-def _read_mat(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Reads arrays of a MATLAB file."""
-    from scipy.io import loadmat
-    from scipy.io import whosmat
-
-    with reading(file, "a MATLAB file", DataError):
-        for name, shape, _ in whosmat(file):
-            check_fits(math.prod(shape), file, DataError, repr(name))
-        arrays = loadmat(file, variable_names=names)
-        if missing := [name for name in names if name not in arrays]:
-            found = [name for name in arrays if not name.startswith("__")]
-            raise DataError.at(file, f"an array {missing[0]!r}", shown(found))
-        return {name: np.asarray(arrays[name]) for name in names}

@@ -93,7 +93,7 @@ def mutate_mat(content: bytes, random: Random) -> bytes:
         [array, "a"],
         scipy.sparse.csc_matrix((3, 3)),
         np.full(array.shape, 255, np.uint8),
-        np.empty((2, 2), object),
+        np.full((2, 2), "a", object),
         "text",
     ]
     if random.random() < 0.9:

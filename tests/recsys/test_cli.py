@@ -284,3 +284,19 @@ def test_prepare_reports_what_is_missing(
         *("--out", str(tmp_path / "out")),
     )
     assert str(tmp_path) in line
+
+
+def test_names_of_a_table_do_not_control_the_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = {"\x1b[31mred\x07": range(40), "click": [0, 1] * 20}
+    pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+    out = str(tmp_path / "out")
+    arguments = ["prepare", "table", "--raw-dir", str(tmp_path), "--out", out]
+    options = ["train=log.csv", "ids=*red*", "binary=click"]
+    for option in options:
+        arguments += ["--option", option]
+    assert recsys(arguments) == 0
+    printed = capfd.readouterr().out
+    assert "\x1b" not in printed
+    assert "  \\x1b[31mred\\x07: " in printed
