@@ -25,6 +25,7 @@ from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.options import with_config_options
 from recsys.output_lock import sole_writer
+from recsys.reading import naming
 from recsys.run import Run
 from recsys.shown import printable
 from recsys.single_options import SingleOptions
@@ -137,13 +138,15 @@ def train(
     if config is not None:
         given = read_fields(config, GivenFields) | given
     elif resume and "out" in given:
-        given = read_fields(Run(given["out"]).config) | given
+        config = Run(given["out"]).config
+        given = read_fields(config) | given
     settings = TrainConfig.from_mapping(given)
     start_backend(settings.backend)
     from recsys.stages.train import train
 
     try:
-        metrics = train(settings, resume)
+        with naming(config):  # What does not fit the data.
+            metrics = train(settings, resume)
     except KeyboardInterrupt:
         if Run(settings.out).model.is_file():
             print(f"\nInterrupted. The best model so far is in {settings.out}.")

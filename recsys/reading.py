@@ -70,6 +70,31 @@ Received: one that is cut off
         raise error.at(file, expected, in_words(caught)) from caught
 
 
+@contextmanager
+def naming(file: str | Path | None) -> Iterator[None]:
+    """Puts a file before what is wrong with values that it gives.
+
+    Args:
+        file: The file; with `None`, errors stay as they are.
+
+    Example:
+    >>> with naming("config.json"):
+    ...     raise ValueError("`k` must be at least 1. Received: k=0")
+    Traceback (most recent call last):
+    ...
+    ValueError: config.json: `k` must be at least 1. Received: k=0
+    """
+    try:
+        yield
+    except FileError:
+        raise
+    except (ValueError, TypeError) as error:
+        if file is None:
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{file}: {error}") from error
+
+
 def in_words(error: Exception) -> str:
     """Says for the user of a file what an exception says about it.
 

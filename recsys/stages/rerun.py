@@ -3,6 +3,7 @@ from pathlib import Path
 import pandas as pd
 
 from recsys.errors import RunError
+from recsys.reading import naming
 from recsys.stages.compare import compare
 from recsys.stages.comparison import Comparison
 from recsys.tuning.sweep import Sweep
@@ -38,7 +39,7 @@ def rerun(
             some runs failed.
         ValueError: `seeds`, `top` or `jobs` is below 1.
     """
-    for name, number in (("seeds", seeds), ("top", top)):
+    for name, number in (("seeds", seeds), ("top", top), ("jobs", jobs)):
         if number < 1:
             raise ValueError(
                 f"`{name}` must be at least 1. Received: {name}={number}"
@@ -62,4 +63,5 @@ def rerun(
             f"{sweep}: expected a sweep with a completed trial. Received: none"
         )
     new = list(range(used + 1, used + 1 + seeds))
-    return compare(Comparison(models, seeds=new), out, jobs)
+    with naming(folder.log.file):
+        return compare(Comparison(models, seeds=new), out, jobs)

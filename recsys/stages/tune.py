@@ -1,6 +1,4 @@
-from collections.abc import Iterator
 from collections.abc import Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from recsys.data import Schema
 from recsys.data import load
 from recsys.old_names import with_current_names
 from recsys.output_lock import sole_writer
+from recsys.reading import naming
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config
 from recsys.training.training_processes import TrainingProcesses
@@ -91,7 +90,7 @@ def tune(
     given = {name: getattr(base, name) for name in fields if name != "out"}
     given |= {"data": resolved.data, "backend": resolved.backend}
     content = _content(space, base.gate, schema)
-    with _naming(space):
+    with naming(space if isinstance(space, str | Path) else None):
         if isinstance(content, Mapping):
             content = with_current_names(content)
         searched = parse_space(content, given)
@@ -116,17 +115,6 @@ def _content(
     if space is None:
         return published_space(gate, schema.name)
     return read_yaml(Path(space)) if isinstance(space, str | Path) else space
-
-
-@contextmanager
-def _naming(space: Mapping[str, Any] | str | Path | None) -> Iterator[None]:
-    """Puts the file, if the space is one, before what is wrong with it."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        if isinstance(space, str | Path):
-            raise type(error)(f"{space}: {error}") from None
-        raise
 
 
 def _check(space: Space, schema: Schema, tuner: str) -> None:
