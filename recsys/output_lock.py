@@ -30,7 +30,7 @@ def sole_writer(out: str | Path, wait: float = 0.0) -> Iterator[None]:
     Raises:
         RunError: Another process, or thread, is writing to it.
     """
-    path = Path(out).resolve()
+    path = Path(os.path.realpath(out))  # Links to themselves are no error.
     missing = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _lock_file(path)

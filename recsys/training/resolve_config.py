@@ -36,7 +36,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         ValueError: A field does not fit the data set.
     """
     data = config.data
-    name = _preset(config.preset, schema)
+    name = _preset(config, schema)
     config = replace(config, preset=name)
     sizes = asdict(config.sizes)
     del sizes["convolutions"]  # They go by the preset's name.
@@ -83,18 +83,18 @@ def check_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     return resolved
 
 
-def _preset(name: str | None, schema: Schema) -> str:
+def _preset(config: TrainConfig, schema: Schema) -> str:
     fitting = [
         name
         for name, sizes in PRESETS.items()
         if bool(sizes.convolutions) == schema.holds_images
     ]
-    if name is None:
-        name = schema.name if schema.holds_images else TABLES
+    published = schema.name if schema.holds_images else TABLES
+    name = config.preset or published
     if name not in fitting:
         raise ValueError(
             f"`preset` must be one of {fitting} for the data set "
-            f"{schema.name!r}. Received: preset={name!r}"
+            f"{schema.name!r} in {config.data}. Received: preset={name!r}"
         )
     return name
 

@@ -16,10 +16,12 @@ from pydantic import StrictInt
 from pydantic import model_validator
 from sklearn.exceptions import ConvergenceWarning
 
+from recsys.errors import FileError
 from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.reading import reading
 from recsys.shapes import check_shape
+from recsys.shown import shown
 from recsys.tuning.space import Space
 
 OBJECTIVE = keras_tuner.Objective("val_loss", direction="min")
@@ -93,7 +95,17 @@ class ResumableOracle(keras_tuner.Oracle):
         file = Path(self._get_oracle_fname())
         with reading(file, "what `recsys tune` has saved of a sweep"):
             check_shape(read_json(file), _State, file)
+            wanted = self._searched()
             super().reload()
+            if self._searched() != wanted:
+                raise FileError.at(
+                    file,
+                    f"the hyperparameters {wanted}",
+                    shown(self._searched()),
+                )
+
+    def _searched(self) -> list[str]:
+        return [dimension.name for dimension in self.hyperparameters.space]
 
     def save(self) -> None:
         write_json(Path(self._get_oracle_fname()), self.get_state())

@@ -140,6 +140,7 @@ def test_unknown_tuner() -> None:
         lambda state: state | {"end_order": ["9"]},
         lambda state: state | {"seed_state": None},
         lambda state: state | {"hyperparameters": {}},
+        lambda state: state | {"hyperparameters": {"space": [], "values": {}}},
         lambda state: state | {"display": {}},
         lambda state: {name: state[name] for name in list(state)[:-1]},
     ],
