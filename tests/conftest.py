@@ -6,6 +6,9 @@ import keras
 import numpy as np
 import pytest
 
+# Gates and plans that do not keep what they promise raise errors here.
+os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
+
 # Most programs run once here: optimising them takes longer than they do. XLA
 # reads this when it compiles for the first time.
 os.environ.setdefault(

@@ -187,17 +187,24 @@ class CGC(GatedLayer):
         gate_inputs_mask: Any = None,
     ) -> dict[str, Any]:
         streams = self._streams(inputs)
-        # Keras names a mask after its argument where there are several.
-        masks = self._streams(inputs_mask if mask is None else mask)
+        seen = self._seen(streams, gate_inputs)
+        masks = self._routed_masks(
+            list(streams.values()),
+            seen,
+            self._of_each_output(mask),
+            # Keras names a mask after its argument where there are several.
+            self._seen(dict.fromkeys(streams), gate_inputs_mask),
+            self._of_each_output(inputs_mask),
+        )
         weights = self._weigh(
             # All gates reach the shared experts.
             self._executions[SHARED],
-            self._seen(streams, gate_inputs),
+            seen,
             list(self._gate_of),
             training,
-            [masks[output] for output in self._gate_of],
-            self._seen(dict.fromkeys(streams), gate_inputs_mask),
+            masks,
         )
+        mask_of = dict(zip(self._gate_of, masks, strict=True))
         parts = {
             output: self._split(output, weight)
             for output, weight in zip(self._gate_of, weights, strict=True)
@@ -207,7 +214,11 @@ class CGC(GatedLayer):
             readers = self._readers(group)
             slices = [parts[output][group] for output in readers]
             combined = self._combine(
-                execution, streams[group], slices, training
+                execution,
+                streams[group],
+                slices,
+                [mask_of[output] for output in readers],
+                training,
             )
             for output, part in zip(readers, combined, strict=True):
                 sums[output] += part
@@ -223,8 +234,8 @@ class CGC(GatedLayer):
         return dict(zip(groups, ops.split(weights, ends, axis=-1), strict=True))
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> dict[str, Any]:
-        masks = self._streams(previous_mask)
-        return {name: self._output_mask(masks[name]) for name in self._gate_of}
+        masks = map(self._output_mask, self._of_each_output(previous_mask))
+        return dict(zip(self._gate_of, masks, strict=True))
 
     def compute_output_shape(
         self, inputs_shape: Any, gate_inputs_shape: Any = None
@@ -253,6 +264,11 @@ class CGC(GatedLayer):
                 f"Received: entries {list(values)}"
             )
         return {group: values[group] for group in self._banks}
+
+    def _of_each_output(self, masks: Any) -> list[Any]:
+        """The mask of the stream of each output."""
+        streams = self._streams(masks)
+        return [streams[output] for output in self._gate_of]
 
     def _seen(self, streams: Mapping[str, Any], gate_inputs: Any) -> list[Any]:
         """What each gate looks at: its stream, unless there is another."""

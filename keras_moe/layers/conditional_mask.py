@@ -6,6 +6,7 @@ from keras import ops
 from keras_moe.checks import check_positive
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
+from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.types import Shape
 
@@ -103,12 +104,7 @@ class ConditionalMask(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape, routing_inputs_shape: Shape) -> None:
-        if len(inputs_shape) != len(routing_inputs_shape):
-            raise ValueError(
-                "`routing_inputs` must have as many dimensions as `inputs`. "
-                f"Received: inputs of shape {inputs_shape}, routing_inputs "
-                f"of shape {routing_inputs_shape}"
-            )
+        _check_leading(inputs_shape, routing_inputs_shape)
         units: Any = inputs_shape[-1]
         # In floating point 0.29 * 100 is 28.999999999999996.
         self.k = max(1, int(self.keep_rate * units + 1e-9))
@@ -126,12 +122,35 @@ class ConditionalMask(keras.layers.Layer):
         )
 
     def call(self, inputs: Any, routing_inputs: Any) -> tuple[Any, Any]:
+        _check_leading(inputs.shape, routing_inputs.shape)
+        self._check_widths(inputs.shape, routing_inputs.shape)
         logits = ops.stop_gradient(
             affine(ops.cast(routing_inputs, "float32"), self.routing_kernel)
         )
         kept = top_k_mask(logits, self.k)
-        masked = ops.where(kept, ops.cast(inputs, self.compute_dtype), 0.0)
-        return masked, ops.where(kept, logits, 0.0)
+        dropped = zero_but_nan(logits)
+        masked = ops.where(
+            kept,
+            ops.cast(inputs, self.compute_dtype),
+            ops.cast(dropped, self.compute_dtype),
+        )
+        return masked, ops.where(kept, logits, dropped)
+
+    def _check_widths(
+        self, inputs_shape: Shape, routing_inputs_shape: Shape
+    ) -> None:
+        received = (routing_inputs_shape[-1], inputs_shape[-1])
+        expected = tuple(self.routing_kernel.shape)
+        if any(
+            size not in (None, known)
+            for size, known in zip(received, expected, strict=True)
+        ):
+            raise ValueError(
+                f"`inputs` must have {expected[1]} units, and `routing_inputs` "
+                f"{expected[0]}, the sizes of their last axes when the layer "
+                f"was built. Received: inputs of shape {tuple(inputs_shape)}, "
+                f"routing_inputs of shape {tuple(routing_inputs_shape)}"
+            )
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> tuple[Any, Any]:
         return previous_mask, previous_mask
@@ -153,3 +172,20 @@ class ConditionalMask(keras.layers.Layer):
             "keep_rate": self.keep_rate,
             "seed": self.seed,
         }
+
+
+def _check_leading(inputs_shape: Shape, routing_inputs_shape: Shape) -> None:
+    """Raises an error unless a mask of one can be one of the other."""
+    fits = len(inputs_shape) == len(routing_inputs_shape) and all(
+        theirs in (1, None) or ours is None or theirs == ours
+        for ours, theirs in zip(
+            inputs_shape[:-1], routing_inputs_shape[:-1], strict=True
+        )
+    )
+    if not fits:
+        raise ValueError(
+            "`routing_inputs` must have as many dimensions as `inputs`, and "
+            "the same leading ones, or 1 where a mask is shared. Received: "
+            f"inputs of shape {tuple(inputs_shape)}, routing_inputs of shape "
+            f"{tuple(routing_inputs_shape)}"
+        )

@@ -11,6 +11,8 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
+from keras_moe.ops._debugging import checks_values
+from keras_moe.ops._debugging import require
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops.combine import combine
 from keras_moe.ops.dispatch import dispatch
@@ -98,10 +100,14 @@ class Execution:
             return self._run_dense(rows, weights, training)
         pairs = self._max_pairs(ops.shape(rows)[0], training)
         if bounded:
+            # Enough for all: a gate that is bounded has no more than its
+            # `max_pairs`, which is checked, and one that is limited, k per row.
+            self._check_bound(weights, pairs)
             return self._run_sparse(rows, weights, pairs, training)
+        # Enough by the condition: where it does not hold, nothing is planned.
         budget = pair_budget(pairs)
         return self._run_first_if(
-            ops.sum(ops.cast(weights != 0, "int32")) <= budget,
+            _num_pairs(weights) <= budget,
             lambda: self._run_sparse(rows, weights, budget, training),
             lambda: self._run_dense(rows, weights, training),
         )
@@ -150,6 +156,22 @@ class Execution:
             for gate in self.gates
         )
 
+    def _check_bound(self, weights: Any, max_pairs: Any) -> None:
+        """Raises an error where gates do not keep the bound that they give.
+
+        Only static plans rest on it.
+        """
+        if has_dynamic_shapes() and not checks_values():
+            return
+        weights = ops.where(ops.isnan(weights), 0.0, weights)
+        require(
+            _num_pairs(weights) <= max_pairs,
+            "Gates that say `always_sparse`, or bound a batch by `max_pairs`, "
+            "must not give weight to more experts than that. Received: more "
+            f"than {max_pairs} weights that are not zero in a batch, of the "
+            f"gates {[f'{type(g).__name__} {g.name}' for g in self.gates]}",
+        )
+
     def _run_first_if(
         self,
         condition: Any,
@@ -187,11 +209,51 @@ class Execution:
         max_pairs: Any,
         training: bool | None,
     ) -> list[Any]:
+        """Runs the experts that have weight; NaN is a weight.
+
+        Args:
+            rows: Tensor `(N, *features)`.
+            weights: Float32 `(N, T, E)`.
+            max_pairs: At least the number of weights that are not zero, where
+                shapes are static; rows with NaN do not count.
+            training: Boolean, for the experts.
+        """
+        if has_dynamic_shapes():
+            return self._run_plan(rows, weights, None, None, training)
+        # A row with NaN may have more weights than its gate's bound. It needs
+        # no expert to become NaN, and so no slot.
+        lost = ops.any(ops.isnan(weights), axis=2)  # (N, T)
+        weights = ops.where(lost[..., None], 0.0, weights)
+        # Compiled code cannot refuse what has no slot: it makes that visible.
+        lost = ops.logical_or(lost, _num_pairs(weights) > max_pairs)
         num_slots = max_pairs
         if self._experts_per_row == self.experts.num_experts:
             num_slots = ops.shape(rows)[0] * self.experts.num_experts
-        if has_dynamic_shapes():
-            max_pairs = num_slots = None
+        outputs = self._run_plan(rows, weights, num_slots, max_pairs, training)
+        return [
+            ops.where(lost[:, task, None], float("nan"), output)
+            for task, output in enumerate(outputs)
+        ]
+
+    def _run_plan(
+        self,
+        rows: Any,
+        weights: Any,
+        num_slots: Any,
+        max_pairs: Any,
+        training: bool | None,
+    ) -> list[Any]:
+        """Runs each expert on the rows that any task wants of it.
+
+        Args:
+            rows: Tensor `(N, *features)`.
+            weights: Float32 `(N, T, E)`.
+            num_slots: For how many pairs (row, expert) to plan. There is one at
+                most for each weight that is not zero, and never more than N E.
+                `None` where shapes may depend on values.
+            max_pairs: How many weights are not zero at most, or `None`.
+            training: Boolean, for the experts.
+        """
         plan = routing_plan(ops.any(weights != 0, axis=1), num_slots)
         outputs = self.experts(
             dispatch(rows, plan),
@@ -221,6 +283,11 @@ def pair_budget(pairs: Any) -> Any:
         8
     """
     return pairs + (pairs + PAIR_BUDGET_SLACK - 1) // PAIR_BUDGET_SLACK
+
+
+def _num_pairs(weights: Any) -> Any:
+    """How many weights are not zero, NaN among them."""
+    return ops.sum(ops.cast(weights != 0, "int32"))
 
 
 def _size(shape: Sequence[Any]) -> int:

@@ -1,3 +1,4 @@
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ from keras_moe.layers.execution import Execution
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.routed_rows import check_rows
+from keras_moe.layers.routed_rows import routed_mask
 from keras_moe.layers.routing_record import pause_recording
 from keras_moe.layers.routing_record import record
 from keras_moe.types import Shape
@@ -46,14 +49,17 @@ class GatedLayer(keras.layers.Layer):
         gate_shapes: Sequence[Shape],
     ) -> None:
         """Builds experts; checks that their inputs fit the gates' inputs."""
-        if len(inputs_shape) < self._rank:
+        check_rows(self._rank, [inputs_shape], gate_shapes)
+        features = inputs_shape[self._rank :]
+        if experts.feature_rank not in (None, len(features)):
             raise ValueError(
-                "The leading dimensions of `gate_inputs` must be those of "
-                f"`inputs`. Received: inputs of shape {inputs_shape}, "
+                f"`inputs` of {type(experts).__name__} must have "
+                f"{experts.feature_rank} axis behind the {self._rank} that say "
+                f"what is routed. Received: inputs of shape {inputs_shape}, "
                 f"gate_inputs of shapes {list(gate_shapes)}"
             )
         if not experts.built:
-            experts.build((None, *inputs_shape[self._rank :]))
+            experts.build((None, *features))
 
     def _routed_rank(self, gate_shapes: Sequence[Shape]) -> int:
         """How many leading dimensions say what is routed."""
@@ -68,14 +74,43 @@ class GatedLayer(keras.layers.Layer):
             )
         return ranks.pop()
 
+    def _routed_masks(
+        self,
+        inputs: Sequence[Any],
+        gate_inputs: Sequence[Any],
+        masks: Sequence[Any],
+        gate_masks: Sequence[Any],
+        inputs_masks: Sequence[Any],
+    ) -> list[Any]:
+        """Each task's mask of what is routed, or `None`.
+
+        Args:
+            inputs: What the experts compute on: as many rows as the gates see.
+            gate_inputs: What each gate looks at.
+            masks: The mask that the layer was called with, for each task.
+            gate_masks: The mask of each gate's inputs, or `None`.
+            inputs_masks: The mask of each task's inputs, or `None`.
+
+        Raises:
+            ValueError: If inputs and gate inputs differ in their rows, or a
+                mask is not one of these rows.
+        """
+        gate_shapes = [tuple(x.shape) for x in gate_inputs]
+        rank = self._routed_rank(gate_shapes)
+        check_rows(rank, [x.shape for x in inputs], gate_shapes)
+        leading = gate_shapes[0][:rank]
+        return [
+            routed_mask(leading, *of_task)
+            for of_task in zip(masks, gate_masks, inputs_masks, strict=True)
+        ]
+
     def _weigh(
         self,
         execution: Execution,
         gate_inputs: Sequence[Any],
         task_names: Sequence[str],
         training: bool | None,
-        inputs_masks: Sequence[Any],
-        gate_masks: Sequence[Any],
+        masks: Sequence[Any],
     ) -> list[Any]:
         """Returns each task's weights `(..., n)`, and notes them.
 
@@ -84,17 +119,10 @@ class GatedLayer(keras.layers.Layer):
             gate_inputs: What each gate looks at.
             task_names: Under which names the weights are noted.
             training: Boolean, for the gates.
-            inputs_masks: The mask of each task's inputs, or `None`.
-            gate_masks: The mask of each gate's inputs, or `None`.
+            masks: Each task's mask of what is routed, or `None`.
         """
         rank = self._routed_rank([x.shape for x in gate_inputs])
         leading = ops.shape(gate_inputs[0])[:rank]
-        masks = [
-            _routed_mask(rank, gate_mask, inputs_mask)
-            for gate_mask, inputs_mask in zip(
-                gate_masks, inputs_masks, strict=True
-            )
-        ]
         weights = [
             _weights_of_all(
                 gate, gate(x, training=training, mask=mask), leading, mask
@@ -116,6 +144,7 @@ class GatedLayer(keras.layers.Layer):
         execution: Execution,
         inputs: Any,
         weights: Sequence[Any],
+        masks: Sequence[Any],
         training: bool | None,
     ) -> list[Any]:
         """Returns float32 sums of the experts' outputs, one for each weights.
@@ -124,12 +153,13 @@ class GatedLayer(keras.layers.Layer):
             execution: Runs the experts.
             inputs: Tensor `(..., *features)`, what the experts compute on.
             weights: Float32 tensors `(..., n)` over these experts.
+            masks: The mask of each of them, or `None`.
             training: Boolean, for the experts.
         """
         experts = execution.experts
         *leading, num_experts = ops.shape(weights[0])
         features = tuple(inputs.shape[len(leading) :])
-        rows = ops.reshape(inputs, (-1, *features))
+        rows = ops.reshape(_without_padding(inputs, masks), (-1, *features))
         if keras.backend.is_float_dtype(rows.dtype):
             rows = ops.cast(rows, experts.compute_dtype)
         row_weights = ops.stack(
@@ -142,7 +172,7 @@ class GatedLayer(keras.layers.Layer):
 
     def _output_mask(self, mask: Any) -> Any:
         """The mask of one output, where the inputs' mask fits the rows."""
-        return _routed_mask(self._rank, mask)
+        return None if mask is None or len(mask.shape) != self._rank else mask
 
     def _output_shape(
         self,
@@ -166,12 +196,18 @@ def as_experts(experts: Experts | Sequence[keras.layers.Layer]) -> Experts:
     return experts if isinstance(experts, Experts) else LayerExperts(experts)
 
 
-def _routed_mask(rank: int, *masks: Any) -> Any:
-    """The first mask there is with one entry for every routed row."""
-    for mask in masks:
-        if mask is not None and len(mask.shape) == rank:
-            return mask
-    return None
+def _without_padding(inputs: Any, masks: Sequence[Any]) -> Any:
+    """Zeros in the rows that every mask leaves out.
+
+    They may hold anything, NaN included, which is not 0 with a weight of 0.
+    """
+    if any(mask is None for mask in masks):
+        return inputs
+    different = {id(mask): ops.cast(mask, "bool") for mask in masks}
+    mask = functools.reduce(ops.logical_or, different.values())
+    rank = len(inputs.shape) - len(mask.shape)
+    mask = ops.reshape(mask, ops.shape(mask) + (1,) * rank)
+    return ops.where(mask, inputs, ops.zeros_like(inputs))
 
 
 def _weights_of_all(

@@ -38,19 +38,29 @@ class Mixture(GatedLayer):
         gate_inputs: Sequence[Any],
         task_names: Sequence[str],
         training: bool | None,
-        inputs_mask: Any,
+        mask: Any,
         gate_masks: Sequence[Any],
+        inputs_mask: Any,
     ) -> list[Any]:
         """Returns each task's combination of the experts' outputs."""
+        num_tasks = len(gate_inputs)
+        masks = self._routed_masks(
+            [inputs],
+            gate_inputs,
+            [mask] * num_tasks,
+            gate_masks,
+            [inputs_mask] * num_tasks,
+        )
         weights = self._weigh(
             self._execution,
             gate_inputs,
             task_names,
             training,
-            [inputs_mask] * len(gate_inputs),
-            gate_masks,
+            masks,
         )
-        outputs = self._combine(self._execution, inputs, weights, training)
+        outputs = self._combine(
+            self._execution, inputs, weights, masks, training
+        )
         return [ops.cast(output, self.compute_dtype) for output in outputs]
 
     def _task_output_shape(

@@ -103,9 +103,10 @@ class MMoE(Mixture):
             self._of_each_task(gate_inputs),
             [str(task) for task in self._tasks],
             training,
+            mask,
             # Keras names a mask after its argument where there are several.
-            inputs_mask if mask is None else mask,
             self._of_each_task(gate_inputs_mask),
+            inputs_mask,
         )
         return self._like_gates(outputs)
 

@@ -87,15 +87,15 @@ class MoE(Mixture):
         gate_inputs_mask: Any = None,
     ) -> Any:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
-        # Keras names a mask after its argument where there are several.
-        inputs_mask = inputs_mask if mask is None else mask
         return self._mix(
             inputs,
             [gate_inputs],
             [self.name],
             training,
-            inputs_mask,
+            mask,
+            # Keras names a mask after its argument where there are several.
             [gate_inputs_mask],
+            inputs_mask,
         )[0]
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:

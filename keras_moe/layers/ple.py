@@ -86,17 +86,19 @@ class PLE(keras.layers.Layer):
         gate_inputs_mask: Any = None,
     ) -> dict[str, Any]:
         streams = inputs
-        # Keras names a mask after its argument where there are several.
-        mask = inputs_mask if mask is None else mask
         for level in self.levels:
             outputs = level(
                 streams,
                 gate_inputs=gate_inputs,
                 training=training,
                 mask=mask,
+                # Keras names a mask after its argument where there are several.
+                inputs_mask=inputs_mask,
                 gate_inputs_mask=gate_inputs_mask,
             )
-            mask = level.compute_mask(streams, mask)
+            inputs_mask = level.compute_mask(streams, inputs_mask)
+            if mask is not None:
+                mask = level.compute_mask(streams, mask)
             streams = outputs
         return {
             task: ops.cast(stream, self.compute_dtype)

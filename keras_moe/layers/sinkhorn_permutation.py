@@ -114,6 +114,7 @@ class SinkhornPermutation(keras.layers.Layer):
                 f"`inputs` must have {self.num_experts} entries in the last "
                 f"axis, one per expert. Received: shape {input_shape}"
             )
+        self.input_spec = keras.layers.InputSpec(axes={-1: self.num_experts})
         self.logits = self.add_weight(
             name="logits",
             shape=(self.num_experts, self.num_experts),

@@ -42,12 +42,16 @@ def combine(
     num_rows = ops.shape(weights)[0]
     pairs, slots = plan, None
     if num_tasks > 1:
+        # Enough, as it is the caller's count of these weights.
         pairs = routing_plan(weights != 0, max_pairs)
         slots = _slots(pairs, num_tasks, ops.shape(outputs)[0])  # (P,)
     pair_weights = _pair_weights(weights, pairs)  # (P,)
     by_row = pairs.by_row
     if by_row is None:
         own = outputs if slots is None else gather(outputs, slots)  # (P, H)
+        # In slots without a pair may stand NaN, which no weight of 0 hides.
+        used = (pairs.experts < num_experts)[:, None]
+        own = ops.where(used, own, 0.0)
         combined = segment_sum(
             own * pair_weights[:, None], pairs.rows, num_rows
         )
@@ -81,10 +85,10 @@ def _slots(
 def _pair_weights(weights: Tensor, pairs: RoutingPlan) -> Tensor:
     """The weight of each pair, 0 for those that are none."""
     num_experts = weights.shape[1]
-    used = ops.cast(pairs.experts < num_experts, "float32")
     column = ops.minimum(pairs.experts, num_experts - 1)
     place = pairs.rows * num_experts + column  # (P,), of N T E.
-    return used * gather(ops.reshape(weights, (-1,)), place)  # (P,)
+    pair_weights = gather(ops.reshape(weights, (-1,)), place)  # (P,)
+    return ops.where(pairs.experts < num_experts, pair_weights, 0.0)
 
 
 def _add_up(

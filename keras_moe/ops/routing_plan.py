@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_moe.ops._debugging import checks_values
+from keras_moe.ops._debugging import require
 from keras_moe.ops._prefix_sums import prefix_sums
 from keras_moe.ops._rows import gather
 from keras_moe.ops._tracing import has_dynamic_shapes
@@ -19,7 +21,7 @@ class RoutingPlan(NamedTuple):
             order for each expert. 0 in the slots at the end that hold none.
         experts: Int32 `(S,)`, the expert of the pair, in ascending order; `E`
             in the slots that hold none.
-        group_sizes: Int32 `(E,)`, how many pairs each expert has.
+        group_sizes: Int32 `(E,)`, how many pairs of the plan each expert has.
         by_row: Int32 `(S,)`, the slots in the order of their rows; `None`
             where shapes do not depend on values.
     """
@@ -33,7 +35,13 @@ class RoutingPlan(NamedTuple):
 def routing_plan(
     selected: Tensor, max_pairs: IntegerLike | None = None
 ) -> RoutingPlan:
-    """Plans the computation of the selected pairs; drops none of them.
+    """Plans the computation of the selected pairs.
+
+    Without `max_pairs` the plan has them all. With it, it has the first
+    `max_pairs` of them in the order of experts and rows, and drops those behind
+    without a word: compiled code, which it is for, knows no errors. Whoever
+    plans so has to know that there are no more. (Where the environment variable
+    `KERAS_MOE_CHECK_VALUES` is `1` and the values are known, it raises one.)
 
     Args:
         selected: Boolean `(N, E)`, whether the expert is needed for the row.
@@ -43,6 +51,9 @@ def routing_plan(
 
     Returns:
         A `RoutingPlan`.
+
+    Raises:
+        ValueError: If there are more than `max_pairs` and values are checked.
 
     Example:
         >>> selected = np.array([[True, False], [True, True], [True, False]])
@@ -92,13 +103,20 @@ def _static_plan(selected: Tensor, max_pairs: IntegerLike) -> RoutingPlan:
     num_experts = selected.shape[1]
     # counts[i, e]: how many of the first i rows selected expert e.
     counts = ops.pad(prefix_sums(ops.cast(selected, "int32")), [[1, 0], [0, 0]])
-    group_sizes = counts[-1]
+    if checks_values():
+        require(
+            ops.sum(counts[-1]) <= max_pairs,
+            "`max_pairs` must be at least the number of selected pairs. "
+            f"Received: max_pairs={max_pairs}, which are fewer",
+        )
+    ends = ops.cumsum(counts[-1])
+    firsts = ops.minimum(ends - counts[-1], max_pairs)  # (E,)
+    group_sizes = ops.minimum(ends, max_pairs) - firsts  # (E,)
     experts = slot_experts(group_sizes, max_pairs)  # (S,)
     used = experts < num_experts
     column = ops.minimum(experts, num_experts - 1)
-    first = gather(ops.cumsum(group_sizes) - group_sizes, column)  # (S,)
     # The slot holds its expert's place-th row, counted from 0.
-    place = ops.arange(max_pairs, dtype="int32") - first
+    place = ops.arange(max_pairs, dtype="int32") - gather(firsts, column)
     rows = ops.where(used, _rows_at(place, column, counts), 0)
     return RoutingPlan(rows, experts, group_sizes)
 

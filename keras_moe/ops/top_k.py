@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_moe.ops._tracing import is_traced_for_xla
+from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
@@ -20,7 +21,8 @@ def top_k_mask(x: Tensor, k: int) -> Tensor:
         k: Integer in `[1, n]`.
 
     Returns:
-        Boolean tensor `(..., n)` with `k` true entries along the last axis.
+        Boolean tensor `(..., n)` with `k` true entries along the last axis, or
+        none where an entry is NaN: the others have no order then.
 
     Example:
         >>> mask = top_k_mask(np.array([1.0, 3.0, 1.0, 1.0]), k=2)
@@ -28,18 +30,9 @@ def top_k_mask(x: Tensor, k: int) -> Tensor:
         [True, True, False, False]
     """
     x = ops.convert_to_tensor(x)
-    if keras.backend.backend() == "tensorflow" and not is_traced_for_xla():
-        return _by_last_index(x, k)
-    # The minimum, not the last entry: of a slice XLA makes a full sort. The
-    # initial value is for batches without rows.
-    threshold = ops.min(
-        ops.top_k(x, k)[0], axis=-1, keepdims=True, initial=float("inf")
-    )
-    above = x > threshold
-    tied = x == threshold
-    room = k - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)
-    first = ops.cumsum(ops.cast(tied, "int32"), axis=-1) <= room
-    return ops.logical_or(above, ops.logical_and(tied, first))
+    # Each backend sorts NaN to another place.
+    ordered = ops.logical_not(ops.any(ops.isnan(x), axis=-1, keepdims=True))
+    return ops.logical_and(_largest(x, k), ordered)
 
 
 def top_k_softmax(logits: Tensor, k: int) -> Tensor:
@@ -53,7 +46,8 @@ def top_k_softmax(logits: Tensor, k: int) -> Tensor:
         k: Integer in `[1, n]`. Ties go to the lower index.
 
     Returns:
-        Tensor `(..., n)` with at most `k` weights per row.
+        Tensor `(..., n)` with at most `k` weights per row. A row of logits with
+        a NaN is NaN throughout.
 
     Example:
         >>> logits = np.log(np.array([1.0, 5.0, 2.0]))
@@ -65,7 +59,9 @@ def top_k_softmax(logits: Tensor, k: int) -> Tensor:
         NeurIPS 2021, section 2.2.
     """
     probabilities = ops.softmax(logits, axis=-1)
-    return ops.where(top_k_mask(logits, k), probabilities, 0.0)
+    return ops.where(
+        top_k_mask(logits, k), probabilities, zero_but_nan(probabilities)
+    )
 
 
 def keep_largest(weights: Tensor, k: int) -> Tensor:
@@ -76,7 +72,8 @@ def keep_largest(weights: Tensor, k: int) -> Tensor:
         k: Integer in `[1, n]`. Ties go to the lower index.
 
     Returns:
-        Tensor `(..., n)` with at most `k` weights per row.
+        Tensor `(..., n)` with at most `k` weights per row. A row with a NaN is
+        NaN throughout.
 
     Example:
         >>> kept = keep_largest(np.array([0.5, 0.125, 0.25, 0.125]), k=2)
@@ -122,6 +119,22 @@ def top_rows_mask(scores: Tensor, count: IntegerLike) -> Tensor:
     tied = ops.logical_and(scores == threshold, scores > FLOAT32_MIN)
     room = count - ops.sum(ops.cast(above, "int32"), axis=0, keepdims=True)
     first = ops.cumsum(ops.cast(tied, "int32"), axis=0) <= room
+    return ops.logical_or(above, ops.logical_and(tied, first))
+
+
+def _largest(x: Tensor, k: int) -> Tensor:
+    """The mask of the `k` largest, where no entry is NaN."""
+    if keras.backend.backend() == "tensorflow" and not is_traced_for_xla():
+        return _by_last_index(x, k)
+    # The minimum, not the last entry: of a slice XLA makes a full sort. The
+    # initial value is for batches without rows.
+    threshold = ops.min(
+        ops.top_k(x, k)[0], axis=-1, keepdims=True, initial=float("inf")
+    )
+    above = x > threshold
+    tied = x == threshold
+    room = k - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)
+    first = ops.cumsum(ops.cast(tied, "int32"), axis=-1) <= room
     return ops.logical_or(above, ops.logical_and(tied, first))
 
 

@@ -12,6 +12,10 @@ class Experts(keras.layers.Layer):
     A subclass computes all experts on all rows, and groups of rows, each by
     one expert. An expert must treat each row on its own: then both agree.
 
+    Attributes:
+        feature_rank: How many axes one row of the inputs has, or `None`
+            (default) where any number will do.
+
     Args:
         num_experts: Integer `n >= 1`.
         **kwargs: `name`, `trainable`, `dtype`.
@@ -28,6 +32,8 @@ class Experts(keras.layers.Layer):
     Returns:
         Tensor `(..., n, *outputs)`; with `group_sizes`, `(S, *outputs)`.
     """
+
+    feature_rank: int | None = None
 
     def __init__(self, num_experts: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -61,6 +61,8 @@ class MLPExperts(Experts):
         (2, 4, 8)
     """
 
+    feature_rank = 1
+
     def __init__(
         self,
         num_experts: int,
@@ -102,6 +104,7 @@ class MLPExperts(Experts):
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.kernels = []
         self.biases = []
+        self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
         width = input_shape[-1]
         for layer, units in enumerate(self.units):
             self.kernels.append(

@@ -7,6 +7,7 @@ from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_positive
 from keras_moe.layers.gates.logit_gate import LogitGate
+from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.assignment import capped_assignment
 from keras_moe.ops.assignment import integral_assignment
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
@@ -72,6 +73,7 @@ class ExpertChoiceGate(LogitGate):
             true.
         mask: Boolean tensor `(...)`, false for padding, which takes no
             expert's capacity. Defaults to the inputs' Keras mask, if any.
+            An example with NaN takes none either; its weights are NaN.
 
     Returns:
         Float32 tensor `(..., n)`, not negative, with a sum of at most 1.
@@ -155,30 +157,46 @@ class ExpertChoiceGate(LogitGate):
         if not training and self.inference == "threshold":
             return self._above_cutoffs(scores)
         rows = ops.reshape(scores, (-1, self.num_experts))
-        valid = None if mask is None else ops.reshape(mask, (-1, 1))
-        chosen = self._choose(rows, valid)
+        chosen = self._choose(rows, mask)
         if training:
             self._update_cutoffs(rows, chosen)
-        return ops.where(ops.reshape(chosen, ops.shape(scores)), scores, 0.0)
+        return ops.where(
+            ops.reshape(chosen, ops.shape(scores)), scores, zero_but_nan(scores)
+        )
 
     def _above_cutoffs(self, scores: Any) -> Any:
-        weights = ops.where(scores >= self.cutoffs, scores, 0.0)
+        weights = ops.where(
+            scores >= self.cutoffs, scores, zero_but_nan(scores)
+        )
         return weights if self.k is None else keep_largest(weights, self.k)
 
-    def _choose(self, scores: Any, valid: Any) -> Any:
+    def _choose(self, scores: Any, mask: Any) -> Any:
         """Returns a boolean tensor `(N, n)`, the experts' choices."""
-        num_rows = ops.shape(scores)[0]
-        if valid is not None:
-            valid = ops.cast(valid, "bool")
-            num_rows = ops.sum(ops.cast(valid, "int32"))
-            scores = ops.where(valid, scores, FLOAT32_MIN)
-        capacity = self._capacity(num_rows)
+        # Nobody chooses a row without a score, nor does it take capacity.
+        valid = ops.logical_not(ops.any(ops.isnan(scores), axis=1))
+        if mask is not None:
+            mask = ops.cast(ops.reshape(mask, (-1,)), "bool")
+            valid = ops.logical_and(valid, mask)
+        capacity = self._capacity_of(valid)
+        valid = valid[:, None]
+        scores = ops.where(valid, scores, FLOAT32_MIN)
         if self.k is None:
             return top_rows_mask(scores, capacity)
         choice = capped_assignment(scores, capacity, self.k)
-        if valid is not None:
-            choice = ops.where(valid, choice, FLOAT32_MIN)
+        choice = ops.where(valid, choice, FLOAT32_MIN)
         return integral_assignment(choice, capacity, self.k)
+
+    def _capacity_of(self, valid: Any) -> Any:
+        """The capacity for the rows `(N,)` that are valid.
+
+        Never more than that of all rows, which `max_pairs` counts on, however
+        the tensor's float32 is rounded.
+        """
+        num_rows = ops.shape(valid)[0]
+        num_valid = ops.sum(ops.cast(valid, "int32"))
+        largest = self._capacity(num_rows)
+        capacity = ops.minimum(self._capacity(num_valid), largest)
+        return ops.where(num_valid == num_rows, largest, capacity)
 
     def _capacity(self, num_rows: Any) -> Any:
         """How many rows an expert takes; at least 1 even where none are."""

@@ -9,6 +9,7 @@ from keras_moe.checks import check_non_negative
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
+from keras_moe.layers.routed_rows import check_mask
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.regularizers import importance_loss
@@ -228,10 +229,40 @@ class Gate(keras.layers.Layer):
     def call(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> Any:
+        self._check_width(inputs)
+        if mask is None:
+            return self.compute_weights(inputs, training, mask)
+        check_mask("mask", mask, self._leading(inputs.shape))
+        if self.static:
+            return self.compute_weights(inputs, training, mask)
+        mask = ops.cast(mask, "bool")
+        # Padding may hold anything, NaN included, which gradients would find.
+        inputs = ops.where(
+            ops.reshape(mask, ops.shape(mask) + (1,) * self.feature_rank),
+            inputs,
+            ops.zeros_like(inputs),
+        )
         weights = self.compute_weights(inputs, training, mask)
-        if mask is None or self.static:
-            return weights
-        return ops.where(ops.cast(mask, "bool")[..., None], weights, 0.0)
+        return ops.where(mask[..., None], weights, 0.0)
+
+    def _check_width(self, inputs: Any) -> None:
+        """Raises a ValueError unless inputs are as wide as they were built for.
+
+        A static gate does not look at them.
+        """
+        if self.static or self.feature_rank == 0:
+            return
+        width = self.get_build_config()["input_shape"][-1]
+        if inputs.shape[-1] not in (None, width):
+            raise ValueError(
+                f"`inputs` of the gate {self.name!r} must have {width} "
+                "features, the size of the last axis when it was built. "
+                f"Received: inputs of shape {tuple(inputs.shape)}"
+            )
+
+    def _leading(self, input_shape: Shape) -> Shape:
+        """The dimensions that say what is weighed."""
+        return tuple(input_shape[: len(input_shape) - self.feature_rank])
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return None if self.static else previous_mask
@@ -239,8 +270,7 @@ class Gate(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         if self.static:
             return (self.num_experts,)
-        leading = input_shape[: len(input_shape) - self.feature_rank]
-        return (*leading, self.num_experts)
+        return (*self._leading(input_shape), self.num_experts)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -8,6 +8,7 @@ from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.checks import check_positive
 from keras_moe.layers.gates.logit_gate import LogitGate
+from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.sampling import adjusted_softmax
 from keras_moe.ops.sampling import choose_one
 from keras_moe.ops.sampling import draw_with_replacement
@@ -124,7 +125,9 @@ class MOESARTGate(LogitGate):
     ) -> Any:
         logits = self.compute_logits(inputs) / self.temperature
         if not training:
-            return ops.cast(top_k_mask(logits, self.k), logits.dtype) / self.k
+            return ops.where(
+                top_k_mask(logits, self.k), 1 / self.k, zero_but_nan(logits)
+            )
         self._add_losses(logits, training, mask)
         draw = (
             draw_with_replacement

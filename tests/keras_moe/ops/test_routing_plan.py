@@ -96,3 +96,24 @@ def test_an_unknown_number_of_rows_makes_the_same_plan(
         plan = plan_of(selected)
         for unknown, array in zip(plan[:3], known[:3], strict=True):
             np.testing.assert_array_equal(unknown, array)
+
+
+def test_pairs_beyond_the_slots_are_dropped_from_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("KERAS_MOE_CHECK_VALUES")
+    selected = np.array([[1, 0, 1], [1, 1, 0], [1, 0, 1]], bool)
+    everything = pairs_of(ops.routing_plan(selected, 6), 3)
+    for max_pairs in range(7):
+        plan = ops.routing_plan(selected, max_pairs)
+        assert pairs_of(plan, 3) == everything[:max_pairs]
+        # The experts compute no row that is in no slot.
+        sizes = to_numpy(plan.group_sizes)
+        assert (sizes >= 0).all()
+        assert sizes.sum() == max_pairs
+
+
+def test_it_raises_an_error_where_values_are_checked() -> None:
+    selected = np.ones((2, 3), bool)
+    with pytest.raises(ValueError, match=r"`max_pairs` must be .*max_pairs=5"):
+        ops.routing_plan(selected, 5)
