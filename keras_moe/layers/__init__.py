@@ -27,6 +27,7 @@ from keras_moe.layers.gates.softmax_gate import SoftmaxGate as SoftmaxGate
 from keras_moe.layers.gates.switch_gate import SwitchGate as SwitchGate
 from keras_moe.layers.gates.top_k_gate import TopKGate as TopKGate
 from keras_moe.layers.gates.v_moe_gate import VMoEGate as VMoEGate
+from keras_moe.layers.gates.verify_gate import verify_gate as verify_gate
 from keras_moe.layers.gates.x_moe_gate import XMoEGate as XMoEGate
 from keras_moe.layers.mmoe import MMoE as MMoE
 from keras_moe.layers.moe import MoE as MoE

@@ -87,6 +87,8 @@ class COMETGate(SmoothStepGate):
         appendices A and C.
     """
 
+    on_simplex = True
+
     def __init__(
         self,
         num_experts: int,

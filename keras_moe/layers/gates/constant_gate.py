@@ -18,6 +18,7 @@ class ConstantGate(Gate):
 
     Attributes:
         k: How many of the weights are not zero.
+        on_simplex: Whether they are not negative and sum to 1.
 
     Args:
         weights: `n >= 2` numbers, the weight of each expert, at least one of
@@ -58,6 +59,9 @@ class ConstantGate(Gate):
             len(values), k=int(np.count_nonzero(values)), static=True, **kwargs
         )
         self.values = values
+        self.on_simplex = bool(
+            (values >= 0).all() and np.isclose(values.sum(), 1.0)
+        )
 
     def build(self, input_shape: Shape) -> None:
         """There is nothing to build."""

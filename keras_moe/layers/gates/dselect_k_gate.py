@@ -123,6 +123,8 @@ class DSelectKGate(SmoothStepGate):
         self.unreachable = check_choice(
             "unreachable", unreachable, ("fold", "penalty")
         )
+        # Without the codes of no expert the selectors sum to less than 1.
+        self.on_simplex = self.unreachable == "fold"
         self.unreachable_weight = check_non_negative(
             "unreachable_weight", unreachable_weight
         )

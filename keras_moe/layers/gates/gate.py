@@ -59,8 +59,14 @@ class Gate(keras.layers.Layer):
         always_sparse: Whether no example ever has more than `k` weights
             that are not zero. `False` for gates that become sparse while
             they train.
+        on_simplex: Whether the weights of each example are not negative and
+            sum to 1. `False` promises nothing.
         feature_rank: How many trailing axes of the input describe one
             example: 1 for features `(..., p)`, 0 for ids `(...)`.
+
+    What these say is relied on: sparse execution has room for as many weights
+    as a gate promises at most, and for no more. `keras_moe.layers.verify_gate`
+    finds out whether a gate is what they say.
 
     Args:
         num_experts: Integer `n >= 2`.
@@ -92,6 +98,7 @@ class Gate(keras.layers.Layer):
     """
 
     always_sparse = False
+    on_simplex = False
     feature_rank = 1
 
     def __init__(

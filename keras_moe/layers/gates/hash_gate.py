@@ -61,6 +61,7 @@ class HashGate(Gate):
     """
 
     always_sparse = True
+    on_simplex = True
     feature_rank = 0
 
     def __init__(

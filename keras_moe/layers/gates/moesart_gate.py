@@ -90,6 +90,7 @@ class MOESARTGate(LogitGate):
     """
 
     always_sparse = True
+    on_simplex = True
     k: int
 
     def __init__(

@@ -25,7 +25,7 @@ class PermutedGate(Gate):
     in evaluation always, the gate is as sparse as the one inside.
 
     Attributes:
-        k, static, feature_rank: Those of the gate inside.
+        k, static, feature_rank, on_simplex: Those of the gate inside.
 
     Args:
         gate: The gate `g`, for example `COMETGate(num_experts=16, k=2)`.
@@ -85,6 +85,7 @@ class PermutedGate(Gate):
             permutation = SinkhornPermutation(gate.num_experts, seed=gate.seed)
         _check_permutation(permutation, gate)
         self.feature_rank = gate.feature_rank
+        self.on_simplex = gate.on_simplex
         self.gate = gate
         self.permutation = permutation
         permutation.num_gates += 1

@@ -52,6 +52,8 @@ class SoftmaxGate(LogitGate):
         Multi-gate Mixture-of-Experts, KDD 2018, eq. 7.
     """
 
+    on_simplex = True
+
     def __init__(
         self, num_experts: int, static: bool = False, **kwargs: Any
     ) -> None:

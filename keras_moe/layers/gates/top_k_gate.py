@@ -77,6 +77,7 @@ class TopKGate(LogitGate):
     """
 
     always_sparse = True
+    on_simplex = True
     k: int
 
     def __init__(

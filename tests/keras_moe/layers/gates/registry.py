@@ -72,29 +72,33 @@ GATES: dict[str, Callable[..., Gate]] = {
     ),
 }
 
+# What the gates say of themselves; the tests hold them to it.
+_GATES = {name: make() for name, make in GATES.items()}
+_CONFIGS = {name: gate.get_config() for name, gate in _GATES.items()}
+
 # Are told the number of experts; the others have it from a gate inside.
-COUNTING = [name for name in GATES if "permuted" not in name]
-# Keep the probabilities of the experts that they select.
-NOT_RENORMALISED = ["v-moe", "switch", "x-moe"]
-NOT_RENORMALISED += [name for name in GATES if "expert-choice" in name]
-# Their weights sum to 1.
-ON_SIMPLEX = [
-    name
-    for name in GATES
-    if name not in ("dselect-k-penalty", "gumbel-softmax-static")
-    and name not in NOT_RENORMALISED
-]
-# No example may have more than k experts.
+COUNTING = [name for name in GATES if "num_experts" in _CONFIGS[name]]
+ON_SIMPLEX = [name for name in GATES if _GATES[name].on_simplex]
+# No example may have more than k experts at inference.
 AT_MOST_K = [
     name
-    for name in GATES
-    if "hard" in name or "top-k" in name or "moesart" in name
+    for name, gate in _GATES.items()
+    if gate.always_sparse or (gate.k is not None and gate.is_bounded(False))
 ]
-AT_MOST_K += ["hash", "v-moe", "switch", "x-moe", "expert-choice-capped"]
+# They promise nothing, but their decisions are certain.
+AT_MOST_K += [n for n in GATES if _CONFIGS[n].get("gamma") == HARD]
 # Have weights that are trained, drawn when the gate is built.
-TRAINED = [name for name in GATES if name in COUNTING and name != "hash"]
-PER_EXAMPLE = [name for name in GATES if "static" not in name]
-ON_FEATURES = [name for name in TRAINED if name in PER_EXAMPLE]
+TRAINED = [
+    name
+    for name in COUNTING
+    if any(argument.endswith("_initializer") for argument in _CONFIGS[name])
+]
+PER_EXAMPLE = [name for name in GATES if not _GATES[name].static]
+ON_FEATURES = [
+    name
+    for name in TRAINED
+    if name in PER_EXAMPLE and _GATES[name].feature_rank == 1
+]
 
 
 def build_gate(name: str, **kwargs: Any) -> Gate:

@@ -57,6 +57,12 @@ def test_every_gate_is_tested():
     assert exported - others == tested
 
 
+@pytest.mark.parametrize("name", GATES)
+def test_every_gate_is_what_its_attributes_say(name, rng):
+    gate = build_gate(name)
+    layers.verify_gate(gate, make_inputs(gate, rng, leading=(40,)))
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", registry.ON_SIMPLEX)
 def test_weights_lie_on_the_simplex(name, training):
