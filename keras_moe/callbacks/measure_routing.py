@@ -25,8 +25,9 @@ def measure_routing(
 
     Returns:
         Per task, the statistics by name: the floats `experts_per_example`,
-        `load_imbalance`, `weight_entropy` and `simplex_violation`, and the
-        arrays `load_per_expert` and `weight_per_expert`, `(n,)`.
+        `load_imbalance`, `weight_entropy` and, for gates that say
+        `on_simplex`, `simplex_violation`, and the arrays `load_per_expert`
+        and `weight_per_expert`, `(n,)`.
 
     Raises:
         ValueError: If the model calls no mixture.
@@ -45,11 +46,11 @@ def measure_routing(
     metrics: dict[str, list[keras.metrics.Metric]] = {}
     for batch in batches:
         outputs = routing_model.predict_on_batch(batch)
-        for task, (weights, counts) in zip(
-            routing_model.tasks, outputs, strict=True
+        for task, on_simplex, (weights, counts) in zip(
+            routing_model.tasks, routing_model.on_simplex, outputs, strict=True
         ):
             if task not in metrics:
-                metrics[task] = _new_metrics(weights.shape[-1])
+                metrics[task] = _new_metrics(weights.shape[-1], on_simplex)
             for metric in metrics[task]:
                 metric.update_state(weights, counts)
     if not metrics:
@@ -63,15 +64,19 @@ def measure_routing(
     }
 
 
-def _new_metrics(num_experts: int) -> list[keras.metrics.Metric]:
-    return [
+def _new_metrics(
+    num_experts: int, on_simplex: bool
+) -> list[keras.metrics.Metric]:
+    metrics = [
         ExpertsPerExample(),
         LoadPerExpert(num_experts),
         LoadImbalance(num_experts),
         WeightEntropy(),
-        SimplexViolation(),
         WeightPerExpert(num_experts),
     ]
+    if on_simplex:
+        metrics.append(SimplexViolation())
+    return metrics
 
 
 def _result(metric: keras.metrics.Metric) -> float | np.ndarray:

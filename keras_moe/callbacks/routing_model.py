@@ -19,6 +19,8 @@ class RoutingModel(keras.Model):
         tasks: Tuple of the tasks' names, one an output. A task of a model
             with several mixtures carries its mixture's name,
             `<mixture>_<task>`. Known once the model has been called.
+        on_simplex: Tuple of booleans, whether the gate of each of them says
+            that its weights lie on the simplex.
 
     Args:
         model: A model, or layer, that calls mixtures.
@@ -49,6 +51,7 @@ class RoutingModel(keras.Model):
         self.routed = model
         self.built = model.built  # There is nothing else to build.
         self.tasks: tuple[str, ...] = ()
+        self.on_simplex: tuple[bool, ...] = ()
         if isinstance(model, keras.Model):
             self.run_eagerly = model.run_eagerly
             if not model.jit_compile:
@@ -58,6 +61,11 @@ class RoutingModel(keras.Model):
         with record_routing() as records:
             self.routed(inputs, training=False)
         self.tasks = _name_tasks(records)
+        self.on_simplex = tuple(
+            bool(record.gates[task].on_simplex)
+            for record in records
+            for task in record.weights
+        )
         return [
             (weights, _counts(weights, record.masks[task]))
             for record in records

@@ -39,7 +39,8 @@ class RoutingMonitor(keras.callbacks.Callback):
       of the mean load, 1 when balanced;
     * `<task>_weight_entropy`: mean entropy of the weights, in nats;
     * `<task>_simplex_violation`: how far weights are from being
-      non-negative and summing to 1, at worst.
+      non-negative and summing to 1, at worst; only for gates that say
+      `on_simplex`.
 
     An expert is selected by a weight of at least 1e-5. A model with one task
     has no `<task>_` in the names. The task of an `MoE` is its layer name; in
@@ -210,5 +211,7 @@ def _as_logs(statistics: dict[str, dict[str, Any]]) -> dict[str, float]:
     logs = {"experts_per_example": float(np.mean(overall))}
     for task, values in statistics.items():
         prefix = f"{task}_" if len(statistics) > 1 else ""
-        logs |= {f"{prefix}{name}": values[name] for name in LOGGED}
+        logs |= {
+            f"{prefix}{name}": values[name] for name in LOGGED if name in values
+        }
     return logs

@@ -136,6 +136,7 @@ class GatedLayer(keras.layers.Layer):
             self,
             dict(zip(task_names, weights, strict=True)),
             dict(zip(task_names, masks, strict=True)),
+            dict(zip(task_names, self._gate_list, strict=True)),
         )
         return weights
 

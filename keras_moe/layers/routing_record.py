@@ -23,11 +23,13 @@ class RoutingRecord:
             has "shared" as well.
         masks: Per task, a boolean tensor `(...)`, false for padding, or
             `None` where the inputs carry no mask.
+        gates: Per task, the `Gate` that the weights are of.
     """
 
     mixture: keras.layers.Layer
     weights: dict[str, Tensor]
     masks: dict[str, Tensor | None]
+    gates: dict[str, keras.layers.Layer]
 
 
 _records: ContextVar[list[RoutingRecord] | None] = ContextVar(
@@ -83,8 +85,9 @@ def record(
     mixture: keras.layers.Layer,
     weights: dict[str, Tensor],
     masks: dict[str, Tensor | None],
+    gates: dict[str, keras.layers.Layer],
 ) -> None:
     """Adds a record when somebody asked for one."""
     records = _records.get()
     if records is not None:
-        records.append(RoutingRecord(mixture, weights, masks))
+        records.append(RoutingRecord(mixture, weights, masks, gates))

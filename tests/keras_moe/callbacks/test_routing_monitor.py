@@ -13,6 +13,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
+from keras_moe.layers import SwitchGate
 from keras_moe.layers import TopKGate
 
 TASKS = ("watch", "rating")
@@ -166,6 +167,17 @@ def test_one_task_has_no_task_in_the_names():
         "simplex_violation",
     }
     assert history["experts_per_example"] == [NUM_EXPERTS]
+
+
+def test_a_gate_that_is_not_on_the_simplex_violates_nothing():
+    gates = {"watch": TopKGate(4, k=2), "rating": SwitchGate(4)}
+    inputs = keras.Input((4,))
+    outputs = MMoE(gates, MLPExperts(4, 1))(inputs)
+    model = keras.Model(inputs, layers.Add()(list(outputs.values())))
+    history = run_epochs([RoutingMonitor(X)], 0, 1, model)
+    assert "watch_simplex_violation" in history
+    assert "rating_simplex_violation" not in history
+    assert "rating_weight_entropy" in history
 
 
 def test_it_shows_in_the_progress_bar(capsys):

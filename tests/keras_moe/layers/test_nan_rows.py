@@ -23,6 +23,8 @@ from tests.keras_moe.layers.gates.registry import build_gate
 from tests.keras_moe.layers.given_gate import GivenGate
 from tests.keras_moe.layers.given_gate import balanced
 
+pytestmark = pytest.mark.usefixtures("sparse_pays")
+
 N = registry.NUM_EXPERTS
 ROWS = 12
 LOST = [3, 7]

@@ -19,6 +19,8 @@ from keras_moe.layers import TopKGate
 from tests.keras_moe.layers.gates import registry
 from tests.keras_moe.layers.gates.registry import build_gate
 
+pytestmark = pytest.mark.usefixtures("sparse_pays")
+
 EXECUTIONS = ("dense", "sparse", "auto")
 
 
