@@ -176,16 +176,22 @@ class ConditionalMask(keras.layers.Layer):
 
 def _check_leading(inputs_shape: Shape, routing_inputs_shape: Shape) -> None:
     """Raises an error unless a mask of one can be one of the other."""
-    fits = len(inputs_shape) == len(routing_inputs_shape) and all(
+    received = (
+        f"Received: inputs of shape {tuple(inputs_shape)}, routing_inputs "
+        f"of shape {tuple(routing_inputs_shape)}"
+    )
+    if len(inputs_shape) != len(routing_inputs_shape):
+        raise ValueError(
+            "`routing_inputs` must have as many dimensions as `inputs`. "
+            + received
+        )
+    if not all(
         theirs in (1, None) or ours is None or theirs == ours
         for ours, theirs in zip(
             inputs_shape[:-1], routing_inputs_shape[:-1], strict=True
         )
-    )
-    if not fits:
+    ):
         raise ValueError(
-            "`routing_inputs` must have as many dimensions as `inputs`, and "
-            "the same leading ones, or 1 where a mask is shared. Received: "
-            f"inputs of shape {tuple(inputs_shape)}, routing_inputs of shape "
-            f"{tuple(routing_inputs_shape)}"
+            "`routing_inputs` must have the leading dimensions of `inputs`, "
+            "or 1 where a mask is shared. " + received
         )

@@ -9,6 +9,7 @@ from keras_moe.layers.execution import Execution
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.initialization import Places
 from keras_moe.layers.routed_rows import check_rows
 from keras_moe.layers.routed_rows import routed_mask
 from keras_moe.layers.routing_record import pause_recording
@@ -30,6 +31,7 @@ class GatedLayer(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
         self.execution = execution
+        self._places = Places()
 
     @property
     def _gate_list(self) -> list[Gate]:
@@ -38,7 +40,9 @@ class GatedLayer(keras.layers.Layer):
 
     def _build_gates(self, gate_shapes: Sequence[Shape]) -> None:
         for gate, shape in zip(self._gate_list, gate_shapes, strict=True):
+            place = self._places.next("gate", gate.seed)
             if not gate.built:
+                gate._place = place
                 gate.build(shape)
         self._rank = self._routed_rank(gate_shapes)
 
@@ -49,7 +53,7 @@ class GatedLayer(keras.layers.Layer):
         gate_shapes: Sequence[Shape],
     ) -> None:
         """Builds experts; checks that their inputs fit the gates' inputs."""
-        check_rows(self._rank, [inputs_shape], gate_shapes)
+        check_rows(self._rank, inputs_shape, gate_shapes)
         features = inputs_shape[self._rank :]
         if experts.feature_rank not in (None, len(features)):
             raise ValueError(
@@ -58,7 +62,9 @@ class GatedLayer(keras.layers.Layer):
                 f"what is routed. Received: inputs of shape {inputs_shape}, "
                 f"gate_inputs of shapes {list(gate_shapes)}"
             )
+        place = self._places.next("experts", experts.seed)
         if not experts.built:
+            experts._place = place
             experts.build((None, *features))
 
     def _routed_rank(self, gate_shapes: Sequence[Shape]) -> int:
@@ -97,7 +103,8 @@ class GatedLayer(keras.layers.Layer):
         """
         gate_shapes = [tuple(x.shape) for x in gate_inputs]
         rank = self._routed_rank(gate_shapes)
-        check_rows(rank, [x.shape for x in inputs], gate_shapes)
+        for x in inputs:
+            check_rows(rank, x.shape, gate_shapes)
         leading = gate_shapes[0][:rank]
         return [
             routed_mask(leading, *of_task)

@@ -1,8 +1,12 @@
-"""Initialisers that never draw the same values twice.
+"""Initializers that never draw the same values twice, and can be repeated.
 
-One Keras 3 initialiser returns the same values at every call, so a shared one
-would make experts or trees identical. Everything here is derived anew for
-each weight and each expert.
+One Keras 3 initializer returns the same values at every call, so a shared one
+would make experts or trees identical. Here each weight and each expert has a
+seed of its own, which is derived from what stays the same when a model is built
+once more: the initializer's seed, the layer's, the weight's index in the layer
+and the layer's place among those that a mixture builds. How often the instance
+was used before does not count: two mixtures that share a seeded one start alike
+unless their gates and experts have seeds that differ.
 """
 
 from collections import Counter
@@ -16,32 +20,72 @@ import numpy as np
 
 Initializer = Callable[..., Any]
 
+# The layers that stand alone, by the seeded initializers that they share.
+_alone: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
 
-# How often each initialiser has served as a weight's, by the weight's index.
-_uses: WeakKeyDictionary[Any, Counter[int]] = WeakKeyDictionary()
+# Keep apart what a seed is derived from. Not 0: trailing zeros change no seed.
+_ALONE = 1
+_WITH_SEED = 2
+
+
+class Places:
+    """Numbers the layers of a mixture that could start alike.
+
+    A layer's place is how many layers of its kind and seed come before it, plus
+    one. So gates that differ in their seeds do not depend on each other.
+    """
+
+    def __init__(self) -> None:
+        self._taken: Counter[tuple[str, int | None]] = Counter()
+
+    def next(self, kind: str, seed: int | None) -> int:
+        """The place of the next layer.
+
+        Args:
+            kind: What the layer is, such as `"gate"`.
+            seed: Its seed, if any.
+        """
+        self._taken[kind, seed] += 1
+        return self._taken[kind, seed]
 
 
 def independent(
-    initializer: Initializer, index: int, seed: int | None = None
+    initializer: Initializer,
+    index: int,
+    seed: int | None = None,
+    place: int | str = 1,
 ) -> Initializer:
-    """An initialiser of the same distribution with a draw of its own.
+    """An initializer of the same distribution with a draw of its own.
 
     Args:
-        initializer: A Keras initialiser. One without a `seed` (such as zeros,
-            or a plain function) is returned as it is. Each further use of the
-            same instance is another draw, so that layers may share it.
+        initializer: A Keras initializer. One without a `seed` (such as zeros,
+            or a plain function) is returned as it is.
         index: What the draw is for; draws with different indices differ.
-        seed: Used when the initialiser has no seed of its own. When both are
-            `None` the draw comes from Keras's global seed.
+        seed: The layer's seed. When neither it nor the initializer has one,
+            the draw comes from Keras's global seed.
+        place: The layer's place in its mixture, or the name of a layer that
+            stands alone. Names make a difference only where layers share one
+            seeded instance.
 
     Returns:
-        The initialiser to use for weight `index`.
+        The initializer to use for weight `index`.
     """
     if not isinstance(initializer, keras.initializers.Initializer):
         return initializer
-    uses = _uses.setdefault(initializer, Counter())
-    uses[index] += 1
-    return _reseeded(initializer, seed, index, uses[index])
+    if initializer.get_config().get("seed") is None:
+        number = place if isinstance(place, int) else 1
+        return _reseeded(initializer, seed, index, number)
+    numbers = [index]
+    if isinstance(place, str):
+        names = _alone.setdefault(initializer, [])
+        if place not in names:
+            names.append(place)
+        numbers += [names.index(place) + 1, _ALONE]
+    else:
+        numbers += [place]
+    if seed is not None:
+        numbers += [_WITH_SEED, seed & 0xFFFFFFFF]
+    return _reseeded(initializer, None, *numbers)
 
 
 def derived_seed(seed: int, *numbers: int) -> int:
@@ -53,7 +97,7 @@ def derived_seed(seed: int, *numbers: int) -> int:
 def _reseeded(
     initializer: Initializer, seed: int | None, *numbers: int
 ) -> Initializer:
-    """Derives the initialiser's seed, or `seed` where it has none."""
+    """Derives the initializer's seed, or `seed` where it has none."""
     if not isinstance(initializer, keras.initializers.Initializer):
         return initializer
     config = initializer.get_config()
@@ -71,15 +115,20 @@ class PerExpert(keras.initializers.Initializer):
     """Draws each expert's slice with its own fans and its own seed.
 
     Args:
-        initializer: The initialiser of one expert's weight.
+        initializer: The initializer of one expert's weight.
         index: What the weight is; weights with different indices differ.
-        seed: Used when `initializer` has no seed of its own.
+        seed: The bank's seed, if any.
+        place: As in `independent`.
     """
 
     def __init__(
-        self, initializer: Initializer, index: int, seed: int | None = None
+        self,
+        initializer: Initializer,
+        index: int,
+        seed: int | None = None,
+        place: int | str = 1,
     ) -> None:
-        self.initializer = independent(initializer, index, seed)
+        self.initializer = independent(initializer, index, seed, place)
 
     def __call__(self, shape: Sequence[int], dtype: Any = None) -> Any:
         """Returns a tensor `(n, ...)` of `n` independent draws."""

@@ -73,6 +73,8 @@ class PLE(keras.layers.Layer):
         shapes: Any = inputs_shape
         for level in self.levels:
             if not level.built:
+                # The levels' gates and experts count on.
+                level._places = self.levels[0]._places
                 level.build(shapes, gate_inputs_shape)
             shapes = level.compute_output_shape(shapes, gate_inputs_shape)
 

@@ -7,16 +7,17 @@ from keras_moe.types import Tensor
 
 
 def check_rows(
-    rank: int, inputs_shapes: Sequence[Shape], gate_shapes: Sequence[Shape]
+    rank: int, inputs_shape: Shape, gate_shapes: Sequence[Shape]
 ) -> None:
     """Raises a ValueError unless there is a row of inputs for each routed one.
 
     Args:
         rank: How many leading dimensions say what is routed.
-        inputs_shapes: Of what the experts compute on.
+        inputs_shape: Of what the experts compute on.
         gate_shapes: Of what the gates look at.
     """
-    shapes = [tuple(shape) for shape in (*inputs_shapes, *gate_shapes)]
+    inputs_shape = tuple(inputs_shape)
+    shapes = [inputs_shape, *map(tuple, gate_shapes)]
     leading = [shape[:rank] for shape in shapes]
     if any(
         len(one) < rank or not _may_be_equal(one, other)
@@ -25,9 +26,8 @@ def check_rows(
     ):
         raise ValueError(
             "The leading dimensions of `gate_inputs` must be those of "
-            f"`inputs`, {rank} of them: they say what is routed. Received: "
-            f"inputs of shapes {[tuple(s) for s in inputs_shapes]}, "
-            f"gate_inputs of shapes {[tuple(s) for s in gate_shapes]}"
+            f"`inputs`. Received: inputs of shape {inputs_shape}, "
+            f"gate_inputs of shapes {shapes[1:]}"
         )
 
 

@@ -89,6 +89,9 @@ class SinkhornPermutation(keras.layers.Layer):
         Experts with Trees and Local Search, KDD 2023, section 4.
     """
 
+    # The place of the first gate that it serves; `None` outside a mixture.
+    _place: int | None = None
+
     def __init__(
         self,
         num_experts: int,
@@ -118,7 +121,9 @@ class SinkhornPermutation(keras.layers.Layer):
         self.logits = self.add_weight(
             name="logits",
             shape=(self.num_experts, self.num_experts),
-            initializer=independent(self.logits_initializer, 0, self.seed),
+            initializer=independent(
+                self.logits_initializer, 0, self.seed, self._place or self.name
+            ),
         )
         self.step = self._add_state("step", (), "int")
         self.num_steps = self._add_state("num_steps", (), "int")

@@ -34,10 +34,14 @@ class Experts(keras.layers.Layer):
     """
 
     feature_rank: int | None = None
+    # Which of the banks of its mixture and seed it is; `None` for one that
+    # stands alone.
+    _place: int | None = None
 
     def __init__(self, num_experts: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_experts = check_integer("num_experts", num_experts, 1)
+        self.seed: int | None = None
 
     @property
     def sparse_unsupported_reason(self) -> str | None:

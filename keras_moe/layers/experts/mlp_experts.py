@@ -111,8 +111,8 @@ class MLPExperts(Experts):
                 self.add_weight(
                     name=f"kernel_{layer}",
                     shape=(self.num_experts, width, units),
-                    initializer=PerExpert(
-                        self.kernel_initializer, 2 * layer, self.seed
+                    initializer=self._per_expert(
+                        self.kernel_initializer, 2 * layer
                     ),
                     regularizer=self.kernel_regularizer,
                 )
@@ -122,13 +122,18 @@ class MLPExperts(Experts):
                     self.add_weight(
                         name=f"bias_{layer}",
                         shape=(self.num_experts, units),
-                        initializer=PerExpert(
-                            self.bias_initializer, 2 * layer + 1, self.seed
+                        initializer=self._per_expert(
+                            self.bias_initializer, 2 * layer + 1
                         ),
                         regularizer=self.bias_regularizer,
                     )
                 )
             width = units
+
+    def _per_expert(self, initializer: Initializer, index: int) -> PerExpert:
+        return PerExpert(
+            initializer, index, self.seed, self._place or self.name
+        )
 
     def call(
         self,

@@ -100,6 +100,9 @@ class Gate(keras.layers.Layer):
     always_sparse = False
     on_simplex = False
     feature_rank = 1
+    # Which of the gates of its mixture and seed it is; `None` for one that
+    # stands alone.
+    _place: int | None = None
 
     def __init__(
         self,
@@ -158,11 +161,23 @@ class Gate(keras.layers.Layer):
         initializer: Initializer,
         regularizer: Any = None,
     ) -> Any:
-        """Adds a weight whose initial values no other weight shares."""
+        """Adds a weight whose initial values no other weight shares.
+
+        They follow from the seeds of the initializer and the gate, the number
+        of weights before, and the gate's place in its mixture. So gates of a
+        mixture may share an initializer, seeded or not, and a model that is
+        built once more with the same seeds is the same. A gate that stands
+        alone is told from others with the same seeded instance by its name.
+        """
         return self.add_weight(
             name=name,
             shape=shape,
-            initializer=independent(initializer, len(self.weights), self.seed),
+            initializer=independent(
+                initializer,
+                len(self.weights),
+                self.seed,
+                self._place or self.name,
+            ),
             regularizer=regularizer,
         )
 

@@ -103,8 +103,10 @@ class PermutedGate(Gate):
 
     def build(self, input_shape: Shape) -> None:
         if not self.gate.built:
+            self.gate._place = self._place
             self.gate.build(input_shape)
         if not self.permutation.built:
+            self.permutation._place = self._place
             self.permutation.build((None, self.num_experts))
 
     def compute_weights(
