@@ -1,7 +1,9 @@
 import math
+import re
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 from typing import Any
@@ -22,6 +24,7 @@ from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.run import Run
 from recsys.shapes import check_shape
+from recsys.shown import shown
 
 
 @dataclass
@@ -46,6 +49,7 @@ class _Saved(BaseModel):
     history: list[dict[str, StrictInt | StrictFloat]]
     best: StrictFloat
     wait: Annotated[StrictInt, Field(ge=0)]
+    names: list[str] | None = None  # Earlier versions wrote none.
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -95,11 +99,15 @@ class Checkpoint(keras.callbacks.Callback):
         folder = self.run.checkpoint
         file = folder / f"epoch-{self.epochs}.npz"
         with replacing(file) as unfinished:
-            values = [variable.numpy() for variable in self._variables()]
-            np.savez(unfinished, *values)
+            variables = self._variables()
+            np.savez(unfinished, *(variable.numpy() for variable in variables))
         write_json(
             folder / "progress.json",
-            {"variables": file.name, **asdict(self.progress)},
+            {
+                "variables": file.name,
+                "names": list(map(_name, variables)),
+                **asdict(self.progress),
+            },
         )
         for older in folder.glob("epoch-*.npz"):
             if older != file:
@@ -118,8 +126,26 @@ class Checkpoint(keras.callbacks.Callback):
         if not file.is_file():
             return
         content = check_shape(read_json(file), _Saved, file).model_dump()
+        names = content.pop("names")
+        if names is not None:
+            self._check_names(names, file)
         self._assign(self.run.checkpoint / content.pop("variables"))
         self.progress = Progress(**content)
+
+    def _check_names(self, names: list[str], file: Path) -> None:
+        """Checks that it was this model's variables that `_save` has written.
+
+        Values are assigned by position, which says nothing where shapes agree.
+        """
+        wanted = map(_name, self._variables())
+        for number, (mine, theirs) in enumerate(zip_longest(wanted, names)):
+            if mine != theirs:
+                expected = "the end of the model's variables"
+                if mine is not None:
+                    expected = f"the variable {mine} of the model"
+                raise DataError.at(
+                    file, f"{expected} at names[{number}]", shown(theirs)
+                )
 
     def _assign(self, file: Path) -> None:
         """Gives the variables the values that `_save` has written."""
@@ -140,3 +166,8 @@ class Checkpoint(keras.callbacks.Callback):
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)
         return [*self.model.variables, *optimizer.variables]
+
+
+def _name(variable: Any) -> str:
+    """The path of a variable, without the numbers that Keras counts up."""
+    return re.sub(r"_\d+(?=[/_]|$)", "", variable.path)

@@ -49,12 +49,55 @@ def write_one_array(file: Path) -> None:
         np.save(stream, np.zeros(3))
 
 
-def test_variables_of_another_model(run: Run) -> None:
+def test_variables_of_other_shapes(run: Run) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(4)])
     model.compile(keras.optimizers.Adam(0.01), loss="mse")
     file = run.checkpoint / "epoch-2.npz"
     with pytest.raises(FileError, match=f"^{file}: expected numbers "):
         Checkpoint(run, patience=3).restore(model)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (
+            lambda: [keras.layers.EinsumDense("ab,bc->ac", 3, bias_axes="c")],
+            "the variable .*einsum_dense/kernel of the model at ",
+        ),
+        (
+            lambda: [keras.layers.Dense(3), keras.layers.Dense(3)],
+            "the variable .*dense/kernel of the model at ",
+        ),
+    ],
+)
+def test_variables_of_another_model(
+    layers: Callable[[], list[keras.layers.Layer]], message: str, run: Run
+) -> None:
+    """Of the same shapes where they are compared, but for other layers."""
+    model = keras.Sequential([keras.Input((2,)), *layers()])
+    model.compile(keras.optimizers.Adam(0.01), loss="mse")
+    file = run.checkpoint / "progress.json"
+    with pytest.raises(FileError, match=f"^{file}: expected {message}"):
+        Checkpoint(run, patience=3).restore(model)
+
+
+def test_more_variables_than_the_model_has(run: Run) -> None:
+    file = run.checkpoint / "progress.json"
+    content = json.loads(file.read_text())
+    content["names"].append("dense/further")
+    file.write_text(json.dumps(content))
+    with pytest.raises(FileError, match=r"the end of .*'dense/further'$"):
+        Checkpoint(run, patience=3).restore(compiled_model())
+
+
+def test_a_checkpoint_of_the_last_release_has_no_names(run: Run) -> None:
+    file = run.checkpoint / "progress.json"
+    content = json.loads(file.read_text())
+    assert any("dense/kernel" in name for name in content.pop("names"))
+    file.write_text(json.dumps(content))
+    checkpoint = Checkpoint(run, patience=3)
+    checkpoint.restore(compiled_model())
+    assert checkpoint.epochs == 2
 
 
 @pytest.mark.parametrize(
