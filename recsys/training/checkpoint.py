@@ -42,11 +42,18 @@ class Progress:
     wait: int = 0
 
 
+class _Epoch(BaseModel, extra="allow"):
+    """What one epoch logged, beside its number."""
+
+    epoch: StrictInt
+    __pydantic_extra__: dict[str, StrictFloat]
+
+
 class _Saved(BaseModel):
     """The content of `progress.json`."""
 
     variables: Annotated[str, StringConstraints(pattern=r"^epoch-\d+\.npz$")]
-    history: list[dict[str, StrictInt | StrictFloat]]
+    history: list[_Epoch]
     best: StrictFloat
     wait: Annotated[StrictInt, Field(ge=0)]
     names: list[str] | None = None  # Earlier versions wrote none.

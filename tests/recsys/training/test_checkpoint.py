@@ -125,7 +125,11 @@ def test_broken_variables(destroy: Callable[[Path], Any], run: Run) -> None:
         ({"variables": "../epoch-2.npz"}, " at variables. Received"),
         ({"variables": None}, "a text at variables. Received: None"),
         ({"history": {}}, "a list at history. Received: {}"),
-        ({"history": [{"epoch": "1"}]}, "a number at history[0].epoch"),
+        ({"history": [{"epoch": "1"}]}, "an integer at history[0].epoch. R"),
+        (
+            {"history": [{"epoch": 1, "val_loss": "low"}]},
+            "a number at history[0].val_loss. Received: 'low'",
+        ),
         ({"best": "low"}, "a number at best. Received: 'low'"),
         ({"wait": -1}, "at wait. Received: -1"),
     ],
