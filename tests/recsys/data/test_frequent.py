@@ -34,7 +34,7 @@ def test_one_pass_counts_among_all_records() -> None:
     ]
 
 
-def test_the_fixed_point_counts_among_the_kept_ones() -> None:
+def test_the_k_core_counts_among_the_kept_ones() -> None:
     # User 3 is left with one record, and goes.
     kept = [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
     assert pairs(k_core(CHAIN, 2)) == kept
@@ -47,7 +47,7 @@ def test_nothing_is_dropped_with_a_minimum_of_1() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(tables, minimum)
-def test_everything_left_at_the_fixed_point_has_enough(
+def test_everything_left_in_the_k_core_has_enough(
     records: pd.DataFrame, minimum: int
 ) -> None:
     kept = k_core(records, minimum)
