@@ -88,6 +88,9 @@ FloatLike: TypeAlias = float | Tensor
 # `None` where a dimension is not known yet.
 Shape: TypeAlias = tuple[int | None, ...]
 
+# A tensor or a shape, or a dict or list of them with one entry per task.
+Structure: TypeAlias = Any
+
 # A name such as "float32", or a policy.
 DTypeLike: TypeAlias = str | keras.DTypePolicy
 

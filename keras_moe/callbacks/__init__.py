@@ -1,4 +1,4 @@
-"""Callbacks for models with mixtures, and the pictures they draw."""
+"""Callbacks for models with mixtures, and the plots that they draw."""
 
 from keras_moe.callbacks.measure_routing import (
     measure_routing as measure_routing,

@@ -133,7 +133,7 @@ class RoutingMonitor(keras.callbacks.Callback):
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        # Not in `on_train_begin`, where a checkpoint may not be back yet.
+        # Not in `on_train_begin`, where a checkpoint may not be restored yet.
         if not self.epochs:
             self._measure(epoch)
 

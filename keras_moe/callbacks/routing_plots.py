@@ -1,4 +1,4 @@
-"""Pictures of a routing: arrays in, a matplotlib figure out.
+"""Plots of a routing: arrays in, a matplotlib figure out.
 
 matplotlib is no dependency of the layers: it is imported when a figure is
 asked for.

@@ -5,13 +5,13 @@ The constants were measured on CPUs, see `benchmarks/README.md`.
 
 import keras
 
-# What a value of a row costs on its way to an expert or back from it, and what
-# a row's worth of a matrix costs to be read: in multiply-adds of a matmul.
+# The cost of moving one value of a row to an expert or back, and of reading one
+# row's worth of an expert's matrices, in multiply-adds of a matmul.
 MOVED_VALUE = 30
 READ_MATRIX = 32
 
-# What planning costs whatever the shapes, in multiply-adds of a matmul.
-# TensorFlow's dense execution has as much of it.
+# What planning costs beyond the overhead of dense execution, whatever the
+# shapes, in multiply-adds of a matmul. On TensorFlow the two are equal.
 PLAN = {"tensorflow": 0, "jax": 10_000_000, "torch": 30_000_000}
 
 # Where an expert's work is not known: the share of all pairs of a row and an

@@ -13,7 +13,10 @@ from keras_moe.layers.gated_layer import as_experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mmoe import check_gates
+from keras_moe.types import Config
 from keras_moe.types import Shape
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 
 # The name of what the tasks share, beside the tasks' own names.
 SHARED = "shared"
@@ -161,7 +164,9 @@ class CGC(GatedLayer):
                     f"Received: a gate with num_experts={gate.num_experts}"
                 )
 
-    def build(self, inputs_shape: Any, gate_inputs_shape: Any = None) -> None:
+    def build(
+        self, inputs_shape: Structure, gate_inputs_shape: Structure = None
+    ) -> None:
         shapes = self._streams(inputs_shape)
         gate_shapes = self._gate_shapes(shapes, gate_inputs_shape)
         self._build_gates(gate_shapes)
@@ -179,13 +184,13 @@ class CGC(GatedLayer):
 
     def call(
         self,
-        inputs: Any,
-        gate_inputs: Any = None,
+        inputs: Structure,
+        gate_inputs: Structure = None,
         training: bool | None = None,
-        mask: Any = None,
-        inputs_mask: Any = None,
-        gate_inputs_mask: Any = None,
-    ) -> dict[str, Any]:
+        mask: Structure = None,
+        inputs_mask: Structure = None,
+        gate_inputs_mask: Structure = None,
+    ) -> dict[str, Tensor]:
         streams = self._streams(inputs)
         seen = self._seen(streams, gate_inputs)
         masks = self._routed_masks(
@@ -227,18 +232,21 @@ class CGC(GatedLayer):
             for output, value in sums.items()
         }
 
-    def _split(self, output: str, weights: Any) -> dict[str, Any]:
+    def _split(self, output: str, weights: Tensor) -> dict[str, Tensor]:
         """An output's weights, group by group."""
         groups, counts = self._groups(output), self._counts(output)
         ends = [sum(counts[:i]) for i in range(1, len(counts))]
+        # (..., n) to (..., count) for each group.
         return dict(zip(groups, ops.split(weights, ends, axis=-1), strict=True))
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> dict[str, Any]:
+    def compute_mask(
+        self, inputs: Structure, previous_mask: Structure
+    ) -> dict[str, Tensor | None]:
         masks = map(self._output_mask, self._of_each_output(previous_mask))
         return dict(zip(self._gate_of, masks, strict=True))
 
     def compute_output_shape(
-        self, inputs_shape: Any, gate_inputs_shape: Any = None
+        self, inputs_shape: Structure, gate_inputs_shape: Structure = None
     ) -> dict[str, Shape]:
         shapes = self._streams(inputs_shape)
         shape = self._output_shape(
@@ -249,11 +257,11 @@ class CGC(GatedLayer):
         return dict.fromkeys(self._gate_of, shape)
 
     def _gate_shapes(
-        self, streams: Mapping[str, Shape], gate_inputs_shape: Any
+        self, streams: Mapping[str, Shape], gate_inputs_shape: Structure
     ) -> list[Shape]:
         return [tuple(s) for s in self._seen(streams, gate_inputs_shape)]
 
-    def _streams(self, values: Any) -> dict[str, Any]:
+    def _streams(self, values: Structure) -> dict[str, Structure]:
         """One value per group of experts; one value serves all."""
         if not isinstance(values, Mapping):
             return dict.fromkeys(self._banks, values)
@@ -265,12 +273,14 @@ class CGC(GatedLayer):
             )
         return {group: values[group] for group in self._banks}
 
-    def _of_each_output(self, masks: Any) -> list[Any]:
+    def _of_each_output(self, masks: Structure) -> list[Structure]:
         """The mask of the stream of each output."""
         streams = self._streams(masks)
         return [streams[output] for output in self._gate_of]
 
-    def _seen(self, streams: Mapping[str, Any], gate_inputs: Any) -> list[Any]:
+    def _seen(
+        self, streams: Mapping[str, Structure], gate_inputs: Structure
+    ) -> list[Structure]:
         """What each gate looks at: its stream, unless there is another."""
         if gate_inputs is None:
             gate_inputs = {}
@@ -283,7 +293,7 @@ class CGC(GatedLayer):
             )
         return [gate_inputs.get(name, streams[name]) for name in self._gate_of]
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -296,7 +306,7 @@ class CGC(GatedLayer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "CGC":
+    def from_config(cls, config: Config) -> "CGC":
         restore = keras.saving.deserialize_keras_object
         names = ("gates", "shared_experts", "task_experts", "shared_gate")
         parts = {name: restore(config[name]) for name in names}

@@ -8,12 +8,15 @@ from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.top_k import top_k_mask
+from keras_moe.types import Config
 from keras_moe.types import Shape
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class ConditionalMask(keras.layers.Layer):
-    """Lets pass the units of a layer that a fixed random projection picks.
+    """Keeps the units of a layer that a fixed random projection picks.
 
     For the outputs `x` of a layer with `N` units, and routing inputs `z`,
 
@@ -92,7 +95,7 @@ class ConditionalMask(keras.layers.Layer):
     def __init__(
         self, keep_rate: float, seed: int | None = None, **kwargs: Any
     ) -> None:
-        # The routing inputs stay as precise as they come.
+        # The routing inputs keep their precision.
         super().__init__(autocast=False, **kwargs)
         self.keep_rate = check_positive("keep_rate", keep_rate)
         if self.keep_rate > 1:
@@ -121,7 +124,9 @@ class ConditionalMask(keras.layers.Layer):
             trainable=False,
         )
 
-    def call(self, inputs: Any, routing_inputs: Any) -> tuple[Any, Any]:
+    def call(
+        self, inputs: Tensor, routing_inputs: Tensor
+    ) -> tuple[Tensor, Tensor]:
         _check_leading(inputs.shape, routing_inputs.shape)
         self._check_widths(inputs.shape, routing_inputs.shape)
         logits = ops.stop_gradient(
@@ -152,7 +157,9 @@ class ConditionalMask(keras.layers.Layer):
                 f"routing_inputs of shape {tuple(routing_inputs_shape)}"
             )
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> tuple[Any, Any]:
+    def compute_mask(
+        self, inputs: Structure, previous_mask: Structure
+    ) -> tuple[Tensor | None, Tensor | None]:
         return previous_mask, previous_mask
 
     def compute_output_shape(
@@ -161,12 +168,12 @@ class ConditionalMask(keras.layers.Layer):
         return inputs_shape, (*routing_inputs_shape[:-1], inputs_shape[-1])
 
     def compute_output_spec(
-        self, inputs: Any, routing_inputs: Any
-    ) -> tuple[Any, Any]:
+        self, inputs: Tensor, routing_inputs: Tensor
+    ) -> tuple[Tensor, Tensor]:
         masked, routing = super().compute_output_spec(inputs, routing_inputs)
         return masked, keras.KerasTensor(routing.shape, dtype="float32")
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "keep_rate": self.keep_rate,

@@ -4,7 +4,7 @@ import keras
 
 
 def serialized_parameters(layer: keras.layers.Layer) -> dict[str, Any]:
-    """The part of a layer's configuration that no layer should spell out.
+    """The initializers and regularizers of a layer, for its configuration.
 
     Args:
         layer: A layer with its initializers and regularizers in attributes

@@ -18,16 +18,18 @@ from keras_moe.ops.combine import combine
 from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.routing_plan import routing_plan
 from keras_moe.ops.top_k import keep_largest
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
-# One pair (row, expert) in this many, beyond the gates' bound, still runs
-# sparse: a gate that becomes sparse while it trains has a few rows above its k.
+# A batch may exceed the gates' bound by one (row, expert) pair in this many and
+# still run sparse: gates that become sparse have a few rows above their k.
 PAIR_BUDGET_SLACK = 4
 
 
 class Execution:
-    """Decides which experts are evaluated for which rows, and does it.
+    """Decides which experts are evaluated for which rows, and runs them.
 
-    Axis letters: N rows, E experts, T tasks, H outputs.
+    The letters of axes are those of `keras_moe.ops`.
 
     Args:
         mode: `"dense"`, `"sparse"` or `"auto"`.
@@ -63,7 +65,9 @@ class Execution:
                 "Received: execution='sparse'"
             )
 
-    def limit(self, weights: Sequence[Any], training: bool | None) -> list[Any]:
+    def limit(
+        self, weights: Sequence[Tensor], training: bool | None
+    ) -> list[Tensor]:
         """In sparse mode, each gate's `k` largest weights of every row."""
         return [
             keep_largest(weight, gate.k)
@@ -73,14 +77,16 @@ class Execution:
         ]
 
     def _is_limited(self, gate: Gate, training: bool | None) -> bool:
-        """Whether the mixture sees to it that a gate keeps to its `k`."""
+        """Whether it is the mixture that keeps a gate to its `k`."""
         return (
             self.mode == "sparse"
             and gate.k is not None
             and not gate.is_bounded(training)
         )
 
-    def run(self, rows: Any, weights: Any, training: bool | None) -> list[Any]:
+    def run(
+        self, rows: Tensor, weights: Tensor, training: bool | None
+    ) -> list[Tensor]:
         """Combines the experts' outputs for every task.
 
         Args:
@@ -112,8 +118,8 @@ class Execution:
             lambda: self._run_dense(rows, weights, training),
         )
 
-    def _is_dense(self, rows: Any, bounded: bool) -> bool:
-        """Whether all experts are run, known before the batch is."""
+    def _is_dense(self, rows: Tensor, bounded: bool) -> bool:
+        """Whether all experts run, whatever the batch holds."""
         if (
             self.mode == "dense"
             or self.experts.sparse_unsupported_reason is not None
@@ -128,11 +134,11 @@ class Execution:
         if self._experts_per_row == experts.num_experts:
             return False
         outputs = _size(experts.expert_output_shape(tuple(shape))[1:])
-        # Added up for the row; several tasks gather their own ones before.
+        # Added up for the row; several tasks first gather their own.
         copies = min(len(self.gates), 2)
         return sparse_pays(
             shape[0],
-            _size(shape[1:]) + copies * outputs,
+            _size(shape[1:]) + copies * outputs,  # D + copies H
             experts.num_experts,
             self._experts_per_row,
             experts.row_cost,
@@ -147,7 +153,9 @@ class Execution:
             num_experts,
         )
 
-    def _max_pairs(self, num_rows: Any, training: bool | None) -> Any:
+    def _max_pairs(
+        self, num_rows: IntegerLike, training: bool | None
+    ) -> IntegerLike:
         """How many weights of all tasks are not zero, at most."""
         return sum(
             num_rows * gate.k
@@ -156,7 +164,7 @@ class Execution:
             for gate in self.gates
         )
 
-    def _check_bound(self, weights: Any, max_pairs: Any) -> None:
+    def _check_bound(self, weights: Tensor, max_pairs: IntegerLike) -> None:
         """Raises an error where gates do not keep the bound that they give.
 
         Only static plans rest on it.
@@ -174,10 +182,10 @@ class Execution:
 
     def _run_first_if(
         self,
-        condition: Any,
-        first: Callable[[], list[Any]],
-        second: Callable[[], list[Any]],
-    ) -> list[Any]:
+        condition: Tensor,
+        first: Callable[[], list[Tensor]],
+        second: Callable[[], list[Tensor]],
+    ) -> list[Tensor]:
         """Runs one of two ways, decided for the batch within the graph."""
         states = random_states(self.experts)
         values = [state.value for state in states]
@@ -191,24 +199,24 @@ class Execution:
         return outputs
 
     def _run_dense(
-        self, rows: Any, weights: Any, training: bool | None
-    ) -> list[Any]:
+        self, rows: Tensor, weights: Tensor, training: bool | None
+    ) -> list[Tensor]:
         outputs = self.experts(rows, training=training)
-        outputs = ops.reshape(
+        outputs = ops.reshape(  # (N, E, ...) to (N, E, H)
             outputs, (-1, self.experts.num_experts, _size(outputs.shape[2:]))
         )
-        combined = ops.einsum(
+        combined = ops.einsum(  # (N, T, E) times (N, E, H) is (T, N, H)
             "nte,neh->tnh", weights, ops.cast(outputs, "float32")
         )
-        return ops.unstack(combined, num=weights.shape[1])
+        return ops.unstack(combined, num=weights.shape[1])  # T times (N, H)
 
     def _run_sparse(
         self,
-        rows: Any,
-        weights: Any,
-        max_pairs: Any,
+        rows: Tensor,
+        weights: Tensor,
+        max_pairs: IntegerLike,
         training: bool | None,
-    ) -> list[Any]:
+    ) -> list[Tensor]:
         """Runs the experts that have weight; NaN is a weight.
 
         Args:
@@ -231,18 +239,18 @@ class Execution:
             num_slots = ops.shape(rows)[0] * self.experts.num_experts
         outputs = self._run_plan(rows, weights, num_slots, max_pairs, training)
         return [
-            ops.where(lost[:, task, None], float("nan"), output)
+            ops.where(lost[:, task, None], float("nan"), output)  # (N, H)
             for task, output in enumerate(outputs)
         ]
 
     def _run_plan(
         self,
-        rows: Any,
-        weights: Any,
-        num_slots: Any,
-        max_pairs: Any,
+        rows: Tensor,
+        weights: Tensor,
+        num_slots: IntegerLike | None,
+        max_pairs: IntegerLike | None,
         training: bool | None,
-    ) -> list[Any]:
+    ) -> list[Tensor]:
         """Runs each expert on the rows that any task wants of it.
 
         Args:
@@ -254,17 +262,18 @@ class Execution:
             max_pairs: How many weights are not zero at most, or `None`.
             training: Boolean, for the experts.
         """
-        plan = routing_plan(ops.any(weights != 0, axis=1), num_slots)
+        # A pair that several tasks want is planned, and computed, once.
+        plan = routing_plan(ops.any(weights != 0, axis=1), num_slots)  # (N, E)
         outputs = self.experts(
-            dispatch(rows, plan),
+            dispatch(rows, plan),  # (N, ...) to (S, ...)
             group_sizes=plan.group_sizes,
             training=training,
         )
-        outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))
+        outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))  # (S, H)
         return combine(outputs, weights, plan, max_pairs)
 
 
-def pair_budget(pairs: Any) -> Any:
+def pair_budget(pairs: IntegerLike) -> IntegerLike:
     """How many (row, expert) pairs a batch may have to run sparse.
 
     With `execution="auto"`, gates that may give weight to more than `k` experts
@@ -285,7 +294,7 @@ def pair_budget(pairs: Any) -> Any:
     return pairs + (pairs + PAIR_BUDGET_SLACK - 1) // PAIR_BUDGET_SLACK
 
 
-def _num_pairs(weights: Any) -> Any:
+def _num_pairs(weights: Tensor) -> Tensor:
     """How many weights are not zero, NaN among them."""
     return ops.sum(ops.cast(weights != 0, "int32"))
 

@@ -14,7 +14,10 @@ from keras_moe.layers.routed_rows import check_rows
 from keras_moe.layers.routed_rows import routed_mask
 from keras_moe.layers.routing_record import pause_recording
 from keras_moe.layers.routing_record import record
+from keras_moe.types import Config
+from keras_moe.types import IntegerLike
 from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 class GatedLayer(keras.layers.Layer):
@@ -82,12 +85,12 @@ class GatedLayer(keras.layers.Layer):
 
     def _routed_masks(
         self,
-        inputs: Sequence[Any],
-        gate_inputs: Sequence[Any],
-        masks: Sequence[Any],
-        gate_masks: Sequence[Any],
-        inputs_masks: Sequence[Any],
-    ) -> list[Any]:
+        inputs: Sequence[Tensor],
+        gate_inputs: Sequence[Tensor],
+        masks: Sequence[Tensor | None],
+        gate_masks: Sequence[Tensor | None],
+        inputs_masks: Sequence[Tensor | None],
+    ) -> list[Tensor | None]:
         """Each task's mask of what is routed, or `None`.
 
         Args:
@@ -114,17 +117,17 @@ class GatedLayer(keras.layers.Layer):
     def _weigh(
         self,
         execution: Execution,
-        gate_inputs: Sequence[Any],
+        gate_inputs: Sequence[Tensor],
         task_names: Sequence[str],
         training: bool | None,
-        masks: Sequence[Any],
-    ) -> list[Any]:
-        """Returns each task's weights `(..., n)`, and notes them.
+        masks: Sequence[Tensor | None],
+    ) -> list[Tensor]:
+        """Returns each task's weights `(..., n)`, and records them.
 
         Args:
             execution: Limits the weights; its gates are all gates.
             gate_inputs: What each gate looks at.
-            task_names: Under which names the weights are noted.
+            task_names: The names under which the weights are recorded.
             training: Boolean, for the gates.
             masks: Each task's mask of what is routed, or `None`.
         """
@@ -150,12 +153,12 @@ class GatedLayer(keras.layers.Layer):
     def _combine(
         self,
         execution: Execution,
-        inputs: Any,
-        weights: Sequence[Any],
-        masks: Sequence[Any],
+        inputs: Tensor,
+        weights: Sequence[Tensor],
+        masks: Sequence[Tensor | None],
         training: bool | None,
-    ) -> list[Any]:
-        """Returns float32 sums of the experts' outputs, one for each weights.
+    ) -> list[Tensor]:
+        """Returns float32 sums of the experts' outputs, one per task.
 
         Args:
             execution: Runs the experts.
@@ -167,18 +170,21 @@ class GatedLayer(keras.layers.Layer):
         experts = execution.experts
         *leading, num_experts = ops.shape(weights[0])
         features = tuple(inputs.shape[len(leading) :])
-        rows = ops.reshape(_without_padding(inputs, masks), (-1, *features))
+        rows = ops.reshape(  # (..., *features) to (N, *features)
+            _without_padding(inputs, masks), (-1, *features)
+        )
         if keras.backend.is_float_dtype(rows.dtype):
             rows = ops.cast(rows, experts.compute_dtype)
-        row_weights = ops.stack(
+        row_weights = ops.stack(  # T times (N, E) to (N, T, E)
             [ops.reshape(w, (-1, num_experts)) for w in weights], axis=1
         )
         with pause_recording():
             outputs = execution.run(rows, row_weights, training)
         shape = experts.expert_output_shape((None, *features))[1:]
+        # (N, H) to (..., *shape)
         return [ops.reshape(output, (*leading, *shape)) for output in outputs]
 
-    def _output_mask(self, mask: Any) -> Any:
+    def _output_mask(self, mask: Tensor | None) -> Tensor | None:
         """The mask of one output, where the inputs' mask fits the rows."""
         return None if mask is None or len(mask.shape) != self._rank else mask
 
@@ -193,7 +199,7 @@ class GatedLayer(keras.layers.Layer):
         expert_shape = experts.expert_output_shape((None, *inputs_shape[rank:]))
         return (*inputs_shape[:rank], *expert_shape[1:])
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         config = super().get_config()
         config.pop("autocast", None)
         return {**config, "execution": self.execution}
@@ -204,7 +210,7 @@ def as_experts(experts: Experts | Sequence[keras.layers.Layer]) -> Experts:
     return experts if isinstance(experts, Experts) else LayerExperts(experts)
 
 
-def _without_padding(inputs: Any, masks: Sequence[Any]) -> Any:
+def _without_padding(inputs: Tensor, masks: Sequence[Tensor | None]) -> Tensor:
     """Zeros in the rows that every mask leaves out.
 
     They may hold anything, NaN included, which is not 0 with a weight of 0.
@@ -214,16 +220,20 @@ def _without_padding(inputs: Any, masks: Sequence[Any]) -> Any:
     different = {id(mask): ops.cast(mask, "bool") for mask in masks}
     mask = functools.reduce(ops.logical_or, different.values())
     rank = len(inputs.shape) - len(mask.shape)
-    mask = ops.reshape(mask, ops.shape(mask) + (1,) * rank)
+    mask = ops.reshape(mask, ops.shape(mask) + (1,) * rank)  # (..., 1, ..., 1)
     return ops.where(mask, inputs, ops.zeros_like(inputs))
 
 
 def _weights_of_all(
-    gate: Gate, weights: Any, leading: Sequence[Any], mask: Any
-) -> Any:
+    gate: Gate,
+    weights: Tensor,
+    leading: Sequence[IntegerLike],
+    mask: Tensor | None,
+) -> Tensor:
     """Repeats a static gate's weights for every row that is not masked."""
     if not gate.static:
         return weights
+    # (n,) to (..., n)
     weights = ops.broadcast_to(weights, (*leading, gate.num_experts))
     if mask is None:
         return weights

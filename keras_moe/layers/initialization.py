@@ -12,16 +12,20 @@ unless their gates and experts have seeds that differ.
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
 
-Initializer = Callable[..., Any]
+from keras_moe.types import DTypeLike
+from keras_moe.types import Tensor
+
+Initializer = Callable[..., Tensor]
 
 # The layers that stand alone, by the seeded initializers that they share.
-_alone: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+_alone: WeakKeyDictionary[keras.initializers.Initializer, list[str]] = (
+    WeakKeyDictionary()
+)
 
 # Keep apart what a seed is derived from. Not 0: trailing zeros change no seed.
 _ALONE = 1
@@ -130,7 +134,9 @@ class PerExpert(keras.initializers.Initializer):
     ) -> None:
         self.initializer = independent(initializer, index, seed, place)
 
-    def __call__(self, shape: Sequence[int], dtype: Any = None) -> Any:
+    def __call__(
+        self, shape: Sequence[int], dtype: DTypeLike | None = None
+    ) -> Tensor:
         """Returns a tensor `(n, ...)` of `n` independent draws."""
         num_experts, *expert_shape = shape
         return keras.ops.stack(

@@ -9,7 +9,9 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gated_layer import GatedLayer
 from keras_moe.layers.gated_layer import as_experts
 from keras_moe.layers.gates.gate import Gate
+from keras_moe.types import Config
 from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 class Mixture(GatedLayer):
@@ -34,14 +36,14 @@ class Mixture(GatedLayer):
 
     def _mix(
         self,
-        inputs: Any,
-        gate_inputs: Sequence[Any],
+        inputs: Tensor,
+        gate_inputs: Sequence[Tensor],
         task_names: Sequence[str],
         training: bool | None,
-        mask: Any,
-        gate_masks: Sequence[Any],
-        inputs_mask: Any,
-    ) -> list[Any]:
+        mask: Tensor | None,
+        gate_masks: Sequence[Tensor | None],
+        inputs_mask: Tensor | None,
+    ) -> list[Tensor]:
         """Returns each task's combination of the experts' outputs."""
         num_tasks = len(gate_inputs)
         masks = self._routed_masks(
@@ -68,7 +70,7 @@ class Mixture(GatedLayer):
     ) -> Shape:
         return self._output_shape(self.experts, inputs_shape, gate_shapes)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "experts": keras.saving.serialize_keras_object(self.experts),

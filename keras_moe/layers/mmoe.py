@@ -8,7 +8,9 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
+from keras_moe.types import Config
 from keras_moe.types import Shape
+from keras_moe.types import Structure
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -80,23 +82,25 @@ class MMoE(Mixture):
         return list(_by_key(self.gates).values())
 
     @property
-    def _tasks(self) -> list[Any]:
+    def _tasks(self) -> list[str | int]:
         return list(_by_key(self.gates))
 
-    def build(self, inputs_shape: Shape, gate_inputs_shape: Any = None) -> None:
+    def build(
+        self, inputs_shape: Shape, gate_inputs_shape: Structure = None
+    ) -> None:
         self._build(
             inputs_shape, self._gate_shapes(inputs_shape, gate_inputs_shape)
         )
 
     def call(
         self,
-        inputs: Any,
-        gate_inputs: Any = None,
+        inputs: Structure,
+        gate_inputs: Structure = None,
         training: bool | None = None,
-        mask: Any = None,
-        inputs_mask: Any = None,
-        gate_inputs_mask: Any = None,
-    ) -> Any:
+        mask: Structure = None,
+        inputs_mask: Structure = None,
+        gate_inputs_mask: Structure = None,
+    ) -> Structure:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
         outputs = self._mix(
             inputs,
@@ -110,32 +114,36 @@ class MMoE(Mixture):
         )
         return self._like_gates(outputs)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(
+        self, inputs: Structure, previous_mask: Structure
+    ) -> Structure:
         mask = self._output_mask(previous_mask)
         return self._like_gates([mask] * len(self.gates))
 
     def compute_output_shape(
-        self, inputs_shape: Shape, gate_inputs_shape: Any = None
-    ) -> Any:
+        self, inputs_shape: Shape, gate_inputs_shape: Structure = None
+    ) -> Structure:
         shape = self._task_output_shape(
             inputs_shape, self._gate_shapes(inputs_shape, gate_inputs_shape)
         )
         return self._like_gates([shape] * len(self.gates))
 
-    def _gate_shapes(self, inputs_shape: Shape, shapes: Any) -> list[Shape]:
+    def _gate_shapes(
+        self, inputs_shape: Shape, shapes: Structure
+    ) -> list[Shape]:
         if shapes is None:
             shapes = inputs_shape
         if _is_shape(shapes):
             shapes = dict.fromkeys(self._tasks, shapes)
         return [tuple(shape) for shape in self._in_order(shapes)]
 
-    def _of_each_task(self, values: Any) -> list[Any]:
+    def _of_each_task(self, values: Structure) -> list[Structure]:
         """One value per task, in the order of the gates; one serves all."""
         if isinstance(values, (Mapping, list, tuple)):
             return self._in_order(values)
         return [values] * len(self.gates)
 
-    def _in_order(self, values: Any) -> list[Any]:
+    def _in_order(self, values: Structure) -> list[Structure]:
         """One value per task, in the order of the gates."""
         by_key = _by_key(values)
         if set(by_key) != set(self._tasks):
@@ -145,39 +153,39 @@ class MMoE(Mixture):
             )
         return [by_key[task] for task in self._tasks]
 
-    def _like_gates(self, values: Sequence[Any]) -> Any:
-        """One value a task, as a dict or a list like the gates."""
+    def _like_gates(self, values: Sequence[Structure]) -> Structure:
+        """One value per task, as a dict or a list like the gates."""
         if isinstance(self.gates, Mapping):
             return dict(zip(self.gates, values, strict=True))
         return list(values)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object
         gates = self._like_gates([serialize(gate) for gate in self._gate_list])
         return {**super().get_config(), "gates": gates}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "MMoE":
+    def from_config(cls, config: Config) -> "MMoE":
         restore = keras.saving.deserialize_keras_object
         parts = {name: restore(config[name]) for name in ("gates", "experts")}
         return cls(**{**config, **parts})
 
 
-def _by_key(values: Any) -> dict[Any, Any]:
+def _by_key(values: Structure) -> dict[str | int, Any]:
     """The values of a dict by name, those of a list by position."""
     if isinstance(values, Mapping):
         return dict(values)
     return dict(enumerate(values))
 
 
-def _is_shape(shapes: Any) -> bool:
+def _is_shape(shapes: Structure) -> bool:
     """Whether it is one shape, not several."""
     if isinstance(shapes, Mapping):
         return False
     return not shapes or isinstance(shapes[0], (int, type(None)))
 
 
-def check_gates(gates: Any) -> None:
+def check_gates(gates: object) -> None:
     """Raises an error unless `gates` are gates, by task name or in a list."""
     if not isinstance(gates, (Mapping, list, tuple)):
         raise TypeError(

@@ -7,7 +7,10 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
+from keras_moe.types import Config
 from keras_moe.types import Shape
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -79,13 +82,13 @@ class MoE(Mixture):
 
     def call(
         self,
-        inputs: Any,
-        gate_inputs: Any = None,
+        inputs: Tensor,
+        gate_inputs: Tensor | None = None,
         training: bool | None = None,
-        mask: Any = None,
-        inputs_mask: Any = None,
-        gate_inputs_mask: Any = None,
-    ) -> Any:
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+        gate_inputs_mask: Tensor | None = None,
+    ) -> Tensor:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
         return self._mix(
             inputs,
@@ -98,7 +101,9 @@ class MoE(Mixture):
             inputs_mask,
         )[0]
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(
+        self, inputs: Structure, previous_mask: Structure
+    ) -> Tensor | None:
         return self._output_mask(previous_mask)
 
     def compute_output_shape(
@@ -108,14 +113,14 @@ class MoE(Mixture):
             inputs_shape, [gate_inputs_shape or inputs_shape]
         )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "gate": keras.saving.serialize_keras_object(self.gate),
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "MoE":
+    def from_config(cls, config: Config) -> "MoE":
         restore = keras.saving.deserialize_keras_object
         parts = {name: restore(config[name]) for name in ("gate", "experts")}
         return cls(**{**config, **parts})

@@ -5,12 +5,15 @@ import keras
 from keras import ops
 
 from keras_moe.layers.cgc import CGC
+from keras_moe.types import Config
 from keras_moe.types import Shape
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class PLE(keras.layers.Layer):
-    """Progressive layered extraction: levels of `CGC`, one on another.
+    """Progressive layered extraction: levels of `CGC`, stacked.
 
     The inputs are the first level's stream for all. Each level turns the
     tasks' streams and the shared one into the next level's:
@@ -69,8 +72,10 @@ class PLE(keras.layers.Layer):
         self.supports_masking = True
         self.levels = list(levels)
 
-    def build(self, inputs_shape: Shape, gate_inputs_shape: Any = None) -> None:
-        shapes: Any = inputs_shape
+    def build(
+        self, inputs_shape: Shape, gate_inputs_shape: Structure = None
+    ) -> None:
+        shapes: Structure = inputs_shape
         for level in self.levels:
             if not level.built:
                 # The levels' gates and experts count on.
@@ -80,13 +85,13 @@ class PLE(keras.layers.Layer):
 
     def call(
         self,
-        inputs: Any,
-        gate_inputs: Any = None,
+        inputs: Structure,
+        gate_inputs: Structure = None,
         training: bool | None = None,
-        mask: Any = None,
-        inputs_mask: Any = None,
-        gate_inputs_mask: Any = None,
-    ) -> dict[str, Any]:
+        mask: Structure = None,
+        inputs_mask: Structure = None,
+        gate_inputs_mask: Structure = None,
+    ) -> dict[str, Tensor]:
         streams = inputs
         for level in self.levels:
             outputs = level(
@@ -107,33 +112,35 @@ class PLE(keras.layers.Layer):
             for task, stream in streams.items()
         }
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(
+        self, inputs: Structure, previous_mask: Structure
+    ) -> Structure:
         mask = previous_mask
         for level in self.levels:
             mask = level.compute_mask(inputs, mask)
         return mask
 
     def compute_output_shape(
-        self, inputs_shape: Shape, gate_inputs_shape: Any = None
-    ) -> Any:
-        shapes: Any = inputs_shape
+        self, inputs_shape: Shape, gate_inputs_shape: Structure = None
+    ) -> Structure:
+        shapes: Structure = inputs_shape
         for level in self.levels:
             shapes = level.compute_output_shape(shapes, gate_inputs_shape)
         return shapes
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         config = super().get_config()
         config.pop("autocast", None)
         serialize = keras.saving.serialize_keras_object
         return {**config, "levels": [serialize(level) for level in self.levels]}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "PLE":
+    def from_config(cls, config: Config) -> "PLE":
         restore = keras.saving.deserialize_keras_object
         return cls(**{**config, "levels": restore(config["levels"])})
 
 
-def _check_levels(levels: Any) -> None:
+def _check_levels(levels: object) -> None:
     if not isinstance(levels, (list, tuple)) or not all(
         isinstance(level, CGC) for level in levels
     ):

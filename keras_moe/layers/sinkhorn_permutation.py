@@ -8,12 +8,15 @@ from scipy.optimize import linear_sum_assignment
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.configuration import serialized_parameters
-from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
 from keras_moe.ops.entropy import entropy
 from keras_moe.ops.sinkhorn import log_sinkhorn
+from keras_moe.types import Config
+from keras_moe.types import DTypeLike
+from keras_moe.types import InitializerLike
 from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 # What the search begins and ends with, as published.
 NUM_ITERATIONS = (20, 150)
@@ -36,7 +39,7 @@ class SinkhornPermutation(keras.layers.Layer):
     after the search. Neither computes more than a `take`.
 
     `keras_moe.callbacks.PermutationSearch` tells the layer how long to
-    search, keeps `P` up with `S`, and ends the search. Without it, the search
+    search, updates `P` from `S`, and ends the search. Without it, the search
     never ends: training stays soft, at `f = 0`, and evaluation takes the
     assignment of the initial logits, unless `harden` and `freeze` are called.
 
@@ -96,7 +99,7 @@ class SinkhornPermutation(keras.layers.Layer):
         self,
         num_experts: int,
         entropy_weight: float = 1e-4,
-        logits_initializer: str | Initializer = "random_uniform",
+        logits_initializer: InitializerLike = "random_uniform",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -132,7 +135,9 @@ class SinkhornPermutation(keras.layers.Layer):
             "order", (self.num_experts,), "int", self._initial_order
         )
 
-    def _initial_order(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def _initial_order(
+        self, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> Tensor:
         with keras.StatelessScope(initialize_variables=False) as scope:
             is_placeholder = scope.original_scope is not None
         if is_placeholder:  # Keras traces the model, in order to build it.
@@ -145,8 +150,8 @@ class SinkhornPermutation(keras.layers.Layer):
         name: str,
         shape: Shape,
         dtype: str,
-        initializer: str | Initializer = "zeros",
-    ) -> Any:
+        initializer: InitializerLike = "zeros",
+    ) -> keras.Variable:
         return self.add_weight(
             name=name,
             shape=shape,
@@ -156,7 +161,7 @@ class SinkhornPermutation(keras.layers.Layer):
         )
 
     @property
-    def num_iterations(self) -> Any:
+    def num_iterations(self) -> Tensor:
         """`R` of the current step, a scalar integer; 0 after the search."""
         first, last = NUM_ITERATIONS
         done, total = self._progress()
@@ -164,21 +169,21 @@ class SinkhornPermutation(keras.layers.Layer):
         return iterations * ops.cast(self._is_searching(), iterations.dtype)
 
     @property
-    def temperature(self) -> Any:
+    def temperature(self) -> Tensor:
         """`τ` of the current step, a scalar."""
         first, last = LOG10_TEMPERATURE
         done, total = (ops.cast(x, "float32") for x in self._progress())
         return ops.power(10.0, first + (last - first) * done / total)
 
-    def _is_searching(self) -> Any:
+    def _is_searching(self) -> Tensor:
         return ops.logical_not(self.frozen)
 
-    def _progress(self) -> tuple[Any, Any]:
+    def _progress(self) -> tuple[Tensor, Tensor]:
         """The steps done, and of how many; 0 of 1 while that is unknown."""
         done = ops.minimum(self.step, self.num_steps)
         return done, ops.maximum(self.num_steps, 1)
 
-    def _log_soft_matrix(self) -> Any:
+    def _log_soft_matrix(self) -> Tensor:
         return log_sinkhorn(
             self.logits,
             self.temperature,
@@ -207,7 +212,7 @@ class SinkhornPermutation(keras.layers.Layer):
         return self._soft_matrix()
 
     def harden(self) -> float:
-        """Brings the hard permutation up to the soft one, while searching.
+        """Updates the hard permutation from the soft one, while searching.
 
         Not for compiled functions: the linear assignment is solved by SciPy.
 
@@ -225,7 +230,7 @@ class SinkhornPermutation(keras.layers.Layer):
         """Ends the search: from now on, training takes `order` as well."""
         self.frozen.assign(True)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not training:
             return self._reorder(inputs)
         searching = self._is_searching()
@@ -233,28 +238,31 @@ class SinkhornPermutation(keras.layers.Layer):
         is_first = not self.losses
         if is_first:
             self.step.assign_add(ops.cast(searching, self.step.dtype))
-        # Not in the branch: there XLA cannot differentiate the loop, which
-        # after the search ends before its first step.
+        # Not in the branch, where XLA cannot differentiate the loop. After the
+        # search the loop ends before its first step.
         log_soft = self._log_soft_matrix()
         outputs, loss = ops.cond(
             searching,
             lambda: self._soften(inputs, log_soft),
-            # A gradient of zero, not none: optimizers warn of none.
+            # A gradient of zero: optimizers warn where there is none.
             lambda: (self._reorder(inputs), 0.0 * ops.sum(self.logits)),
         )
         if is_first:
             self.add_loss(loss)
         return outputs
 
-    def _reorder(self, weights: Any) -> Any:
-        return ops.take(weights, self.order, axis=-1)
+    def _reorder(self, weights: Tensor) -> Tensor:
+        return ops.take(weights, self.order, axis=-1)  # (..., n), permuted.
 
-    def _soften(self, weights: Any, log_soft: Any) -> tuple[Any, Any]:
+    def _soften(
+        self, weights: Tensor, log_soft: Tensor
+    ) -> tuple[Tensor, Tensor]:
         soft = ops.exp(log_soft)
+        # (..., n) times (n, n): entry i gets row i of the matrix.
         outputs = affine(weights, ops.transpose(soft))
         total = ops.sum(weights, axis=-1, keepdims=True)
         soft_total = ops.sum(outputs, axis=-1, keepdims=True)
-        # A row without any weight stays without.
+        # A row without any weight stays at zero.
         scale = total / ops.where(soft_total > 0, soft_total, 1.0)
         penalty = entropy(soft, None) + entropy(ops.softmax(log_soft), None)
         return outputs * scale, self.entropy_weight * penalty
@@ -262,7 +270,7 @@ class SinkhornPermutation(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["dtype"]
         return {

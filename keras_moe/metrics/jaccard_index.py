@@ -8,7 +8,7 @@ from keras_moe.types import TensorLike
 
 
 def jaccard_indices(weights: TensorLike) -> np.ndarray:
-    """How alike the experts are that each two tasks select.
+    """How alike the experts are that any two tasks select.
 
     Tasks A and B, which select the sets of experts a and b, have the Jaccard
     index `|a ∩ b| / |a ∪ b|`: 1 where they select the same experts, 0 where

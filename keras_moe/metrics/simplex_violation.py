@@ -55,7 +55,7 @@ class SimplexViolation(keras.metrics.Metric):
                 ops.reshape(-rows, (-1,)),
             ]
         )
-        # A maximum may pass over NaN.
+        # A maximum may ignore NaN.
         violations = ops.where(ops.isfinite(candidates), candidates, math.inf)
         self.largest.assign(
             ops.maximum(self.largest, ops.max(violations, initial=0.0))

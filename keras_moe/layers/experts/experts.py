@@ -4,6 +4,7 @@ from typing import Any
 import keras
 
 from keras_moe.checks import check_integer
+from keras_moe.types import Shape
 
 
 class Experts(keras.layers.Layer):
@@ -72,9 +73,7 @@ class Experts(keras.layers.Layer):
             f"{type(self).__name__} must implement `subset`."
         )
 
-    def expert_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def expert_output_shape(self, input_shape: Shape) -> Shape:
         """The shape of one expert's output for inputs `input_shape`."""
         raise NotImplementedError(
             f"{type(self).__name__} must implement `expert_output_shape`."

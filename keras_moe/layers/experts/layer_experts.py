@@ -73,7 +73,7 @@ class LayerExperts(Experts):
         _check_experts(experts)
         super().__init__(len(experts), **kwargs)
         self.experts = list(experts)
-        self._output_shapes: dict[Any, Any] = {}
+        self._output_shapes: dict[Shape, Shape] = {}
 
     @property
     def sparse_unsupported_reason(self) -> str | None:
@@ -223,7 +223,7 @@ class LayerExperts(Experts):
         )
 
     def expert_output_shape(self, input_shape: Shape) -> Shape:
-        # Tracing the experts for it takes longer than they run.
+        # Tracing the experts for it takes longer than running them.
         key = tuple(input_shape)
         if key not in self._output_shapes:
             self._output_shapes[key] = self._common_output_shape(key)
@@ -276,10 +276,10 @@ class LayerExperts(Experts):
 def _recomputed(
     function: Callable[[Slices], Outputs],
 ) -> Callable[[Slices], Outputs]:
-    """The function, which the backward pass evaluates once more.
+    """The function, evaluated again in the backward pass.
 
-    What JAX would keep instead of each block is room for the intermediate
-    values of all branches.
+    Otherwise JAX would keep the intermediate values of all branches for each
+    block.
     """
     if keras.backend.backend() != "jax":
         return function

@@ -11,6 +11,12 @@ from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import PerExpert
 from keras_moe.layers.initialization import derived_seed
 from keras_moe.ops.grouped_matmul import grouped_matmul
+from keras_moe.types import ActivationLike
+from keras_moe.types import Config
+from keras_moe.types import InitializerLike
+from keras_moe.types import RegularizerLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -67,13 +73,13 @@ class MLPExperts(Experts):
         self,
         num_experts: int,
         units: int | Sequence[int],
-        activation: Any = "relu",
+        activation: ActivationLike = "relu",
         dropout: float = 0.0,
         use_bias: bool = True,
-        kernel_initializer: str | Initializer = "glorot_uniform",
-        bias_initializer: str | Initializer = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        kernel_regularizer: RegularizerLike = None,
+        bias_regularizer: RegularizerLike = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -101,7 +107,7 @@ class MLPExperts(Experts):
     def row_cost(self) -> int | None:
         return sum(kernel.shape[1] * kernel.shape[2] for kernel in self.kernels)
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         self.kernels = []
         self.biases = []
         self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
@@ -137,11 +143,11 @@ class MLPExperts(Experts):
 
     def call(
         self,
-        inputs: Any,
-        group_sizes: Any = None,
+        inputs: Tensor,
+        group_sizes: Tensor | None = None,
         training: bool | None = None,
-    ) -> Any:
-        outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))
+    ) -> Tensor:
+        outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (N or S, D)
         for layer, kernel in enumerate(self.kernels):
             bias = self.biases[layer] if self.use_bias else None
             if group_sizes is not None:
@@ -157,7 +163,7 @@ class MLPExperts(Experts):
                 )
         if group_sizes is None:
             leading = ops.shape(inputs)[:-1]
-            outputs = ops.reshape(
+            outputs = ops.reshape(  # (N, E, H) to (..., E, H)
                 outputs, (*leading, self.num_experts, self.units[-1])
             )
         return outputs
@@ -171,24 +177,23 @@ class MLPExperts(Experts):
             [*kept.kernels, *kept.biases],
             strict=True,
         ):
+            # (E, ...) to (indices, ...)
             theirs.assign(ops.take(mine.value, list(indices), axis=0))
         return kept
 
-    def expert_output_shape(
-        self, input_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
+    def expert_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units[-1])
 
     def compute_output_shape(
         self,
-        inputs_shape: tuple[int | None, ...],
-        group_sizes_shape: tuple[int | None, ...] | None = None,
-    ) -> tuple[int | None, ...]:
+        inputs_shape: Shape,
+        group_sizes_shape: Shape | None = None,
+    ) -> Shape:
         if group_sizes_shape is not None:
             return self.expert_output_shape(inputs_shape)
         return (*inputs_shape[:-1], self.num_experts, self.units[-1])
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             **serialized_parameters(self),
@@ -201,7 +206,7 @@ class MLPExperts(Experts):
         }
 
 
-def _all_experts(inputs: Any, kernel: Any, shared: bool) -> Any:
+def _all_experts(inputs: Tensor, kernel: Tensor, shared: bool) -> Tensor:
     """`(N, D)` shared by all experts, or `(N, E, D)`, to `(N, E, H)`."""
     if shared:
         return ops.einsum("nd,edh->neh", inputs, kernel)

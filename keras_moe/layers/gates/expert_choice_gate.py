@@ -13,7 +13,10 @@ from keras_moe.ops.assignment import integral_assignment
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
 from keras_moe.ops.top_k import keep_largest
 from keras_moe.ops.top_k import top_rows_mask
+from keras_moe.types import Config
+from keras_moe.types import IntegerLike
 from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 # How much of the running cut-offs an update keeps; the first ones keep less,
 # so that the mean is a true one from the start.
@@ -22,7 +25,7 @@ MOMENTUM = 0.99
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class ExpertChoiceGate(LogitGate):
-    """Lets every expert choose its examples, equally many each.
+    """Lets every expert choose its examples, the same number each.
 
     With the scores `S = softmax(xA + c)` of `N` examples (all leading
     dimensions together), each expert takes the
@@ -126,7 +129,7 @@ class ExpertChoiceGate(LogitGate):
     def experts_per_row(self) -> float:
         return min(self.capacity_factor, self.num_experts)
 
-    def max_pairs(self, num_rows: Any) -> Any:
+    def max_pairs(self, num_rows: IntegerLike) -> IntegerLike:
         return self.num_experts * self._capacity(num_rows)
 
     def is_bounded(self, training: bool | None) -> bool:
@@ -149,33 +152,32 @@ class ExpertChoiceGate(LogitGate):
         )
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         logits = self.compute_logits(inputs)
         scores = ops.softmax(logits, axis=-1)
         self.add_router_losses(scores, logits, training, mask)
         if not training and self.inference == "threshold":
             return self._above_cutoffs(scores)
-        rows = ops.reshape(scores, (-1, self.num_experts))
+        rows = ops.reshape(scores, (-1, self.num_experts))  # (N, n)
         chosen = self._choose(rows, mask)
         if training:
             self._update_cutoffs(rows, chosen)
-        return ops.where(
-            ops.reshape(chosen, ops.shape(scores)), scores, zero_but_nan(scores)
-        )
+        chosen = ops.reshape(chosen, ops.shape(scores))  # (..., n)
+        return ops.where(chosen, scores, zero_but_nan(scores))
 
-    def _above_cutoffs(self, scores: Any) -> Any:
+    def _above_cutoffs(self, scores: Tensor) -> Tensor:
         weights = ops.where(
             scores >= self.cutoffs, scores, zero_but_nan(scores)
         )
         return weights if self.k is None else keep_largest(weights, self.k)
 
-    def _choose(self, scores: Any, mask: Any) -> Any:
+    def _choose(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """Returns a boolean tensor `(N, n)`, the experts' choices."""
         # Nobody chooses a row without a score, nor does it take capacity.
         valid = ops.logical_not(ops.any(ops.isnan(scores), axis=1))
         if mask is not None:
-            mask = ops.cast(ops.reshape(mask, (-1,)), "bool")
+            mask = ops.cast(ops.reshape(mask, (-1,)), "bool")  # (N,)
             valid = ops.logical_and(valid, mask)
         capacity = self._capacity_of(valid)
         valid = valid[:, None]
@@ -186,7 +188,7 @@ class ExpertChoiceGate(LogitGate):
         choice = ops.where(valid, choice, FLOAT32_MIN)
         return integral_assignment(choice, capacity, self.k)
 
-    def _capacity_of(self, valid: Any) -> Any:
+    def _capacity_of(self, valid: Tensor) -> Tensor:
         """The capacity for the rows `(N,)` that are valid.
 
         Never more than that of all rows, which `max_pairs` counts on, however
@@ -198,7 +200,7 @@ class ExpertChoiceGate(LogitGate):
         capacity = ops.minimum(self._capacity(num_valid), largest)
         return ops.where(num_valid == num_rows, largest, capacity)
 
-    def _capacity(self, num_rows: Any) -> Any:
+    def _capacity(self, num_rows: IntegerLike) -> IntegerLike:
         """How many rows an expert takes; at least 1 even where none are."""
         n = self.num_experts
         share = self.capacity_factor / n
@@ -209,9 +211,9 @@ class ExpertChoiceGate(LogitGate):
         capacity = ops.cast(capacity, num_rows.dtype)
         return ops.maximum(1, ops.minimum(capacity, largest))
 
-    def _update_cutoffs(self, scores: Any, chosen: Any) -> None:
+    def _update_cutoffs(self, scores: Tensor, chosen: Tensor) -> None:
         lowest = ops.min(ops.where(chosen, scores, 1.0), axis=0, initial=1.0)
-        # An expert that chose nobody, of no examples, keeps its cut-off.
+        # An expert that chose no example keeps its cut-off.
         lowest = ops.where(
             ops.any(chosen, axis=0), lowest, ops.convert_to_tensor(self.cutoffs)
         )
@@ -222,7 +224,7 @@ class ExpertChoiceGate(LogitGate):
         any_chosen = ops.cast(ops.any(chosen), self.num_updates.dtype)
         self.num_updates.assign_add(any_chosen)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "capacity_factor": self.capacity_factor,

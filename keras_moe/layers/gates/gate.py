@@ -16,9 +16,14 @@ from keras_moe.regularizers import importance_loss
 from keras_moe.regularizers import load_balance_loss
 from keras_moe.regularizers import load_loss
 from keras_moe.regularizers import router_z_loss
+from keras_moe.types import Config
+from keras_moe.types import FloatLike
+from keras_moe.types import IntegerLike
+from keras_moe.types import RegularizerLike
 from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
-# The arguments that weigh them.
+# The arguments that weigh the losses of a router.
 ROUTER_LOSSES = (
     "importance_loss_weight",
     "load_loss_weight",
@@ -26,7 +31,7 @@ ROUTER_LOSSES = (
     "z_loss_weight",
 )
 
-# What files from before call some of them.
+# The names that older files have for some of them.
 _OLD_NAMES = {
     "importance_weight": "importance_loss_weight",
     "load_weight": "load_loss_weight",
@@ -146,9 +151,9 @@ class Gate(keras.layers.Layer):
         """
         return self.k
 
-    def max_pairs(self, num_rows: Any) -> Any:
+    def max_pairs(self, num_rows: IntegerLike) -> IntegerLike:
         """The (row, expert) pairs that sparse execution plans for."""
-        return num_rows * self.k
+        return num_rows * (self.k or self.num_experts)
 
     def is_bounded(self, training: bool | None) -> bool:
         """Whether no batch ever has more than `max_pairs` pairs."""
@@ -159,8 +164,8 @@ class Gate(keras.layers.Layer):
         name: str,
         shape: Shape,
         initializer: Initializer,
-        regularizer: Any = None,
-    ) -> Any:
+        regularizer: RegularizerLike = None,
+    ) -> keras.Variable:
         """Adds a weight whose initial values no other weight shares.
 
         They follow from the seeds of the initializer and the gate, the number
@@ -182,7 +187,7 @@ class Gate(keras.layers.Layer):
         )
 
     def add_training_loss(
-        self, losses: Any, training: bool | None, mask: Any = None
+        self, losses: Tensor, training: bool | None, mask: Tensor | None = None
     ) -> None:
         """Adds the mean of the examples' `losses`, while training.
 
@@ -198,12 +203,12 @@ class Gate(keras.layers.Layer):
 
     def add_router_losses(
         self,
-        weights: Any,
-        logits: Any,
+        weights: Tensor,
+        logits: Tensor,
         training: bool | None,
-        mask: Any = None,
-        noisy_logits: Any = None,
-        noise_std: Any = None,
+        mask: Tensor | None = None,
+        noisy_logits: Tensor | None = None,
+        noise_std: FloatLike | None = None,
     ) -> None:
         """Adds the losses that any gate can have, while training.
 
@@ -238,8 +243,8 @@ class Gate(keras.layers.Layer):
             self.add_loss(self.z_loss_weight * router_z_loss(logits, mask))
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         """Returns the weights `(..., n)`, or `(n,)` for a static gate.
 
         What it returns for masked positions does not matter.
@@ -249,8 +254,11 @@ class Gate(keras.layers.Layer):
         )
 
     def call(
-        self, inputs: Any, training: bool | None = None, mask: Any = None
-    ) -> Any:
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         self._check_width(inputs)
         if mask is None:
             return self.compute_weights(inputs, training, mask)
@@ -260,6 +268,7 @@ class Gate(keras.layers.Layer):
         mask = ops.cast(mask, "bool")
         # Padding may hold anything, NaN included, which gradients would find.
         inputs = ops.where(
+            # (..., 1) for features, (...) for ids.
             ops.reshape(mask, ops.shape(mask) + (1,) * self.feature_rank),
             inputs,
             ops.zeros_like(inputs),
@@ -267,7 +276,7 @@ class Gate(keras.layers.Layer):
         weights = self.compute_weights(inputs, training, mask)
         return ops.where(mask[..., None], weights, 0.0)
 
-    def _check_width(self, inputs: Any) -> None:
+    def _check_width(self, inputs: Tensor) -> None:
         """Raises a ValueError unless inputs are as wide as they were built for.
 
         A static gate does not look at them.
@@ -286,7 +295,9 @@ class Gate(keras.layers.Layer):
         """The dimensions that say what is weighed."""
         return tuple(input_shape[: len(input_shape) - self.feature_rank])
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(
+        self, inputs: Tensor, previous_mask: Tensor | None
+    ) -> Tensor | None:
         return None if self.static else previous_mask
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -294,7 +305,7 @@ class Gate(keras.layers.Layer):
             return (self.num_experts,)
         return (*self._leading(input_shape), self.num_experts)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["dtype"]
         return {
@@ -306,13 +317,13 @@ class Gate(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Gate":
+    def from_config(cls, config: Config) -> "Gate":
         return cls(
             **{_OLD_NAMES.get(name, name): config[name] for name in config}
         )
 
 
-def check_gate(name: str, gate: Any) -> None:
+def check_gate(name: str, gate: object) -> None:
     """Raises a TypeError unless `gate` is a `Gate`."""
     if not isinstance(gate, Gate):
         raise TypeError(

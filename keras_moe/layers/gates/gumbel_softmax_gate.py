@@ -24,7 +24,7 @@ class GumbelSoftmaxGate(Gate):
 
         U_i = sigmoid((β_i + G_i - G'_i) / τ)
 
-    with standard Gumbel noise `G` and `G'`, drawn once a call; at inference
+    with standard Gumbel noise `G` and `G'`, drawn once per call; at inference
     it is 1 where `θ_i >= 1/2` and 0 elsewhere.
 
     The weights do not lie on the simplex: they sum to at most 1, and to 0

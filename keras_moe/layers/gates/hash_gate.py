@@ -12,13 +12,13 @@ from keras_moe.types import DTypeLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
 
-# The number of buckets may not fit in.
+# Integers into which the number of buckets may not fit.
 NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class HashGate(Gate):
-    """Assigns each id to one expert, at random and once and for all.
+    """Assigns each id to one expert, at random, once and for all.
 
     Computes `g = one_hot(table[id mod num_buckets])`. Nothing is trained.
 
@@ -113,7 +113,7 @@ class HashGate(Gate):
         if dtype in NARROW_INTEGERS:
             inputs = ops.cast(inputs, "int32")
         buckets = ops.cast(ops.mod(inputs, self.num_buckets), "int32")
-        experts = ops.take(self.table, buckets, axis=0)
+        experts = ops.take(self.table, buckets, axis=0)  # Shaped as the ids.
         return ops.one_hot(experts, self.num_experts, dtype="float32")
 
     def get_config(self) -> Config:

@@ -15,6 +15,8 @@ from keras_moe.ops.sampling import draw_with_replacement
 from keras_moe.ops.sampling import draw_without_replacement
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.regularizers import trimmed_lasso
+from keras_moe.types import Config
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -122,8 +124,8 @@ class MOESARTGate(LogitGate):
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
     def compute_weights(
-        self, inputs: Any, training: bool | None, mask: Any
-    ) -> Any:
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
         logits = self.compute_logits(inputs) / self.temperature
         if not training:
             return ops.where(
@@ -140,14 +142,14 @@ class MOESARTGate(LogitGate):
             logits, counts, self._corrected(counts > 0), self.k
         )
 
-    def _corrected(self, drawn: Any) -> Any:
+    def _corrected(self, drawn: Tensor) -> Tensor:
         """Marks the drawn experts whose weights are to be free of `g`."""
         if self.adjustment == "randomized":
             return ops.logical_not(choose_one(drawn, self.seed_generator))
         return ops.full_like(drawn, self.adjustment == "unbiased")
 
     def _add_losses(
-        self, logits: Any, training: bool | None, mask: Any
+        self, logits: Tensor, training: bool | None, mask: Tensor | None
     ) -> None:
         probabilities = ops.softmax(logits, axis=-1)
         self.add_router_losses(probabilities, logits, training, mask)
@@ -155,7 +157,7 @@ class MOESARTGate(LogitGate):
             lasso = trimmed_lasso(probabilities, self.k, mask)
             self.add_loss(self.trimmed_lasso_weight * lasso)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "k": self.k,

@@ -14,7 +14,7 @@ from keras_moe.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class PermutedGate(Gate):
-    """Any gate, with a learned permutation of the experts after it.
+    """Any gate, followed by a learned permutation of the experts.
 
     Computes `P g(x)`. It helps a gate out of a bad start: which expert an
     entry of `g` goes to is searched for in the first epochs, for which

@@ -10,7 +10,7 @@ from keras_moe.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class SoftmaxGate(LogitGate):
-    """The dense gate: every expert has weight in every example.
+    """The dense gate: every expert has weight for every example.
 
     Computes `g = softmax(xA + c)`; a static gate `g = softmax(c)`.
 

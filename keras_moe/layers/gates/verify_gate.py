@@ -1,15 +1,14 @@
-from typing import Any
-
 import numpy as np
 from keras import ops
 
 from keras_moe.layers.gates.gate import Gate
+from keras_moe.types import TensorLike
 
 # By how much rounding may move the sum of weights.
 TOLERANCE = 1e-4
 
 
-def verify_gate(gate: Gate, inputs: Any) -> None:
+def verify_gate(gate: Gate, inputs: TensorLike) -> None:
     """Finds out whether a gate is what its attributes say.
 
     Mixtures, callbacks and metrics rely on what a gate declares, and cannot
@@ -40,27 +39,32 @@ def verify_gate(gate: Gate, inputs: Any) -> None:
         ...
         ValueError: `always_sparse` must be False for a gate without `k`. ...
     """
-    inputs = ops.convert_to_numpy(inputs)
+    examples = ops.convert_to_numpy(inputs)
     if gate.always_sparse and gate.k is None:
         raise ValueError(
             "`always_sparse` must be False for a gate without `k`. "
             f"Received: {_describe(gate)} with always_sparse=True, k=None"
         )
     for training in (False, True):
-        weights = _weigh(gate, inputs, training)
-        _check_shape(gate, weights, inputs.shape)
-        _check_sparsity(gate, weights, len(inputs), training)
+        weights = _weigh(gate, examples, training)
+        _check_shape(gate, weights, examples.shape)
+        _check_sparsity(gate, weights, len(examples), training)
         _check_simplex(gate, weights)
         if gate.static:
             continue
-        _check_mask(gate, inputs, training)
-        if np.issubdtype(inputs.dtype, np.floating):
-            _check_nan(gate, inputs, training)
+        _check_mask(gate, examples, training)
+        if np.issubdtype(examples.dtype, np.floating):
+            _check_nan(gate, examples, training)
     if gate.static:
-        _check_static(gate, inputs)
+        _check_static(gate, examples)
 
 
-def _weigh(gate: Gate, inputs: Any, training: bool, mask: Any = None) -> Any:
+def _weigh(
+    gate: Gate,
+    inputs: np.ndarray,
+    training: bool,
+    mask: np.ndarray | None = None,
+) -> np.ndarray:
     weights = gate(inputs, training=training, mask=mask)
     return np.asarray(ops.convert_to_numpy(weights))
 
@@ -69,7 +73,9 @@ def _describe(gate: Gate) -> str:
     return f"the {type(gate).__name__} {gate.name!r}"
 
 
-def _check_shape(gate: Gate, weights: Any, shape: tuple[int, ...]) -> None:
+def _check_shape(
+    gate: Gate, weights: np.ndarray, shape: tuple[int, ...]
+) -> None:
     leading = shape[: len(shape) - gate.feature_rank]
     expected = (*(() if gate.static else leading), gate.num_experts)
     if weights.shape != expected or weights.dtype != "float32":
@@ -86,7 +92,7 @@ def _check_shape(gate: Gate, weights: Any, shape: tuple[int, ...]) -> None:
 
 
 def _check_sparsity(
-    gate: Gate, weights: Any, num_rows: int, training: bool
+    gate: Gate, weights: np.ndarray, num_rows: int, training: bool
 ) -> None:
     counts = np.count_nonzero(weights, axis=-1)
     if gate.always_sparse and counts.max() > gate.k:
@@ -104,7 +110,7 @@ def _check_sparsity(
         )
 
 
-def _check_simplex(gate: Gate, weights: Any) -> None:
+def _check_simplex(gate: Gate, weights: np.ndarray) -> None:
     sums = weights.sum(axis=-1)
     if gate.on_simplex and (
         weights.min() < 0 or abs(sums - 1).max() > TOLERANCE
@@ -116,7 +122,7 @@ def _check_simplex(gate: Gate, weights: Any) -> None:
         )
 
 
-def _check_mask(gate: Gate, inputs: Any, training: bool) -> None:
+def _check_mask(gate: Gate, inputs: np.ndarray, training: bool) -> None:
     mask = np.arange(len(inputs)) > 0
     weights = _weigh(gate, inputs, training, mask)
     if weights[0].any():
@@ -126,7 +132,7 @@ def _check_mask(gate: Gate, inputs: Any, training: bool) -> None:
         )
 
 
-def _check_nan(gate: Gate, inputs: Any, training: bool) -> None:
+def _check_nan(gate: Gate, inputs: np.ndarray, training: bool) -> None:
     inputs = inputs.copy()
     inputs[0] = np.nan
     is_nan = np.isnan(_weigh(gate, inputs, training)).any(axis=-1)
@@ -139,7 +145,7 @@ def _check_nan(gate: Gate, inputs: Any, training: bool) -> None:
         )
 
 
-def _check_static(gate: Gate, inputs: Any) -> None:
+def _check_static(gate: Gate, inputs: np.ndarray) -> None:
     others = np.zeros_like(inputs)
     if (_weigh(gate, inputs, False) != _weigh(gate, others, False)).any():
         raise ValueError(
