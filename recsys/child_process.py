@@ -5,16 +5,14 @@
 `recsys.lifeline.run_alongside` starts it.
 """
 
-import sys
-
-from recsys.cli import run
+from recsys import __main__
 from recsys.lifeline import end_with_starter
 
 
 def main() -> None:
     """Runs the command line until it is done or nobody waits for it."""
     end_with_starter()
-    sys.exit(run(sys.argv[1:]))
+    __main__.main()
 
 
 if __name__ == "__main__":

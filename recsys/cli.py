@@ -17,6 +17,7 @@ from recsys.backend import start_backend
 from recsys.config import TrainConfig
 from recsys.config_file import GivenFields
 from recsys.config_file import read_fields
+from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.json_files import write_json
 from recsys.metrics_table import print_metrics
@@ -33,11 +34,22 @@ from recsys.single_options import SingleOptions
 # Typer carries its own copy of click in recent releases.
 ClickException: Any = typer.BadParameter.__mro__[2]
 
+_INTERRUPTED = 130
+
+# Any other is an error of this package.
+_REPORTED = (
+    ClickException,
+    ValueError,
+    TypeError,
+    RunError,
+    OSError,
+    MemoryError,
+)
+
 app = typer.Typer(
     help="Train, evaluate and export sparse multi-task recommenders.",
     epilog="With RECSYS_TRACEBACK=1 in the environment, errors show where "
     "they come from.",
-    no_args_is_help=True,
     add_completion=False,
 )
 command = partial(app.command, cls=SingleOptions)
@@ -48,11 +60,6 @@ Backend = Annotated[
     str | None,
     typer.Option(help="Keras backend: tensorflow, jax or torch."),
 ]
-
-
-def main() -> None:
-    """Runs the command line and exits with its status."""
-    sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
@@ -68,18 +75,25 @@ def run(arguments: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            return app(arguments, standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort):
-        return 130
-    except (ClickException, ValueError, TypeError, RunError, OSError) as error:
+            # Typer returns what Ctrl-C ends with.
+            status = app(arguments, standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort) as interrupt:
+        # Click takes the end of a file for the user's wish to end.
+        if isinstance(interrupt.__cause__, EOFError):
+            raise interrupt.__cause__ from None
+        status = _INTERRUPTED
+    except _REPORTED as error:
         if os.environ.get("RECSYS_TRACEBACK"):
             raise
-        return _report(error)
+        status = _report(error)
     except ModuleNotFoundError as error:
         if os.environ.get("RECSYS_TRACEBACK"):
             raise
         print("error:", what_to_install(error), file=sys.stderr)
-        return 1
+        status = 1
+    if status == _INTERRUPTED:
+        print("Interrupted.", file=sys.stderr)
+    return int(status)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -88,15 +102,25 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _report(error: Exception) -> int:
-    from recsys.data import DataError
-
     if isinstance(error, OSError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        text = f"expected more memory. Received: {error or 'no more'}"
     else:
         # Click's errors explain themselves elsewhere.
         text = getattr(error, "format_message", error.__str__)()
     print("error:", printable(text), file=sys.stderr)
-    return 1 if isinstance(error, (DataError, RunError, OSError)) else 2
+    of_arguments = (ClickException, ValueError, TypeError)
+    wrong = isinstance(error, of_arguments) and not isinstance(error, FileError)
+    return 2 if wrong else 1
+
+
+@app.callback(invoke_without_command=True)
+def help_unless_told(context: typer.Context) -> None:
+    """Shows the help where no command is given."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
 
 
 @command()
@@ -149,7 +173,7 @@ def train(
             metrics = train(settings, resume)
     except KeyboardInterrupt:
         if Run(settings.out).model.is_file():
-            print(f"\nInterrupted. The best model so far is in {settings.out}.")
+            print(f"\nThe best model so far is in {settings.out}.")
             print(f"To go on: recsys train --out {settings.out} --resume")
         raise
     print_metrics(metrics)
@@ -265,7 +289,7 @@ def tune(
     try:
         records = tune(given, trials, tuner, space, workers, resume)
     except KeyboardInterrupt:
-        print("\nInterrupted. To go on: the same command with --resume")
+        print("\nTo go on: the same command with --resume")
         raise
     failed = sum(record["status"] == "failed" for record in records)
     print(f"{len(records)} trials, {failed} of them failed, in {given['out']}")

@@ -1,6 +1,5 @@
 import itertools
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 from recsys.atomic import replacing
 from recsys.errors import ExportError
 from recsys.errors import RunError
+from recsys.lifeline import run_alongside
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
@@ -82,11 +82,9 @@ def _export(run: Run, out: Path) -> None:
 
 def _export_elsewhere(run: str | Path, out: Path) -> None:
     """Exports in a process whose backend is TensorFlow."""
-    process = subprocess.run(
-        _python("recsys", "export", "--run", run, "--out", out),
+    process = run_alongside(
+        _python("recsys.child_process", "export", "--run", run, "--out", out),
         env={**os.environ, "KERAS_BACKEND": "tensorflow"},
-        capture_output=True,
-        text=True,
     )
     if process.returncode:
         raise ExportError(_last_line(process.stderr))
@@ -138,15 +136,13 @@ def _outputs(saved_model: Path, sample: pd.DataFrame) -> dict[str, Any]:
             for feature, name in input_names(map(str, sample)).items()
         }
         np.savez(inputs, **columns)
-        process = subprocess.run(
+        process = run_alongside(
             _python(
                 "recsys.stages.saved_model_outputs",
                 saved_model,
                 inputs,
                 outputs,
-            ),
-            capture_output=True,
-            text=True,
+            )
         )
         if process.returncode:
             raise ExportError(

@@ -4,12 +4,16 @@
 signature `serving_default` on the rows of the `.npz` file INPUTS, an array
 `inputs/<name>` for each input, at several batch sizes, and writes what it
 returns as OUTPUTS.
+
+`recsys.lifeline.run_alongside` has to start it.
 """
 
 import sys
 from typing import Any
 
 import numpy as np
+
+from recsys.lifeline import end_with_starter
 
 # What a server of the model will not have.
 HIDDEN = ("keras", "tf_keras", "keras_moe")
@@ -53,6 +57,7 @@ def outputs_by_batch_size(
 
 
 if __name__ == "__main__":
+    end_with_starter()
     folder, inputs_file, outputs_file = sys.argv[1:]
     for name in HIDDEN:
         # Whoever imports it is told that there is no such module.

@@ -1,5 +1,6 @@
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +20,8 @@ _THREADS = (
     "TF_NUM_INTEROP_THREADS",
 )
 
-# What a command line ends with after Ctrl-C.
-_INTERRUPTED = 130
+# What a command line ends with after Ctrl-C, and Python while it starts.
+_INTERRUPTED = (130, -signal.SIGINT)
 
 # Seconds that a process needs at most to end after its starter.
 _PATIENCE = 60.0
@@ -103,7 +104,7 @@ class TrainingProcesses:
             return
         log = run.folder.with_suffix(".log")
         code = self._run(arguments, log, config.backend)
-        if self.stopped.is_set() or code == _INTERRUPTED:
+        if self.stopped.is_set() or code in _INTERRUPTED:
             raise KeyboardInterrupt
         if code:
             raise RunError(

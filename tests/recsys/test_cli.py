@@ -216,7 +216,7 @@ def test_broken_configuration_is_one_line(
 ) -> None:
     file = tmp_path / "config.json"
     file.write_text("{")
-    line = error_of(capfd, 2, "train", "--config", str(file))
+    line = error_of(capfd, 1, "train", "--config", str(file))
     assert f"{file}, line 1: expected JSON" in line
 
 
@@ -300,3 +300,63 @@ def test_names_of_a_table_do_not_control_the_terminal(
     printed = capfd.readouterr().out
     assert "\x1b" not in printed
     assert "  \\x1b[31mred\\x07: " in printed
+
+
+def test_no_command_shows_the_help(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert recsys([]) == 2
+    captured = capfd.readouterr()
+    assert "Usage:" in captured.out
+    assert "compare" in captured.out
+    assert not captured.err
+
+
+def test_end_of_a_file_is_not_taken_for_an_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def end(*_: Any, **__: Any) -> None:
+        raise EOFError("Ran out of input")
+
+    monkeypatch.setattr("recsys.cli.named_values", end)
+    with pytest.raises(EOFError, match="Ran out of input"):
+        recsys(["prepare", "jester", "--raw-dir", ".", "--out", "out"])
+
+
+def test_lack_of_memory_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fill(*_: Any) -> None:
+        raise MemoryError("Unable to allocate 9 EiB")
+
+    monkeypatch.setattr("recsys.cli.given_fields", fill)
+    assert "allocate 9 EiB" in error_of(capfd, 1, "train")
+
+
+@on_tensorflow
+@pytest.mark.parametrize("module", ["recsys", "recsys.child_process"])
+def test_interruption_while_it_starts_is_one_line(module: str) -> None:
+    """At moments all over the imports, which take seconds."""
+    command = [sys.executable, "-X", "importtime", "-m", module]
+    for imported in ("typer", "rich.console", "recsys.config_file"):
+        with subprocess.Popen(
+            [*command, "train", "--data", "none", "--out", "none"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Where the tests run in the background, it would be ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if line.split("|")[-1].strip() == imported:
+                    process.send_signal(signal.SIGINT)
+                    break
+            said = [
+                line.strip()
+                for line in process.stderr
+                if not line.startswith("import time:")
+            ]
+            assert process.wait() == 130
+        assert said == ["Interrupted."]

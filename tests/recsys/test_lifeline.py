@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from recsys.lifeline import run_alongside
+from tests.recsys.process_list import is_running
 
 # Notes that it runs, and then how it goes on, in the file that is named.
 CHILD = """
@@ -42,14 +43,7 @@ def test_command_does_not_outlive_its_starter(tmp_path: Path) -> None:
         starter.kill()
     # The pipe that it would print to is the killed one's; look for itself.
     last = time.monotonic() + 60
-    while _is_running(str(notes)):
+    while is_running(str(notes)):
         assert time.monotonic() < last
         time.sleep(0.01)
     assert "is done" not in notes.read_text()
-
-
-def _is_running(word: str) -> bool:
-    """Whether any process has the word in its command line."""
-    ps = ["ps", "-A", "-o", "args="]
-    listed = subprocess.run(ps, capture_output=True, text=True, check=True)
-    return any(word in line.split() for line in listed.stdout.splitlines())

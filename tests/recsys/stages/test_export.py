@@ -1,6 +1,8 @@
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +19,14 @@ from recsys import RunError
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.cli import run as command_line
+from recsys.lifeline import run_alongside
 from recsys.models.build import build_ranker
 from recsys.run import Run
 from recsys.stages.export import verify
 from recsys.training.resolve_config import resolve_config
+from tests.recsys import fake_trainer
 from tests.recsys.conftest import Settings
+from tests.recsys.process_list import is_running
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +73,30 @@ def test_takes_raw_features_and_returns_the_tasks(
             rtol=1e-5,
             atol=1e-5,
         )
+
+
+@on_tensorflow
+def test_check_ends_with_a_killed_export(run: Path, tmp_path: Path) -> None:
+    """The check waits for its inputs, which never come."""
+    inputs, program = tmp_path / "inputs.npz", tmp_path / "program"
+    os.mkfifo(inputs)
+    program.write_text(
+        f'#!/bin/sh\nexec {sys.executable} "$1" "$2" "$3" {inputs} "$5"\n'
+    )
+    program.chmod(0o755)
+    words = ["export", "--run", str(run), "--out", str(tmp_path / "out")]
+    with subprocess.Popen(
+        [*fake_trainer.recsys_command(program), *words]
+    ) as process:
+        while not is_running(str(inputs)):
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.kill()
+    last = time.monotonic() + 60
+    while is_running(str(inputs)):
+        assert time.monotonic() < last
+        time.sleep(0.1)
+    assert not (tmp_path / "out").exists()
 
 
 @on_tensorflow
@@ -169,7 +198,8 @@ def test_features_whose_names_are_no_identifiers(
     np.savez(tmp_path / "in.npz", **arrays)
     module = "recsys.stages.saved_model_outputs"
     files = [str(tmp_path / name) for name in ("out", "in.npz", "out.npz")]
-    subprocess.run([sys.executable, "-m", module, *files], check=True)
+    ended = run_alongside([sys.executable, "-m", module, *files])
+    assert ended.returncode == 0, ended.stderr
     with np.load(tmp_path / "out.npz") as outputs:
         np.testing.assert_allclose(
             outputs["click-through.1/60"],

@@ -113,10 +113,13 @@ def test_failure_says_why(
         train(config(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "end", ["sys.exit(130)", "os.kill(os.getpid(), signal.SIGINT)"]
+)
 def test_interrupted_training_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = fake_trainer.install(tmp_path, "sys.exit(130)")
+    program = fake_trainer.install(tmp_path, end)
     monkeypatch.setattr("sys.executable", str(program))
     with pytest.raises(KeyboardInterrupt):
         train(config(tmp_path))
@@ -271,8 +274,8 @@ def test_number_must_be_positive() -> None:
 
 def test_child_process_does_not_outlive_its_starter() -> None:
     code = (
-        "import time; from recsys import child_process;"
-        "child_process.run = lambda words: print(*words, flush=True) or "
+        "import time, recsys.cli; from recsys import child_process;"
+        "recsys.cli.run = lambda words: print(*words, flush=True) or "
         "time.sleep(600); child_process.main()"
     )
     with subprocess.Popen(
