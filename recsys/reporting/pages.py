@@ -11,6 +11,7 @@ from jinja2 import StrictUndefined
 
 from recsys import plots
 from recsys.markdown import markdown_table
+from recsys.markdown import markdown_text
 from recsys.reporting.section import Section
 
 
@@ -51,16 +52,17 @@ class Pages:
 
     def markdown(self) -> str:
         """Returns the report as Markdown."""
-        parts = [f"# {self.title}", self.summary]
+        text = markdown_text
+        parts = [f"# {text(self.title)}", text(self.summary)]
         for section in self.sections:
-            parts += [f"## {section.title}", section.text]
+            parts += [f"## {text(section.title)}", text(section.text)]
             for table in section.tables:
                 parts += [
-                    f"**{table.caption}**",
+                    f"**{text(table.caption)}**",
                     markdown_table(table.header, table.rows),
                 ]
             parts += [
-                f"![{picture.caption}](figures/{picture.name}.png)"
+                f"![{text(picture.caption)}](figures/{picture.name}.png)"
                 for picture in section.pictures
             ]
         return "\n\n".join(parts) + "\n"

@@ -4,6 +4,7 @@ from typing import Any
 import pandas as pd
 
 from recsys.markdown import markdown_table
+from recsys.markdown import markdown_text
 from recsys.statistics import mean_and_error
 from recsys.statistics import p_value
 
@@ -34,7 +35,7 @@ def comparison_table(
     """
     parts = []
     for setting, rows in results.groupby("setting", sort=False):
-        title = [f"### {setting!s}", ""] if setting else []
+        title = [f"### {markdown_text(str(setting))}", ""] if setting else []
         parts.append("\n".join([*title, _table(rows, against or {})]))
     return "\n\n".join(parts)
 

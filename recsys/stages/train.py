@@ -10,6 +10,7 @@ from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import load
+from recsys.data.fingerprint import fingerprint
 from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
@@ -55,7 +56,8 @@ def train(
         config: A `TrainConfig`, or a mapping of its fields.
         resume: Boolean, whether to go on with the run in `config.out`, which
             must have been started with the same configuration. Defaults to
-            `False`.
+            `False`. Refused where the data have changed since: `data.json`
+            holds a fingerprint of them, the SHA-256 of each file.
 
     Returns:
         The content of `metrics.json`: for "validation" and "test", what
@@ -82,13 +84,16 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     remove_all_unfinished(run.folder)
     _check_folder(run, resume)
     dataset = load(config.data).with_train_rows(config.train_rows)
+    data = fingerprint(config.data)
     config = resolve_config(config, dataset.schema)
     _check_labels(dataset, config.task_weights)
     if resume:
         _check_same(config, run.read_config())
+        run.check_data(data)
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, dataset)
     run.write_config(config)
+    run.write_data(data)
     try:
         _fit(model, run, config, dataset)
     except KeyboardInterrupt:

@@ -150,12 +150,25 @@ def _lead(
     tuner = _tuner(oracle, runner.sweep)
     if runner.sweep.state.is_file():
         oracle.reload()
+        _restore_log(oracle, runner)
     with SweepProgress(plan.trials, oracle.losses) as progress:
         oracle.on_trial_end = progress.trial_ended
         if role() == "chief":
             tuner.search()
         else:
             search(oracle, runner, workers, tuner.tuner_id)
+
+
+def _restore_log(oracle: ResumableOracle, runner: TrialRunner) -> None:
+    """Records again the trials that have ended, but are not in the log.
+
+    The oracle would not draw them again. A finished run is not trained again:
+    its metrics are read.
+    """
+    known = {record["trial"] for record in runner.sweep.log.read()}
+    for name in oracle.end_order:
+        if name not in known:
+            runner.run(name, oracle.trials[name].hyperparameters.values)
 
 
 def _work_for_chief(

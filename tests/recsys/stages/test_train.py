@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -211,6 +212,23 @@ def test_interrupted_first_epoch_leaves_a_model(
         recsys.train({**fields, "k": 1}, resume=True)
     recsys.train(fields, resume=True)
     assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
+
+
+def test_run_is_not_resumed_on_other_data(
+    settings: Settings,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = shutil.copytree(data, tmp_path / "data")
+    fields = settings(tmp_path / "run", epochs=1, data=str(own))
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=0, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    shutil.copy(own / "validation.parquet", own / "train.parquet")
+    with pytest.raises(RunError, match=r"changed: train\.parquet"):
+        recsys.train(fields, resume=True)
 
 
 def test_finished_run_is_not_resumed(run: Path, settings: Settings) -> None:

@@ -225,3 +225,20 @@ def test_folder_must_be_that_of_the_sweep(
         recsys.tune(fields, 1, space=SPACE)
     with pytest.raises(ValueError, match="`fields` must be what the sweep"):
         recsys.tune({**fields, "seed": 3}, 1, space=SPACE, resume=True)
+
+
+def test_trial_that_is_lost_from_the_log_is_recorded_again(
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_fake(monkeypatch, tmp_path)
+    records = recsys.tune(fields, trials=3, space=SPACE)
+    trained = fake_trainer.calls(tmp_path)
+    log = tmp_path / "sweep" / "trials.jsonl"
+    log.unlink()
+    assert in_order(
+        recsys.tune(fields, trials=3, space=SPACE, resume=True)
+    ) == in_order(records)
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[1:]))
+    again = recsys.tune(fields, trials=3, space=SPACE, resume=True)
+    assert in_order(again) == in_order(records)
+    assert fake_trainer.calls(tmp_path) == trained
