@@ -57,6 +57,8 @@ def weight_curves(
     columns = min(PANELS_A_ROW, len(weights))
     rows = -(-len(weights) // columns)
     figure = new_figure(3.2 * columns + 1.2, 2.6 * rows + 0.4)
+    from matplotlib.ticker import MaxNLocator
+
     panels = figure.subplots(
         rows, columns, sharex=True, sharey=True, squeeze=False
     ).flat
@@ -66,6 +68,7 @@ def weight_curves(
         x = range(len(values)) if epochs is None else epochs
         _draw_experts(axes, x, np.transpose(values))
         axes.set_title(task)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.suptitle(title)
     figure.supxlabel("Epochs of training")
     figure.supylabel("Weight (mean)")

@@ -97,7 +97,8 @@ def test_a_training_that_the_last_release_has_begun_goes_on(
     begun = config.to_mapping() | OLD
     del begun["preset"]
     (tmp_path / "run.json").write_text(json.dumps(begun))
-    TrainingProcesses().train(config)
+    with TrainingProcesses() as processes:
+        processes.train(config)
     assert Run(config.out).is_finished
 
 

@@ -49,3 +49,9 @@ def test_panels_fill_rows_of_four():
 def test_nothing_to_draw_is_refused():
     with pytest.raises(ValueError, match=r"`weights` must hold.*Received: {}"):
         weight_curves({})
+
+
+def test_epochs_are_whole_numbers():
+    figure = weight_curves({"watch": [[0.5, 0.5], [0.4, 0.6], [0.1, 0.9]]})
+    ticks = figure.axes[0].get_xticks()
+    assert (ticks == ticks.round()).all()
