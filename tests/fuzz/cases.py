@@ -147,12 +147,12 @@ def verdict(case: Case, status: Any, output: str, errors: str) -> str | None:
 def _names(line: str, file: Path) -> bool:
     """Whether a line names a file, or the folder that it is a part of.
 
-    A folder of data that the file names, and that is not there, will do.
+    A folder of data that the file names, and that cannot be there, will do.
     """
     return (
         file.name in line
         or str(file.parent) in line
-        or line.endswith("no folder there")
+        or line.endswith(("no folder there", "File name too long"))
     )
 
 
