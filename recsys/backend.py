@@ -99,7 +99,7 @@ def _known_noise_left_out() -> Iterator[None]:
         os.dup2(held_back.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:  # Whoever interrupts it knows why it ends.
             noise = ()
             raise
         finally:
