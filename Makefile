@@ -11,6 +11,7 @@ TORCH ?= torch==2.13.0
 RUN ?= runs/quickstart
 # What `make fuzz` runs; `python -m tests.fuzz --case SEED:NUMBER` repeats a case.
 CASES ?= 10000
+KILLS ?= 60
 SEED ?= 0
 
 # Tests on real data look here and are skipped where it is not.
@@ -58,9 +59,11 @@ test: lint ## Run every check on every backend
 test-quick: lint ## Run what needs no training, on PyTorch, which compiles nothing
 	KERAS_BACKEND=torch $(PYTEST) -m 'not slow'
 
-fuzz: $(VENV)/.installed-dev ## Run every command on broken files, for an hour
+fuzz: $(VENV)/.installed-dev ## Run commands on broken files, for an hour, and kill them
 	KERAS_BACKEND=torch $(BIN)/python -m tests.fuzz --cases $(CASES) \
 		--seed $(SEED) --workers $(WORKERS)
+	KERAS_BACKEND=torch $(BIN)/python -m tests.fuzz.kills --cases $(KILLS) \
+		--seed $(SEED)
 
 lint: $(VENV)/.installed-dev ## Check style, formatting and types
 	$(BIN)/ruff check .
