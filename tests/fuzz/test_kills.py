@@ -42,7 +42,7 @@ def test_what_is_wrong_is_found(
     (_, expected) = kills.measure(folder, ["prepare"])["prepare"]
     (folder / "out").mkdir()
     (folder / "out" / "train.parquet").touch()
-    with pytest.raises(AssertionError, match="dataset.json"):
+    with pytest.raises(AssertionError, match=r"train\.parquet"):
         kills.check("prepare", [Fate(change=1)], folder, expected)
 
 

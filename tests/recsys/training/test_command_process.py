@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -122,6 +123,27 @@ def test_killed_process_says_by_which_signal(
     assert process.run(words, log) == -signal.SIGKILL
     assert process.run(words, log) == -signal.SIGKILL
     assert not process.is_alive
+
+
+def test_process_does_not_outlive_its_starter(tmp_path: Path) -> None:
+    """Not even in the middle of a command."""
+    log = tmp_path / "log"
+    code = (
+        "import time; from recsys import command_server;"
+        "command_server.run = lambda words: print(*words, flush=True) or "
+        "time.sleep(600); command_server.main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        request = {"arguments": ["train", "--out"], "log": str(log)}
+        print(json.dumps(request), file=process.stdin, flush=True)
+        while not log.is_file() or log.read_text() != "train --out\n":
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.stdin.close()
+        assert process.wait(timeout=60) == 1
 
 
 def test_ctrl_c_ends_an_idle_process_in_silence(tmp_path: Path) -> None:
