@@ -158,13 +158,16 @@ def _files(out: Path) -> Outcome:
 
 def _of_export(out: Path) -> Outcome:
     """All names, and the weights; the graph's nodes are numbered anew."""
-    files = _files(out)
-    data = {
-        name: content
-        for name, content in files.items()
-        if name.startswith("variables/variables.data")
+    import tensorflow as tf
+
+    variables = str(out / "variables" / "variables")
+    reader = tf.train.load_checkpoint(variables)
+    weights = {
+        name: reader.get_tensor(name).tolist()
+        for name, dtype in reader.get_variable_to_dtype_map().items()
+        if dtype.is_floating  # Not the states of random generators.
     }
-    return {"names": sorted(files), **data}
+    return {"names": sorted(_files(out)), **weights}
 
 
 def _of_run(out: Path) -> Outcome:
