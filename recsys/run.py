@@ -1,6 +1,5 @@
 import platform
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +12,8 @@ from recsys.config import TrainConfig
 from recsys.config_file import read_fields
 from recsys.errors import FileError
 from recsys.errors import RunError
-from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.metrics_file import read_metrics
-from recsys.shapes import check_shape
 
 if TYPE_CHECKING:
     from recsys.models.multi_task_model import MultiTaskModel
@@ -74,32 +71,6 @@ class Run:
     def write_config(self, config: TrainConfig) -> None:
         """Writes the configuration with the versions that it runs on."""
         write_json(self.config, {**config.to_mapping(), "versions": versions()})
-
-    def write_data(self, fingerprint: Mapping[str, str]) -> None:
-        """Writes the fingerprint of the data that the run is trained on."""
-        write_json(self.data, fingerprint)
-
-    def check_data(self, fingerprint: Mapping[str, str]) -> None:
-        """Checks that the run's data are still those it was started with.
-
-        Args:
-            fingerprint: That of the data now.
-
-        Raises:
-            FileError: The file of the fingerprint is broken.
-            RunError: The data have changed. Of a run without a fingerprint,
-                as earlier versions have left it, nothing is known.
-        """
-        if not self.data.is_file():
-            return
-        was = check_shape(read_json(self.data), dict[str, str], self.data)
-        names = sorted(was.keys() | fingerprint.keys())
-        changed = [n for n in names if was.get(n) != fingerprint.get(n)]
-        if changed:
-            raise RunError(
-                f"{self.folder}: expected the data that the run was started "
-                f"with. Received: other ones; changed: {', '.join(changed)}"
-            )
 
     @property
     def is_finished(self) -> bool:

@@ -10,10 +10,11 @@ from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import load
-from recsys.data.fingerprint import fingerprint
 from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
+from recsys.data_file import check_data
+from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.feeding import feed
 from recsys.models.build import build_model
@@ -84,16 +85,15 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     remove_all_unfinished(run.folder)
     _check_folder(run, resume)
     dataset = load(config.data).with_train_rows(config.train_rows)
-    data = fingerprint(config.data)
     config = resolve_config(config, dataset.schema)
     _check_labels(dataset, config.task_weights)
     if resume:
         _check_same(config, run.read_config())
-        run.check_data(data)
+        check_data(run.data, config.data)
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, dataset)
     run.write_config(config)
-    run.write_data(data)
+    write_data(run.data, config.data)
     try:
         _fit(model, run, config, dataset)
     except KeyboardInterrupt:

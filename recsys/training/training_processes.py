@@ -7,6 +7,7 @@ from pathlib import Path
 
 from recsys.config import TrainConfig
 from recsys.config_file import read_fields
+from recsys.data_file import check_data
 from recsys.errors import RunError
 from recsys.json_files import write_json
 from recsys.output_lock import sole_writer
@@ -93,7 +94,8 @@ class TrainingProcesses:
             config: What to train; `config.out` is the run folder.
 
         Raises:
-            RunError: The training failed, or the folder holds another run.
+            RunError: The training failed, or the folder holds another run, or
+                one of data that have changed since.
             KeyboardInterrupt: The training was interrupted, or `stop` called.
         """
         run = Run(config.out)
@@ -178,6 +180,7 @@ def _arguments(run: Run, config: TrainConfig) -> list[str]:
         )
     write_json(request, asked)
     if run.is_finished:
+        check_data(run.data, config.data)
         return []
     if begun and not run.config.is_file():
         # It was killed before there was anything to go on with.

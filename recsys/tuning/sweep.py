@@ -10,6 +10,8 @@ from pydantic.dataclasses import dataclass
 
 from recsys.config_file import CurrentNames
 from recsys.config_file import Fields
+from recsys.data_file import check_data
+from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.json_files import write_json
@@ -40,6 +42,7 @@ class Sweep:
     Attributes:
         folder: The folder, which need not exist yet.
         plan: What the sweep was started with.
+        data: The fingerprint of its data.
         log: The finished trials, `trials.jsonl`.
         runs: Folder of the run folders of the trials.
         tuner: Folder of the state of KerasTuner.
@@ -49,6 +52,7 @@ class Sweep:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.plan = self.folder / "sweep.json"
+        self.data = self.folder / "data.json"
         self.log = TrialLog(self.folder / "trials.jsonl")
         self.runs = self.folder / "trials"
         self.tuner = self.folder / "tuner"
@@ -66,7 +70,8 @@ class Sweep:
                 "interrupted sweep together with `resume`. "
                 f"Received: out={str(self.folder)!r}, a folder with files in it"
             )
-        write_json(self.plan, asdict(plan))
+        write_data(self.data, plan.fields["data"])
+        write_json(self.plan, asdict(plan))  # For which workers wait.
 
     def wait_for_start(self, seconds: float = 3600.0) -> None:
         """Waits until another process has begun the sweep.
@@ -93,7 +98,7 @@ class Sweep:
         """Checks that a sweep is gone on with as it was started.
 
         Raises:
-            RunError: There is no sweep in the folder.
+            RunError: There is no sweep in the folder, or its data have changed.
             ValueError: It was started with something else.
         """
         started = self.read_plan()
@@ -105,6 +110,7 @@ class Sweep:
                     f"in {self.plan}, to go on with it. Received: {name}="
                     f"{value}"
                 )
+        check_data(self.data, plan.fields["data"])
 
     def read_plan(self) -> Plan:
         """Returns what the sweep was started with.

@@ -200,15 +200,20 @@ FILES = {
 }
 
 
+METRICS = {"loss": 1, "tasks": {"a": {"loss": 1}}, "experts_per_example": None}
+
+
 def finished_sweep(folder: Path) -> Path:
     """A sweep of one trial."""
     sweep = Sweep(folder)
-    sweep.start(Plan("random", 1, {}, {}))
+    sweep.start(Plan("random", 1, {"data": "synthetic"}, {}))
     sweep.log.append(
         {
             "trial": "0",
             "status": "completed",
-            "validation": {"loss": 0.1},
+            "hyperparameters": {},
+            "validation": METRICS,
+            "test": METRICS,
             "config": {"data": "synthetic", "out": "run"},
         }
     )

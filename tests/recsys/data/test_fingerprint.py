@@ -2,9 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from recsys import RunError
 from recsys.data.fingerprint import fingerprint
-from recsys.run import Run
 
 
 @pytest.fixture
@@ -22,19 +20,3 @@ def test_schema_and_splits_count(folder: Path) -> None:
     assert list(before) == ["dataset.json", "test/part-0.csv", "train.csv.gz"]
     (folder / "README").write_text("d")
     assert fingerprint(folder) == before
-
-
-@pytest.mark.parametrize(
-    "name", ["dataset.json", "train.csv.gz", "test/part-0.csv", "test/part-1"]
-)
-def test_change_is_named(name: str, folder: Path, tmp_path: Path) -> None:
-    run = Run(tmp_path / "run")
-    run.write_data(fingerprint(folder))
-    run.check_data(fingerprint(folder))
-    (folder / name).write_text("e")
-    with pytest.raises(RunError, match=f"other ones; changed: {name}$"):
-        run.check_data(fingerprint(folder))
-
-
-def test_run_of_an_earlier_version_has_none(tmp_path: Path) -> None:
-    Run(tmp_path).check_data({"train.csv": "1"})

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,18 @@ def test_trains_what_is_asked_for_once(
     assert fake_trainer.calls(tmp_path) == ["run"]
     asked = json.loads((tmp_path / "run.json").read_text())
     assert asked == config(tmp_path).to_mapping()
+
+
+def test_finished_run_is_of_the_data_as_they_are(
+    data: Path, run: Path, tmp_path: Path
+) -> None:
+    source = shutil.copytree(data, tmp_path / "data")
+    asked = TrainConfig(str(source), str(tmp_path / "run"))
+    shutil.copytree(run, asked.out)
+    train(asked)
+    (source / "test.parquet").write_bytes(b"other rows")
+    with pytest.raises(RunError, match=r"changed: test\.parquet$"):
+        train(asked)
 
 
 def test_goes_on_with_what_was_begun(

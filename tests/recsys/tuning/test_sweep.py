@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import threading
 from dataclasses import asdict
 from dataclasses import replace
@@ -13,7 +14,12 @@ from recsys import RunError
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
 
-PLAN = Plan("random", 3, {"k": 2, "expert_units": (8,)}, {"epochs": [1, 2]})
+PLAN = Plan(
+    "random",
+    3,
+    {"data": "synthetic", "k": 2, "expert_units": (8,)},
+    {"epochs": [1, 2]},
+)
 
 
 def test_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
@@ -23,12 +29,23 @@ def test_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
     for change in (
         {"tuner": "bayesian"},
         {"trials": 4},
-        {"fields": {"k": 3}},
+        {"fields": {"data": "synthetic", "k": 3}},
         {"space": {"epochs": [1]}},
     ):
         (name,) = change
         with pytest.raises(ValueError, match=f"`{name}` must be what the"):
             sweep.check_same(replace(PLAN, **change))
+
+
+def test_does_not_go_on_with_other_data(data: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(data, tmp_path / "data")
+    plan = replace(PLAN, fields={"data": str(own)})
+    sweep = Sweep(tmp_path / "sweep")
+    sweep.start(plan)
+    sweep.check_same(plan)
+    (own / "train.parquet").write_bytes(b"other rows")
+    with pytest.raises(RunError, match=r"changed: train\.parquet$"):
+        sweep.check_same(plan)
 
 
 def test_starts_in_an_empty_folder_only(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""`data.json`: which data a run or a sweep was started with."""
+
+from pathlib import Path
+
+from recsys.data.fingerprint import fingerprint
+from recsys.errors import RunError
+from recsys.json_files import read_json
+from recsys.json_files import write_json
+from recsys.shapes import check_shape
+
+
+def write_data(file: Path, source: str) -> None:
+    """Writes the fingerprint of a data set.
+
+    Args:
+        file: The file to write.
+        source: As in `recsys.data.fingerprint.fingerprint`.
+    """
+    write_json(file, fingerprint(source))
+
+
+def check_data(file: Path, source: str) -> None:
+    """Checks that a data set is still what it was.
+
+    Args:
+        file: What `write_data` has written for it. Of what earlier versions
+            have left without such a file, nothing is known.
+        source: The data set.
+
+    Raises:
+        FileError: The file is broken.
+        RunError: The data have changed.
+    """
+    if not file.is_file():
+        return
+    was, now = (
+        check_shape(read_json(file), dict[str, str], file),
+        fingerprint(source),
+    )
+    names = sorted(was.keys() | now.keys())
+    changed = [name for name in names if was.get(name) != now.get(name)]
+    if changed:
+        raise RunError(
+            f"{file.parent}: expected the data that it was started with. "
+            f"Received: other ones; changed: {', '.join(changed)}"
+        )
