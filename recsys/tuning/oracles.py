@@ -97,6 +97,10 @@ class ResumableOracle(keras_tuner.Oracle):
             check_shape(read_json(file), _State, file)
             wanted = self._searched()
             super().reload()
+            # KerasTuner takes the last trial of a worker for unfinished.
+            self._retry_queue = [
+                name for name in self._retry_queue if name not in self.end_order
+            ]
             if self._searched() != wanted:
                 raise FileError.at(
                     file,

@@ -1,5 +1,7 @@
 import os
+import signal
 from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,17 @@ def run(
 def other_backend() -> str:
     """A backend that is not the active one."""
     return "jax" if keras.backend.backend() != "jax" else "torch"
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Lets processes be interrupted, where the tests run in the background.
+
+    A signal that is ignored there stays so in the processes that are started.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

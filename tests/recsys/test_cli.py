@@ -335,7 +335,9 @@ def test_lack_of_memory_is_one_line(
 
 @on_tensorflow
 @pytest.mark.parametrize("module", ["recsys", "recsys.child_process"])
-def test_interruption_while_it_starts_is_one_line(module: str) -> None:
+def test_interruption_while_it_starts_is_one_line(
+    module: str, interruptible: None
+) -> None:
     """At moments all over the imports, which take seconds."""
     command = [sys.executable, "-X", "importtime", "-m", module]
     for imported in ("typer", "rich.console", "recsys.config_file"):
@@ -345,8 +347,6 @@ def test_interruption_while_it_starts_is_one_line(module: str) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # Where the tests run in the background, it would be ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             assert process.stderr is not None
             for line in process.stderr:

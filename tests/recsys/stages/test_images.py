@@ -98,6 +98,7 @@ def image_run(
 def test_run_folder_is_complete(image_run: Path) -> None:
     assert {path.name for path in image_run.iterdir()} == {
         "config.json",
+        "data.json",
         "model.keras",
         "metrics.json",
         "history.csv",
@@ -220,7 +221,7 @@ def test_prediction_and_export_are_for_tables(
             {"architecture": "ple"},
             "`architecture` must not be 'ple' for images",
         ),
-        ({"preset": None}, "'tiny-images'. Received: preset='tiny"),
+        ({"preset": None}, "'tiny-images' in .* Received: preset='tiny"),
         ({"preset": "movielens"}, "must be one of .*'celeba'"),
         ({"k": 4}, "`k`"),
     ],

@@ -99,7 +99,7 @@ def test_lost_training_is_a_failed_trial(
 @pytest.mark.slow
 @on_tensorflow
 def test_killed_training_goes_on_from_its_checkpoint(
-    fields: dict[str, Any], tmp_path: Path
+    fields: dict[str, Any], tmp_path: Path, interruptible: None
 ) -> None:
     fields |= {"epochs": 500, "patience": 500}
     command = [sys.executable, "-m", "recsys", "tune"]
@@ -116,8 +116,6 @@ def test_killed_training_goes_on_from_its_checkpoint(
         [*command, "--resume"],
         stdout=subprocess.PIPE,
         text=True,
-        # Where the tests run in the background, it would be ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while len(pd.read_csv(history)) <= before + 3:
         assert resumed.poll() is None

@@ -146,7 +146,9 @@ def test_process_does_not_outlive_its_starter(tmp_path: Path) -> None:
         assert process.wait(timeout=60) == 1
 
 
-def test_ctrl_c_ends_an_idle_process_in_silence(tmp_path: Path) -> None:
+def test_ctrl_c_ends_an_idle_process_in_silence(
+    tmp_path: Path, interruptible: None
+) -> None:
     log = tmp_path / "log"
     with (
         log.open("wb") as errors,
@@ -156,8 +158,6 @@ def test_ctrl_c_ends_an_idle_process_in_silence(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            # Where the tests run in the background, it would be ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process,
     ):
         assert process.stdin is not None

@@ -28,7 +28,7 @@ def test_validation_loss_names_the_epoch() -> None:
     frame = pd.DataFrame({"rating": [1.0, 2.0]})
     lost = np.full(2, np.nan)
     scorer = SimpleNamespace(
-        model=SimpleNamespace(tasks={"rating": "regression"}),
+        model=SimpleNamespace(tasks={"rating": "regression"}, target_scales={}),
         score=lambda frame: Scores({"rating": lost}, {"rating": lost}),
     )
     callback = Validation(cast(Scorer, scorer), frame, {"rating": 1.0})

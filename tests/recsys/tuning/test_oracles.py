@@ -72,6 +72,17 @@ def test_interrupted_search_goes_on_as_an_uninterrupted_one(
     assert first[:-1] + second[:-1] + third == expected
 
 
+@pytest.mark.parametrize("tuner", TUNERS)
+def test_nothing_is_left_of_a_search_that_has_ended(
+    tuner: str, tmp_path: Path
+) -> None:
+    ended = draw(make(tmp_path, tuner))
+    again = make(tmp_path, tuner)
+    again.reload()
+    assert len(again.losses) == len(ended)
+    assert draw(again) == []
+
+
 def test_failures_do_not_end_a_search(tmp_path: Path) -> None:
     oracle = make(tmp_path, "random")
     for _ in range(TRIALS):
