@@ -71,6 +71,7 @@ class ResumableOracle(keras_tuner.Oracle):
     """
 
     on_trial_end: Callable[[str, float | None], None] | None = None
+    _retry_queue: list[str]
 
     @property
     def losses(self) -> list[float | None]:
