@@ -35,7 +35,7 @@ def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     best = history["epoch"].iloc[history["val_loss"].argmin()]
     for axis, (title, column) in zip(axes, panels.items(), strict=True):
         for name, label in (
-            (column, "training, total with regularisers"),
+            (column, "training, total with regularizers"),
             (f"val_{column}", "validation"),
         ):
             if name in history:

@@ -34,7 +34,7 @@ def measure(
             at a feature. None unless given.
 
     Returns:
-        "loss", the weighted sum of the tasks' losses without regularisers, as
+        "loss", the weighted sum of the tasks' losses without regularizers, as
         they are trained on; "rows"; "tasks", for each the "loss", a mean over
         the rows that have a label, with "auc", "accuracy", or "mse", "rmse"
         and "mae"; "experts_per_example", the mean of

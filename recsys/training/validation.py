@@ -22,7 +22,7 @@ class Validation(keras.callbacks.Callback):
     in the label's own unit.
 
     Keras's own validation averages over batches, which is not the loss of the
-    split where labels are missing, and includes regularisers.
+    split where labels are missing, and includes regularizers.
 
     Args:
         scorer: Runs the model that is being trained.

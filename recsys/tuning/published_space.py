@@ -16,7 +16,7 @@ def published_space(gate: str, data_set: str) -> dict[str, Any]:
     """Returns the search space that is published for a gate and a data set.
 
     Gates without hyperparameters of their own in the papers are tuned over
-    the optimiser's alone.
+    the optimizer's alone.
 
     Args:
         gate: Name of the gate, with or without a `+`.

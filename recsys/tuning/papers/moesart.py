@@ -1,6 +1,6 @@
 """Ibrahim et al., MOESART: the search spaces of supplement S6.3.
 
-The optimiser's are those of the COMET paper, but for the number of experts on
+The optimizer's are those of the COMET paper, but for the number of experts on
 MultiMNIST. SVHN, which is not tuned there, is left out.
 """
 
