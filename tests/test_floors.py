@@ -22,7 +22,7 @@ FLOORS = {
     ],
     "recsys": [
         {"data"},
-        {"models"},
+        {"data_file", "models"},
         {"run"},
         {"training"},
         {"tuning"},
