@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from recsys.errors import FileError
+from recsys.nearest import did_you_mean
 from recsys.shown import printable
 from recsys.shown import shown
 
@@ -74,8 +75,9 @@ Received: None
 def _expected(error: ErrorDetails, adapter: TypeAdapter[Any]) -> str:
     kind = error["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = ", ".join(adapter.json_schema()["properties"])
-        return f"one of the fields {known}"
+        known = adapter.json_schema()["properties"]
+        hint = did_you_mean(error["loc"][-1], known)
+        return f"one of the fields {', '.join(known)}{hint}"
     return _EXPECTED.get(kind, error["msg"].removeprefix("Input should be "))
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from recsys.data.error import DataError
 from recsys.data.images import Images
 from recsys.data.npz_file import read_npz
+from recsys.data.npz_file import write_npz
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
@@ -82,7 +83,7 @@ class ImageDataset(SplitDataset[Images]):
             task: split[task].to_numpy() for task in self.schema.tasks
         }
         arrays[self.image_feature] = split.pixels
-        np.savez(folder / f"{name}.npz", **arrays)
+        write_npz(folder / f"{name}.npz", arrays)
 
 
 def _read(file: Path, schema: Schema) -> Images:

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,22 @@ def read_npz(
             name: _read_array(archive, members[found.index(name)], file, error)
             for name in (found if names is None else names)
         }
+
+
+def write_npz(file: Path, arrays: Mapping[str, Any]) -> None:
+    """Writes arrays as a NumPy `.npz` file, whatever they are called.
+
+    `numpy.savez` takes an array of the name `file` for another argument.
+
+    Args:
+        file: The file to write.
+        arrays: The arrays by name.
+    """
+    with ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            # Its size is not known before it is written.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 def _read_array(

@@ -50,7 +50,8 @@ def test_right_content_comes_back() -> None:
         ),
         (
             {"kind": "first", "part": {}},
-            "expected one of the fields kind, parts at part. Received: {}",
+            "expected one of the fields kind, parts (did you mean 'parts'?) at "
+            "part. Received: {}",
         ),
         (
             {"kind": "first", "parts": {"a b": [1]}},

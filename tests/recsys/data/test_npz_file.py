@@ -8,6 +8,7 @@ import pytest
 
 from recsys.data import DataError
 from recsys.data.npz_file import read_npz
+from recsys.data.npz_file import write_npz
 from recsys.errors import FileError
 from tests.recsys.data.zip_files import ENCRYPTED
 from tests.recsys.data.zip_files import with_compression
@@ -31,6 +32,18 @@ def npz(member: bytes) -> bytes:
 
 def header(shape: str = "(2, 3, 4)", dtype: str = "|u1") -> str:
     return f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}}}\n"
+
+
+def test_arrays_of_any_name_are_read_as_they_were_written(
+    tmp_path: Path,
+) -> None:
+    arrays = {"file": IMAGES, "allow_pickle": np.zeros(0), "ü 1": np.ones(3)}
+    write_npz(tmp_path / "a.npz", arrays)
+    read = read_npz(tmp_path / "a.npz")
+    assert list(read) == list(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(read[name], array)
+        assert read[name].dtype == array.dtype
 
 
 def refusal(tmp_path: Path, content: bytes) -> str:
