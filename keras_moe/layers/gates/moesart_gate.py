@@ -82,7 +82,7 @@ class MOESARTGate(LogitGate):
     Example:
         >>> gate = MOESARTGate(num_experts=4, k=2)
         >>> weights = gate(np.ones((3, 5)))
-        >>> sorted(float(weight) for weight in weights[0])
+        >>> sorted(keras.ops.convert_to_numpy(weights[0]).tolist())
         [0.0, 0.0, 0.5, 0.5]
 
     References:
