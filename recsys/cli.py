@@ -247,7 +247,7 @@ def compare(
     backend: Backend = None,
 ) -> None:
     """Train and test several models alike, with a table of the results."""
-    from recsys.stages.compare import compare
+    from recsys import compare
 
     fields = {"data": data, "backend": backend}
     given = {name: value for name, value in fields.items() if value is not None}
@@ -307,7 +307,7 @@ def rerun(
     jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
 ) -> None:
     """Train the best trials of a sweep again, with several seeds."""
-    from recsys.stages.rerun import rerun
+    from recsys import rerun
 
     rerun(sweep, out, seeds, top, jobs)
     print((out / "table.md").read_text(encoding="utf-8"))

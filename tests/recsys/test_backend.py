@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import pytest
@@ -40,19 +41,39 @@ def test_nothing_is_held_back_once_keras_runs(
         assert "oneDNN" in capfd.readouterr().err
 
 
-@pytest.mark.skipif(
+on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
     reason="starts a process of its own; once is enough",
 )
-def test_python_api_starts_without_a_word() -> None:
-    code = "import recsys; recsys.train; recsys.load_model; import keras"
+
+
+def start(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs Python where nothing keeps TensorFlow quiet."""
     environment = {**os.environ}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    process = subprocess.run(
-        [sys.executable, "-c", code],
+    return subprocess.run(
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         env=environment,
-        check=True,
+        check=False,
     )
+
+
+@on_tensorflow
+def test_python_api_starts_without_a_word() -> None:
+    code = "import recsys; recsys.train; recsys.load_model; import keras"
+    process = start("-c", code)
+    assert process.returncode == 0
     assert process.stdout == process.stderr == ""
+
+
+@on_tensorflow
+def test_comparison_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "comparison.json"
+    file.write_text('{"models": {"a": {"data": "synthetic", "gate": "b"}}}')
+    out = str(tmp_path / "out")
+    process = start("-m", "recsys", "compare", str(file), "--out", out)
+    assert process.returncode == 2
+    (line,) = process.stderr.splitlines()
+    assert line.startswith(f"error: {file}: model 'a': `gate` must be one of")
