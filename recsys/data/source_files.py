@@ -1,5 +1,6 @@
 """The files that the splits of a data set are read from."""
 
+import os
 from collections.abc import Mapping
 from collections.abc import Sequence
 from glob import glob
@@ -33,11 +34,13 @@ def source_files(
     {'train': [PosixPath('logs/a.csv'), PosixPath('logs/b.csv')]}
     """
     files: dict[str, list[Path]] = {}
-    owners: dict[Path, str] = {}
+    owners: dict[str, str] = {}
     for split, given in named.items():
         names = [given] if isinstance(given, str) else given
         for file in (file for name in names for file in _found(folder, name)):
-            if owner := owners.get(file.resolve()):
+            # Of a link to itself, which `Path.resolve` refuses, too.
+            place = os.path.realpath(file)
+            if owner := owners.get(place):
                 raise DataError.at(
                     file,
                     "a file that is read once",
@@ -45,7 +48,7 @@ def source_files(
                     if owner != split
                     else f"a file that {split} names twice",
                 )
-            owners[file.resolve()] = split
+            owners[place] = split
             files.setdefault(split, []).append(file)
     return files
 
