@@ -133,11 +133,18 @@ def prepare(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Option of the data set."),
     ] = None,
+    subsample: Annotated[
+        str | None,
+        typer.Option(help="published: the smaller MovieLens of the papers."),
+    ] = None,
 ) -> None:
     """Turn a raw download into a data folder."""
     from recsys.data.prepare import prepare_dataset
 
-    given = named_values("option", option or [], repeats=True)
+    pairs = list(option or [])
+    if subsample is not None:
+        pairs.append(f"subsample={subsample}")
+    given = named_values("option", pairs, repeats=True)
     dataset = prepare_dataset(name, raw_dir, out, given, seed)
     for split, summary in dataset.summary().items():
         for line in summary.lines(split):

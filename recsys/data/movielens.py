@@ -5,6 +5,7 @@ from rich.progress import Progress
 
 from recsys.data.dataset import Dataset
 from recsys.data.download import read_download
+from recsys.data.published_subsample import published_subsample
 from recsys.data.ratings import parse_ratings
 from recsys.data.release import check_release
 from recsys.data.splitting import split_rows
@@ -44,20 +45,37 @@ class MovieLens:
     separator: str
     counts: dict[str, int]
 
-    def __call__(self, raw_dir: Path, seed: int, progress: Progress) -> Dataset:
+    def __call__(
+        self,
+        raw_dir: Path,
+        seed: int,
+        progress: Progress,
+        subsample: str | None = None,
+    ) -> Dataset:
         """Reads the download and builds the data set.
 
         Args:
             raw_dir: Folder of the download: the archive, or what is in it.
-            seed: Seed of the negative rows. The splits do not depend on it.
+            seed: Seed of the negative rows and of the subsample. The splits do
+                not depend on it.
             progress: Shows how far reading and sampling are.
+            subsample: `"published"` for the rows of the users who have rated
+                most, as `recsys.data.published_subsample` draws them. All
+                rows unless given.
 
         Returns:
             The data set.
 
         Raises:
-            DataError: The download is missing or broken.
+            DataError: The download is missing or broken, or too small for a
+                subsample.
+            ValueError: The subsample is unknown.
         """
+        if subsample not in (None, "published"):
+            raise ValueError(
+                "`subsample` must be 'published' or not be given. "
+                f"Received: subsample={subsample!r}"
+            )
         file, text = read_download(raw_dir, self.archive, self.member)
         ratings = parse_ratings(text, file, self.separator, progress)
         rows = two_tasks(ratings, seed, progress)
@@ -70,6 +88,8 @@ class MovieLens:
             **{name: len(split) for name, split in splits.items()},
         }
         check_release(self.name, file, counts, self.counts)
+        if subsample is not None:
+            splits = published_subsample(splits, seed, file)
         return Dataset(two_tasks_schema(self.name), splits)
 
 

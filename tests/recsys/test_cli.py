@@ -259,8 +259,8 @@ def test_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     ("option", "message"),
     [
         ("scale", "`option` must be NAME=VALUE. Received: 'scale'"),
-        ("scale=5", "of the data set 'movielens-1m' must be among none"),
-        ("seed=5", "must be among none. Received: 'seed'"),
+        ("scale=5", "of the data set 'movielens-1m' must be among subsample"),
+        ("seed=5", "must be among subsample. Received: 'seed'"),
     ],
 )
 def test_wrong_option_of_a_data_set_is_one_line(
@@ -272,6 +272,50 @@ def test_wrong_option_of_a_data_set_is_one_line(
     words = ["--raw-dir", str(tmp_path), "--out", str(tmp_path / "out")]
     words += ["--option", option]
     assert message in error_of(capfd, 2, "prepare", "movielens-1m", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("books --subsample published", "data set 'books' must be among"),
+        ("movielens-1m --subsample half", "`subsample` must be 'published'"),
+        (
+            "movielens-1m --subsample published --option subsample=published",
+            "subsample must be given once",
+        ),
+    ],
+)
+def test_wrong_subsample_is_one_line(
+    words: str,
+    message: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folders = ["--raw-dir", str(tmp_path), "--out", str(tmp_path / "out")]
+    line = error_of(capfd, 2, "prepare", *words.split(), *folders)
+    assert message in line
+    assert "subsample" in line
+
+
+def test_prepare_subsamples(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Four users have rated 40 of 200 movies, twelve have rated 10."""
+    counts = [40] * 4 + [10] * 12
+    lines = [
+        f"{user}::{(7 * user + item) % 200}::{1 + item % 5}\n"
+        for user, count in enumerate(counts)
+        for item in range(count)
+    ]
+    (tmp_path / "ratings.dat").write_text("".join(lines), encoding="utf-8")
+    out = tmp_path / "out"
+    words = ["prepare", "movielens-1m", "--raw-dir", str(tmp_path)]
+    words += ["--subsample", "published", "--out", str(out)]
+    assert recsys(words) == 0
+    # 441 training, 63 validation and 56 test rows, of which 1 in 15.
+    assert "train: 58 rows" in capfd.readouterr().out
+    users = pd.read_parquet(out / "train.parquet")["user"]
+    assert set(users) == {0, 1, 2, 3}
 
 
 def test_prepare_reports_what_is_missing(
