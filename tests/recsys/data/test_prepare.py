@@ -116,9 +116,9 @@ def test_a_seed_that_no_generator_takes(tmp_path: Path) -> None:
 
 def test_an_option_that_a_data_set_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="options") as caught:
-        prepare("celeba", tmp_path, tmp_path / "out", scale="5")
+        prepare("digits", tmp_path, tmp_path / "out", scale="5")
     assert str(caught.value) == (
-        "`options` of the data set 'celeba' must be among none. "
+        "`options` of the data set 'digits' must be among none. "
         "Received: 'scale'"
     )
 
