@@ -15,6 +15,7 @@ from typing import get_type_hints
 
 from recsys.nearest import did_you_mean
 from recsys.old_names import with_current_names
+from recsys.optimizers import OPTIMIZERS
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.presets import Sizes
@@ -91,7 +92,8 @@ class TrainConfig:
             the same ones; all unless given.
         shuffle_buffer: Rows that are kept, reading the split in order, to draw
             the next one from; all, in a new order each epoch, unless given.
-        learning_rate: Learning rate of Adam.
+        optimizer: Name of the optimizer: adam or adagrad.
+        learning_rate: Learning rate of the optimizer.
         batch_size: Examples in a training step.
         epochs: Most passes over the training split.
         patience: Epochs without a better validation loss before training
@@ -149,6 +151,9 @@ class TrainConfig:
     standardize_targets: bool | None = None
     train_rows: int | None = field(default=None, metadata={"minimum": 1})
     shuffle_buffer: int | None = field(default=None, metadata={"minimum": 1})
+    optimizer: str = field(
+        default="adam", metadata={"choices": tuple(OPTIMIZERS)}
+    )
     learning_rate: float = field(default=3e-4, metadata={"above": 0})
     batch_size: int = field(default=512, metadata={"minimum": 1})
     epochs: int = field(default=10, metadata={"minimum": 1})

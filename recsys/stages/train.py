@@ -27,6 +27,7 @@ from recsys.run import Run
 from recsys.tensorflow_log import relevant_log
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
+from recsys.training.create_optimizer import create_optimizer
 from recsys.training.finite_loss import FiniteLoss
 from recsys.training.interruption import Interruption
 from recsys.training.outcome import has_routing
@@ -121,7 +122,7 @@ def _check_labels(
 def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
     """Gives a model the optimizer and the losses that it is trained with."""
     model.compile(
-        keras.optimizers.Adam(config.learning_rate),
+        create_optimizer(config.optimizer, config.learning_rate),
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,
     )

@@ -58,6 +58,7 @@ def test_mapping_is_json_and_comes_back() -> None:
         ("seed", -1, "at least 0"),
         ("seed", 2**32, "below 4294967296"),
         ("execution", "fast", "one of auto, dense, sparse"),
+        ("optimizer", "sgd", "one of adam, adagrad"),
         ("backend", "numpy", "one of tensorflow, jax, torch"),
     ],
 )
@@ -99,6 +100,11 @@ def test_integer_of_thousands_of_digits_is_named() -> None:
         TrainConfig("synthetic", "run", k=10**4999)
     with pytest.raises(TypeError, match=r"`gate` must be .* 5,000 digits"):
         TrainConfig("synthetic", "run", gate=10**4999)
+
+
+def test_file_that_names_no_optimizer_is_of_adam() -> None:
+    config = {"data": "synthetic", "out": "run", "versions": {}}
+    assert TrainConfig.from_mapping(config).optimizer == "adam"
 
 
 def test_unknown_field_is_named() -> None:

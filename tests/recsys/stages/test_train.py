@@ -206,6 +206,26 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert not run.checkpoint.exists()
 
 
+def test_accumulators_of_adagrad_are_resumed(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = settings(tmp_path / "whole", optimizer="adagrad", epochs=3)
+    metrics = recsys.train(fields)
+    adam = settings(tmp_path / "adam", epochs=3)
+    assert recsys.train(adam)["test"]["loss"] != metrics["test"]["loss"]
+    parts = {**fields, "out": str(tmp_path / "parts")}
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=2, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(parts)
+    with pytest.raises(ValueError, match="`optimizer` must be what the run"):
+        recsys.train({**parts, "optimizer": "adam"}, resume=True)
+    again = recsys.train(parts, resume=True)
+    assert again["test"]["loss"] == pytest.approx(
+        metrics["test"]["loss"], rel=1e-6
+    )
+
+
 def test_interrupted_first_epoch_leaves_a_model(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

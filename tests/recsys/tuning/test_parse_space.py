@@ -16,6 +16,7 @@ def test_lists_ranges_and_options() -> None:
             "learning_rate": {"min": 1e-4, "max": 1e-3, "sampling": "log"},
             "k": {"min": 1, "max": 4},
             "batch_size": [256, 512],
+            "optimizer": ["adam", "adagrad"],
             "gate_options": {
                 "gamma": {"min": 1, "max": 10},
                 "entropy_weight": [0.1],
@@ -28,6 +29,7 @@ def test_lists_ranges_and_options() -> None:
         "learning_rate": Range(1e-4, 1e-3, sampling="log"),
         "k": Range(1, 4, integer=True),
         "batch_size": Choices([256, 512]),
+        "optimizer": Choices(["adam", "adagrad"]),
         "gate_options.gamma": Range(1, 10),
         "gate_options.entropy_weight": Choices([0.1]),
         "task_weights.watch": Range(0.1, 0.9, step=0.4),
@@ -36,6 +38,7 @@ def test_lists_ranges_and_options() -> None:
         "learning_rate",
         "k",
         "batch_size",
+        "optimizer",
         "gate_options.gamma",
         "task_weights.watch",
     ]
