@@ -56,6 +56,14 @@ command = partial(app.command, cls=SingleOptions)
 
 RunFolder = Annotated[Path, typer.Option("--run", help="Run folder.")]
 Data = Annotated[str, typer.Option(help='Data folder, or "synthetic".')]
+SparseOnly = Annotated[
+    bool,
+    typer.Option(
+        "--sparse-only/--any-sparsity",
+        help="Whether trials count only with at most k experts per example on "
+        "average (gumbel-softmax: 4), where the gate starts dense.",
+    ),
+]
 Backend = Annotated[
     str | None,
     typer.Option(help="Keras backend: tensorflow, jax or torch."),
@@ -282,6 +290,7 @@ def tune(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the sweep in --out.")
     ] = False,
+    sparse_only: SparseOnly = True,
     **options: Any,
 ) -> None:
     """Search for the configuration with the lowest validation loss.
@@ -300,7 +309,10 @@ def tune(
         raise
     failed = sum(record["status"] == "failed" for record in records)
     print(f"{len(records)} trials, {failed} of them failed, in {given['out']}")
-    for best in Sweep(given["out"]).best(1):
+    selection = Sweep(given["out"]).select(sparse_only)
+    if selection.notice:
+        print(selection.notice)
+    for best in selection.trials[:1]:
         values = json.dumps(best["hyperparameters"])
         print(f"Best: trial {best['trial']} with {values}")
 
@@ -312,11 +324,12 @@ def rerun(
     seeds: Annotated[int, typer.Option(help="Repetitions, each new.")],
     top: Annotated[int, typer.Option(help="Best trials to repeat.")] = 1,
     jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
+    sparse_only: SparseOnly = True,
 ) -> None:
     """Train the best trials of a sweep again, with several seeds."""
     from recsys import rerun
 
-    rerun(sweep, out, seeds, top, jobs)
+    rerun(sweep, out, seeds, top, jobs, sparse_only)
     print((out / "table.md").read_text(encoding="utf-8"))
     print(f"Written to {out}")
 
@@ -328,11 +341,12 @@ def report(
         typer.Argument(help="Folders of sweeps, comparisons and runs."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the report to write.")],
+    sparse_only: SparseOnly = True,
 ) -> None:
     """Report on sweeps, comparisons and runs: tables and figures."""
     start_backend(None)
     from recsys.stages.report import report
 
-    for title in report(folders, out):
+    for title in report(folders, out, sparse_only):
         print(title)
     print(f"Written to {out / 'index.html'}")

@@ -12,9 +12,11 @@ from typing import Any
 from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.reading import naming
 from recsys.run import Run
 from recsys.task_scores import task_scores
 from recsys.training.sample import Sample
+from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.sweep import Sweep
 
 
@@ -30,6 +32,8 @@ class Trained:
         config: What it was trained with.
         metrics: The content of `metrics.json`, by split.
         hyperparameters: What was drawn for it, where it is a trial.
+        counts: Whether it is as sparse as a trial that is to be chosen from
+            must be.
     """
 
     model: str
@@ -38,6 +42,7 @@ class Trained:
     config: TrainConfig
     metrics: Mapping[str, Any]
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    counts: bool = True
 
     @property
     def setting(self) -> str:
@@ -155,7 +160,11 @@ def _sweep(folder: Path) -> Iterator[Trained]:
             metrics = {name: record[name] for name in ("validation", "test")}
             run = Run(sweep.runs / record["trial"])
             drawn = record["hyperparameters"]
-            yield Trained(config.gate, True, run, config, metrics, drawn)
+            with naming(sweep.log.file):
+                counts = is_sparse_enough(config, record["validation"])
+            yield Trained(
+                config.gate, True, run, config, metrics, drawn, counts
+            )
 
 
 def _runs(folder: Path) -> Iterator[Trained]:

@@ -41,7 +41,8 @@ def tuning_cost(trained: Sequence[Trained]) -> Section | None:
         f"random ones, drawn with replacement; mean of {RESAMPLES:,} draws. "
         "Where there are several models, a row of the table says how many "
         "trials of each reach the loss that all trials of the row's model "
-        "lead to, and how many times fewer, or more, that is."
+        "lead to, and how many times fewer, or more, that is. Trials that were "
+        "left out are not drawn."
     )
     if not pictures:
         return None

@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from recsys.reporting.trained import Trained
 from recsys.reporting.trained import count_failed
 from recsys.reporting.trained import read_trained
 from recsys.reporting.tuning_cost import tuning_cost
+from recsys.tuning.selection import notice_of
 
 # Each draws its part from the run folders, or has nothing to say.
 SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
@@ -34,7 +36,9 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
 )
 
 
-def report(folders: Sequence[str | Path], out: str | Path) -> list[str]:
+def report(
+    folders: Sequence[str | Path], out: str | Path, sparse_only: bool = True
+) -> list[str]:
     """Reports on sweeps, comparisons and runs, without training again.
 
     The folder gets `index.html`, a page that holds all it shows and works
@@ -44,28 +48,50 @@ def report(folders: Sequence[str | Path], out: str | Path) -> list[str]:
         folders: Folders of `recsys tune`, `recsys rerun`, `recsys compare` and
             `recsys train`, in any mixture.
         out: Folder to write: new or empty.
+        sparse_only: Boolean, whether to leave out the trials of sweeps whose
+            gate was to become sparse and has more than k experts per example
+            on average (gumbel-softmax: more than 4). The page and a warning
+            say how many. Defaults to `True`.
 
     Returns:
         The titles of the sections.
 
     Raises:
-        RunError: A folder holds nothing finished, or `out` is not empty, or
-            another process is writing to it.
+        RunError: A folder holds nothing finished, or nothing is left to
+            report on, or `out` is not empty, or another process is writing to
+            it.
+
+    References:
+        Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture of
+        Experts with Applications to Multi-Task Learning, NeurIPS 2021,
+        sections 3.1.3 and 3.2, appendices D.1 and D.2 (which trials count).
     """
     with sole_writer(out):
-        return _report(folders, Path(out))
+        return _report(folders, Path(out), sparse_only)
 
 
-def _report(folders: Sequence[str | Path], out: Path) -> list[str]:
+def _report(
+    folders: Sequence[str | Path], out: Path, sparse_only: bool
+) -> list[str]:
     if out.exists() and (out.is_file() or any(out.iterdir())):
         raise RunError(
             "`out` must be a new or empty folder. "
             f"Received: out={str(out)!r}, which holds something"
         )
-    trained = read_trained(folders)
+    finished = read_trained(folders)
+    trained = [one for one in finished if one.counts or not sparse_only]
+    notice = notice_of(
+        [one.model for one in finished if not one.counts and sparse_only],
+        [one.model for one in finished if one.searched],
+    )
+    if not trained:
+        raise RunError(f"expected a trial that counts. {notice}")
+    if notice:
+        warnings.warn(notice, stacklevel=3)
     parts = [section(trained) for section in SECTIONS]
     sections = [section for section in parts if section is not None]
-    pages = Pages("Report", _summary(trained, count_failed(folders)), sections)
+    summary = _summary(finished, count_failed(folders))
+    pages = Pages("Report", f"{summary} {notice}".rstrip(), sections)
     with replacing(out) as unfinished:
         unfinished.mkdir()
         pages.write(unfinished)

@@ -1,3 +1,4 @@
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ def rerun(
     seeds: int,
     top: int = 1,
     jobs: int = 1,
+    sparse_only: bool = True,
 ) -> pd.DataFrame:
     """Trains the best trials of a sweep again, with several seeds.
 
@@ -30,14 +32,23 @@ def rerun(
         top: How many trials, those with the lowest validation losses.
             Defaults to 1.
         jobs: Runs at a time. Defaults to 1.
+        sparse_only: Boolean, whether to leave out the trials whose gate was
+            to become sparse and has more than k experts per example on
+            average (gumbel-softmax: more than 4). A warning says how many.
+            Defaults to `True`.
 
     Returns:
         A row per run.
 
     Raises:
-        RunError: There is no sweep or no completed trial in the folder, or
-            some runs failed.
+        RunError: There is no sweep in the folder, or no completed trial that
+            may be chosen, or some runs failed.
         ValueError: `seeds`, `top` or `jobs` is below 1.
+
+    References:
+        Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture of
+        Experts with Applications to Multi-Task Learning, NeurIPS 2021,
+        sections 3.1.3 and 3.2, appendices D.1 and D.2 (which trials count).
     """
     for name, number in (("seeds", seeds), ("top", top), ("jobs", jobs)):
         if number < 1:
@@ -46,6 +57,14 @@ def rerun(
             )
     folder = Sweep(sweep)
     used = folder.read_plan().fields.get("seed", 0)
+    selection = folder.select(sparse_only)
+    if not selection.trials:
+        raise RunError(
+            f"{sweep}: expected a sweep with a completed trial that counts. "
+            f"Received: none. {selection.notice}".rstrip()
+        )
+    if selection.notice:
+        warnings.warn(selection.notice, stacklevel=2)
     models = {
         # A trial without this field standardised nothing.
         f"trial-{record['trial']}": {
@@ -56,12 +75,8 @@ def rerun(
                 if name not in ("out", "seed")
             },
         }
-        for record in folder.best(top)
+        for record in selection.trials[:top]
     }
-    if not models:
-        raise RunError(
-            f"{sweep}: expected a sweep with a completed trial. Received: none"
-        )
     new = list(range(used + 1, used + 1 + seeds))
     with naming(folder.log.file):
         return compare(Comparison(models, seeds=new), out, jobs)

@@ -8,6 +8,7 @@ from pydantic import ConfigDict
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
+from recsys.config import TrainConfig
 from recsys.config_file import CurrentNames
 from recsys.config_file import Fields
 from recsys.data_file import check_data
@@ -15,7 +16,11 @@ from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.json_files import read_json
 from recsys.json_files import write_json
+from recsys.reading import naming
 from recsys.shapes import check_shape
+from recsys.tuning.selection import Selection
+from recsys.tuning.selection import is_sparse_enough
+from recsys.tuning.selection import notice_of
 from recsys.tuning.trial_log import TrialLog
 
 
@@ -127,16 +132,40 @@ class Sweep:
         plan: Plan = check_shape(read_json(self.plan), Plan, self.plan)
         return plan
 
-    def best(self, count: int) -> list[dict[str, Any]]:
+    def select(self, sparse_only: bool = True) -> Selection:
+        """Returns the completed trials that may be chosen as the best.
+
+        Args:
+            sparse_only: Boolean, whether those whose gate was to become
+                sparse and has not are left out. Defaults to `True`.
+
+        Raises:
+            FileError: The log is broken.
+        """
+        trials, completed, left_out = [], [], []
+        for record in self.log.read():
+            if record["status"] != "completed":
+                continue
+            # Where it was trained, and on what, does not matter here.
+            fields = {"data": ".", "out": ".", **record["config"]}
+            config = TrainConfig.from_mapping(fields)
+            with naming(self.log.file):
+                counts = is_sparse_enough(config, record["validation"])
+            completed.append(config.gate)
+            if counts or not sparse_only:
+                trials.append(record)
+            else:
+                left_out.append(config.gate)
+        trials.sort(key=lambda record: record["validation"]["loss"])
+        return Selection(trials, notice_of(left_out, completed))
+
+    def best(
+        self, count: int, sparse_only: bool = True
+    ) -> list[dict[str, Any]]:
         """Returns the completed trials with the lowest validation losses.
 
         Args:
             count: How many to return, if there are as many.
+            sparse_only: As for `select`.
         """
-        completed = [
-            record
-            for record in self.log.read()
-            if record["status"] == "completed"
-        ]
-        completed.sort(key=lambda record: record["validation"]["loss"])
-        return completed[:count]
+        return self.select(sparse_only).trials[:count]

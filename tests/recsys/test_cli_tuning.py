@@ -44,6 +44,29 @@ def test_from_a_sweep_to_a_table(
     assert "| model | seeds | " in capfd.readouterr().out
 
 
+def test_the_best_of_a_sweep_is_sparse(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The trainer says k experts per example; the bound is 4."""
+    program = fake_trainer.install(tmp_path)
+    monkeypatch.setattr("sys.executable", str(program))
+    space = tmp_path / "space.yaml"
+    space.write_text("k: [5, 6]")
+    out = str(tmp_path / "sweep")
+    command = ["tune", "--data", str(data), "--gate", "gumbel-softmax"]
+    command += ["--out", out, "--trials", "2", "--space", str(space)]
+    assert recsys(command) == 0
+    *_, count, notice = capfd.readouterr().out.splitlines()
+    assert count == f"2 trials, 0 of them failed, in {out}"
+    assert "trials: 2 of 2 of gumbel-softmax. --any-sparsity" in notice
+    assert recsys([*command, "--resume", "--any-sparsity"]) == 0
+    *_, best = capfd.readouterr().out.splitlines()
+    assert best.startswith("Best: trial ")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

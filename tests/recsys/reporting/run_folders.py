@@ -1,6 +1,7 @@
 """Run folders as a report reads them, without any training."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -32,15 +33,20 @@ def write_sweep(
     gate: str,
     losses: list[tuple[float, float]],
     failed: int = 0,
+    experts: Sequence[float] = (),
 ) -> Path:
-    """A sweep whose trials have these validation and test losses."""
+    """A sweep whose trials have these validation and test losses.
+
+    They have as many experts per example on the validation split as `experts`
+    says, 2 unless given.
+    """
     lines = [
         {
             "trial": str(number),
             "status": "completed",
             "hyperparameters": {},
             "config": config(gate, folder / "trials" / str(number)),
-            "validation": metrics(validation),
+            "validation": metrics(validation, *experts[number : number + 1]),
             "test": metrics(test),
         }
         for number, (validation, test) in enumerate(losses)

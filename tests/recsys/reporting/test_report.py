@@ -7,6 +7,7 @@ import pytest
 from recsys import cli
 from recsys.errors import RunError
 from recsys.stages.report import report
+from tests.recsys.reporting.run_folders import write_sweep
 
 
 def test_the_page_holds_its_figures_and_the_markdown_says_the_same(
@@ -31,6 +32,35 @@ def test_the_page_holds_its_figures_and_the_markdown_says_the_same(
         assert text in markdown
     assert "| top-k | 1 | 47.00 | 2.00 | 0.5300 | 0.9400 |" in markdown
     assert "](figures/tuning_cost_0.png)" in markdown
+
+
+@pytest.mark.filterwarnings("default")
+def test_trials_that_stayed_dense_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses = [(0.1, 0.11), (0.3, 0.31), (0.2, 0.21)]
+    sweep = write_sweep(tmp_path / "s", "comet", losses, experts=[3, 2, 2])
+    out = str(tmp_path / "sparse")
+    assert cli.run(["report", str(sweep), "--out", out]) == 0
+    assert "warning: Left out for more than k" in capsys.readouterr().err
+    text = (tmp_path / "sparse" / "report.md").read_text()
+    assert "3 trials of sweeps" in text
+    assert "completed trials: 1 of 3 of comet." in text
+    assert "| comet | 2 | 20.00 | 21.00 |" in text
+    assert "11.00" not in text
+    out = str(tmp_path / "any")
+    command = ["report", str(sweep), "--any-sparsity", "--out", out]
+    assert cli.run(command) == 0
+    assert not capsys.readouterr().err
+    text = (tmp_path / "any" / "report.md").read_text()
+    assert "| comet | 0 | 10.00 | 11.00 |" in text
+    assert "Left out" not in text
+
+
+def test_without_a_sparse_trial_the_rule_is_named(tmp_path: Path) -> None:
+    sweep = write_sweep(tmp_path / "s", "dselect-k", [(1, 1)], experts=[3])
+    with pytest.raises(RunError, match="1 of 1 of dselect-k"):
+        report([sweep], tmp_path / "report")
 
 
 def test_names_are_escaped(two_sweeps: list[Path], tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 import recsys
 from recsys import RunError
+from recsys import cli
 from tests.recsys import fake_trainer
+from tests.recsys.reporting.run_folders import write_sweep
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -57,6 +59,41 @@ def test_goes_on_where_it_was(sweep: Path, tmp_path: Path) -> None:
     recsys.rerun(sweep, tmp_path / "out", seeds=1)
     recsys.rerun(sweep, tmp_path / "out", seeds=2)
     assert fake_trainer.calls(tmp_path) == ["seed-6", "seed-7"]
+
+
+def test_trials_that_stayed_dense_are_left_out(
+    sweep: Path, tmp_path: Path
+) -> None:
+    """The best two have three experts per example, with a k of 2."""
+    log = sweep / "trials.jsonl"
+    lines = []
+    for record in map(json.loads, log.read_text().splitlines()):
+        record["config"]["gate"] = "comet"
+        if record["hyperparameters"]["learning_rate"] < 0.3:
+            record["validation"]["experts_per_example"] = 3.0
+        lines.append(json.dumps(record) + "\n")
+    log.write_text("".join(lines))
+    with pytest.warns(UserWarning, match="trials: 2 of 3 of comet"):
+        results = recsys.rerun(sweep, tmp_path / "sparse", seeds=1)
+    asked = tmp_path / "sparse" / results["model"][0] / "seed-6.json"
+    assert json.loads(asked.read_text())["learning_rate"] == 0.3
+    results = recsys.rerun(sweep, tmp_path / "any", 1, sparse_only=False)
+    asked = tmp_path / "any" / results["model"][0] / "seed-6.json"
+    assert json.loads(asked.read_text())["learning_rate"] == 0.1
+
+
+def test_without_a_sparse_trial_the_rule_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sweep = write_sweep(tmp_path / "sweep", "comet", [(1, 1)], experts=[3])
+    plan = {"tuner": "random", "trials": 1, "fields": {}, "space": {}}
+    (sweep / "sweep.json").write_text(json.dumps(plan))
+    out = str(tmp_path / "out")
+    words = ["--sweep", str(sweep), "--out", out, "--seeds", "1"]
+    assert cli.run(["rerun", *words]) == 1
+    error = capfd.readouterr().err
+    assert "expected a sweep with a completed trial that counts" in error
+    assert "1 of 1 of comet. --any-sparsity, in Python" in error
 
 
 @pytest.mark.parametrize(

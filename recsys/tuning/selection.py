@@ -1,0 +1,94 @@
+"""Which trials of a sweep may be its best: those that became sparse."""
+
+from collections import Counter
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recsys.config import TrainConfig
+from recsys.models.gates import SEARCH_SUFFIX
+from recsys.models.gates import becomes_sparse
+
+# The bound for gates that start dense and have no k: DSelect-k, appendix D.
+_WITHOUT_K = {"gumbel-softmax": 4}
+
+# What a mean of whole numbers may be off by.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The completed trials of a sweep, and those that were left out.
+
+    Attributes:
+        trials: Their records, that with the lowest validation loss first.
+        notice: What was left out and why; empty where nothing was.
+    """
+
+    trials: list[dict[str, Any]]
+    notice: str
+
+
+def most_experts(gate: str, k: int) -> int | None:
+    """Returns how many experts per example a trial may have, on average.
+
+    Args:
+        gate: Name of the gate, with or without a `+`.
+        k: The trial's.
+
+    Returns:
+        `None` for a gate that does not start dense, or is to stay so.
+
+    Example:
+    >>> most_experts("comet+", 2), most_experts("gumbel-softmax", 2)
+    (2, 4)
+    >>> most_experts("softmax", 2)
+
+    References:
+        Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture of
+        Experts with Applications to Multi-Task Learning, NeurIPS 2021,
+        sections 3.1.3 and 3.2, appendices D.1 and D.2.
+    """
+    if becomes_sparse(gate):
+        return k
+    return _WITHOUT_K.get(gate.removesuffix(SEARCH_SUFFIX))
+
+
+def is_sparse_enough(
+    config: TrainConfig, validation: Mapping[str, Any]
+) -> bool:
+    """Whether a trial may be chosen as the best of its sweep.
+
+    Args:
+        config: What was trained.
+        validation: Its metrics on the validation split.
+    """
+    most = most_experts(config.gate, config.sizes.k)
+    experts = validation["experts_per_example"]
+    return most is None or experts is None or experts <= most + _ROUNDING
+
+
+def notice_of(left_out: Sequence[str], completed: Sequence[str]) -> str:
+    """Says how many trials were left out, and why.
+
+    Args:
+        left_out: The gate of each trial that was.
+        completed: The gate of each completed trial.
+
+    Returns:
+        A sentence; an empty one where none was left out.
+    """
+    if not left_out:
+        return ""
+    of_all = Counter(completed)
+    by_gate = ", ".join(
+        f"{number:,} of {of_all[gate]:,} of {gate}"
+        for gate, number in Counter(left_out).items()
+    )
+    return (
+        f"Left out for more than k experts per example on average on the "
+        f"validation split (gumbel-softmax: more than "
+        f"{_WITHOUT_K['gumbel-softmax']}) are completed trials: {by_gate}. "
+        "--any-sparsity, in Python sparse_only=False, counts them, too."
+    )

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from recsys import TrainConfig
+from recsys.models.gates import GATES
+from recsys.tuning.selection import is_sparse_enough
+from recsys.tuning.selection import most_experts
+from recsys.tuning.selection import notice_of
+from recsys.tuning.sweep import Sweep
+from tests.recsys.reporting.run_folders import write_sweep
+
+
+def test_the_gates_that_start_dense_have_a_bound() -> None:
+    bounds = {gate: most_experts(gate, 2) for gate in GATES}
+    bounded = {"comet": 2, "dselect-k": 2, "gumbel-softmax": 4}
+    assert bounds == dict.fromkeys(GATES) | bounded
+    assert most_experts("gumbel-softmax+", 3) == 4
+
+
+@pytest.mark.parametrize(
+    ("gate", "k", "experts", "expected"),
+    [
+        ("comet", 2, 2.0, True),
+        ("comet", 2, 2.0 + 1e-9, True),
+        ("comet", 2, 2.001, False),
+        ("comet+", 4, 3.9, True),
+        ("dselect-k", 1, 1.5, False),
+        ("dselect-k", None, 2.5, False),  # The preset's k is 2.
+        ("gumbel-softmax", 2, 4.0, True),
+        ("gumbel-softmax", 8, 4.5, False),
+        ("top-k", 2, 9.0, True),
+        ("softmax", 2, 16.0, True),
+        ("comet", 2, None, True),  # A shared bottom.
+    ],
+)
+def test_the_mean_is_held_to_the_bound(
+    gate: str, k: int | None, experts: float | None, expected: bool
+) -> None:
+    config = TrainConfig(data="synthetic", out="run", gate=gate, k=k)
+    metrics = {"experts_per_example": experts}
+    assert is_sparse_enough(config, metrics) == expected
+
+
+def test_the_notice_counts_by_gate() -> None:
+    assert notice_of([], ["comet"]) == ""
+    gates = ["comet", "comet", "top-k", "dselect-k"]
+    notice = notice_of(["dselect-k", "comet"], gates)
+    assert "completed trials: 1 of 1 of dselect-k, 1 of 2 of comet." in notice
+    assert "more than k experts per example on average" in notice
+    assert "--any-sparsity, in Python sparse_only=False" in notice
+
+
+def test_dense_trials_are_not_the_best_of_a_sweep(tmp_path: Path) -> None:
+    losses = [(0.1, 0.1), (0.3, 0.3), (0.2, 0.2)]
+    write_sweep(tmp_path / "sweep", "comet", losses, experts=[2.5, 1.5, 2.0])
+    sweep = Sweep(tmp_path / "sweep")
+    assert [record["trial"] for record in sweep.best(9)] == ["2", "1"]
+    assert "1 of 3 of comet" in sweep.select().notice
+    every = sweep.select(sparse_only=False)
+    assert [record["trial"] for record in every.trials] == ["0", "2", "1"]
+    assert every.notice == ""
