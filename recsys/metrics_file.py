@@ -33,6 +33,7 @@ class SplitMetrics(BaseModel):
         loss: Weighted sum of the tasks' losses.
         tasks: For each task, its metrics by name.
         experts_per_example: Their mean; `None` without experts.
+        accuracy: The tasks' mean, where several tasks have all one.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -40,6 +41,7 @@ class SplitMetrics(BaseModel):
     loss: FiniteFloat
     tasks: dict[str, Annotated[dict[str, Any], AfterValidator(_checked)]]
     experts_per_example: FiniteFloat | None
+    accuracy: FiniteFloat | None = None
 
 
 class Metrics(BaseModel):

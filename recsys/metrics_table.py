@@ -34,8 +34,9 @@ def print_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> None:
 def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     """Returns the metrics of one or more splits as a table for a terminal.
 
-    Below the metrics of each task, and below their weighted total, stand those
-    of its constant: of predicting the mean label of the training split, or
+    Beside the weighted total stands the mean of the tasks' accuracies, where
+    each has one. Below the metrics of each task, and of all, stand those of
+    its constant: of predicting the mean label of the training split, or
     its share of each class, for every row.
 
     Args:
@@ -66,12 +67,12 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
         table.add_row(
             f"{values['rows']:,} rows",
             "weighted total",
-            *_cells({"loss": values["loss"]}, names),
+            *_cells(_overall(values), names),
             _shown(values["experts_per_example"], 2),
             style="bold",
         )
         if "constant" in values:
-            cells = _cells(values["constant"], names)
+            cells = _cells(_overall(values["constant"]), names)
             table.add_row("", "  constant", *cells, style="dim")
         table.add_section()
     standardized = dict.fromkeys(
@@ -80,6 +81,10 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     if standardized:
         table.caption = f"{_STANDARDIZED}{', '.join(standardized)}."
     return table
+
+
+def _overall(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values.get(name) for name in ("loss", "accuracy")}
 
 
 def _cells(scores: Mapping[str, Any], names: list[str]) -> Iterator[str]:

@@ -36,10 +36,14 @@ def measure(
     Returns:
         "loss", the weighted sum of the tasks' losses without regularizers, as
         they are trained on; "rows"; "tasks", for each the "loss", a mean over
-        the rows that have a label, with "auc", "accuracy", or "mse", "rmse"
-        and "mae"; "experts_per_example", the mean of
+        the rows that have a label, with "auc" and "accuracy", "accuracy", or
+        "mse", "rmse" and "mae"; "experts_per_example", the mean of
         "experts_per_example_by_task". What cannot be computed, such as an AUC
         of one class or the experts of a shared bottom, is `None`.
+
+        The "accuracy" of a binary task is the share of the rows that are
+        right where a probability above a half is taken for a 1. Where there
+        are several tasks and each has an accuracy, "accuracy" is their mean.
 
         All metrics of a regression task are in the label's own unit, its
         "loss", which is its "mse", too. A standardised task also has a
@@ -48,7 +52,7 @@ def measure(
 
         Each task with a constant has "constant": the same metrics of
         predicting it for every row. The "constant" of the whole has the
-        weighted "loss" where every task has one.
+        weighted "loss", and the mean "accuracy", where every task has one.
     """
     constants = constants or {}
     by_task = {
@@ -65,7 +69,7 @@ def measure(
         task: float(np.mean(counts)) for task, counts in scores.experts.items()
     }
     whole: dict[str, Any] = {
-        "loss": _weighted(by_task, task_weights),
+        **_overall(by_task, task_weights),
         "rows": len(rows),
         "tasks": by_task,
         "experts_per_example": float(np.mean(list(experts.values())))
@@ -75,7 +79,7 @@ def measure(
     }
     if constants.keys() >= by_task.keys():
         of_constants = {task: by_task[task]["constant"] for task in by_task}
-        whole["constant"] = {"loss": _weighted(of_constants, task_weights)}
+        whole["constant"] = _overall(of_constants, task_weights)
     return whole
 
 
@@ -88,15 +92,26 @@ def trained_loss(metrics: Mapping[str, Any]) -> float | None:
     return metrics.get("standardized_loss", metrics["loss"])
 
 
-def _weighted(
+def _overall(
     by_task: Mapping[str, Mapping[str, Any]], task_weights: Mapping[str, float]
-) -> float:
+) -> dict[str, float]:
+    """The weighted loss, and the mean accuracy of several tasks that have one.
+
+    A loss that cannot be computed counts nothing.
+    """
     losses = {task: trained_loss(by_task[task]) for task in by_task}
-    return sum(
-        task_weights[task] * loss
-        for task, loss in losses.items()
-        if loss is not None
-    )
+    overall = {
+        "loss": sum(
+            task_weights[task] * loss
+            for task, loss in losses.items()
+            if loss is not None
+        )
+    }
+    accuracies = [metrics.get("accuracy") for metrics in by_task.values()]
+    known = [value for value in accuracies if value is not None]
+    if len(accuracies) == len(known) > 1:
+        overall["accuracy"] = float(np.mean(known))
+    return overall
 
 
 def _measure_task(
@@ -124,7 +139,7 @@ def _scores(
 
 def _measure_binary(labels: Any, probabilities: Any) -> dict[str, float | None]:
     if not len(labels):
-        return {"loss": None, "auc": None}
+        return dict.fromkeys(("loss", "auc", "accuracy"))
     certain = np.clip(probabilities, _EPSILON, 1 - _EPSILON)
     likelihood = np.where(labels == 1, certain, 1 - certain)
     one_class = labels.min() == labels.max()
@@ -133,6 +148,7 @@ def _measure_binary(labels: Any, probabilities: Any) -> dict[str, float | None]:
         "auc": None
         if one_class
         else float(roc_auc_score(labels, probabilities)),
+        "accuracy": float(((probabilities > 0.5) == labels).mean()),
     }
 
 

@@ -36,3 +36,31 @@ def test_no_number_is_cut(
         assert f"{mse**0.5:.6g}" in text
     else:
         assert "11111.1111" in text
+
+
+def test_accuracies_of_the_tasks_and_their_mean(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    by_task = {
+        task: {
+            "loss": 0.5,
+            "auc": 0.75,
+            "accuracy": accuracy,
+            "constant": {"loss": 0.6, "accuracy": accuracy - 0.25},
+        }
+        for task, accuracy in (("smiling", 0.875), ("young", 0.625))
+    }
+    split = metrics(1.0, "young") | {
+        "tasks": by_task,
+        "accuracy": 0.8125,
+        "constant": {"loss": 0.6, "accuracy": 0.5625},
+    }
+    print_metrics({"validation": split})
+    lines = capsys.readouterr().out.splitlines()
+    shown = ["0.8750", "0.6250", "0.6250", "0.3750", "0.8125", "0.5625"]
+    rows = [
+        line.split()
+        for line in lines
+        if "0.5000" in line or "0.6000" in line or "total" in line
+    ]
+    assert [next(x for x in row if x in shown) for row in rows] == shown

@@ -122,8 +122,12 @@ def test_learns_and_measures(image_run: Path) -> None:
     assert test["rows"] == 40
     names = ["loss", "accuracy", "constant"]
     assert list(test["tasks"]["brightest"]) == names
-    assert list(test["tasks"]["dark"]) == ["loss", "auc", "constant"]
+    names.insert(1, "auc")
+    assert list(test["tasks"]["dark"]) == names
     assert test["tasks"]["brightest"]["accuracy"] > 0.9
+    assert test["accuracy"] == pytest.approx(
+        sum(task["accuracy"] for task in test["tasks"].values()) / 2
+    )
     assert test["loss"] == pytest.approx(
         sum(task["loss"] for task in test["tasks"].values()) / 2
     )
@@ -275,6 +279,8 @@ def test_comparison_reports_the_accuracy(
     assert result is not None
     assert result["brightest accuracy"] == tasks["brightest"]["accuracy"]
     assert result["dark auc"] == tasks["dark"]["auc"]
+    assert result["dark accuracy"] == tasks["dark"]["accuracy"]
+    assert result["mean accuracy"] == metrics["accuracy"]
     assert result["experts per example"] == metrics["experts_per_example"]
 
 

@@ -30,8 +30,13 @@ def test_metrics_by_hand() -> None:
         "loss": pytest.approx(0.9 * bce + 0.1 * mse),
         "rows": 4,
         "tasks": {
-            # The positive row is above one of the two negative ones.
-            "watch": {"loss": pytest.approx(bce), "auc": 0.5},
+            # The positive row is above one of the two negative ones. 0.5 is
+            # no more than a half: a 0, as its label says.
+            "watch": {
+                "loss": pytest.approx(bce),
+                "auc": 0.5,
+                "accuracy": pytest.approx(2 / 3),
+            },
             "rating": {
                 "loss": mse,
                 "mse": mse,
@@ -55,6 +60,10 @@ def test_task_without_labels_is_null_and_counts_nothing() -> None:
     metrics = measure(SCORES, FRAME.assign(rating=NAN), TASKS, WEIGHTS)
     assert metrics["tasks"]["rating"] == dict.fromkeys(
         ("loss", "mse", "rmse", "mae")
+    )
+    without = measure(SCORES, FRAME.assign(watch=NAN), TASKS, WEIGHTS)
+    assert without["tasks"]["watch"] == dict.fromkeys(
+        ("loss", "auc", "accuracy")
     )
     watch = metrics["tasks"]["watch"]["loss"]
     assert metrics["loss"] == pytest.approx(0.9 * watch)
@@ -85,7 +94,11 @@ def test_constants_have_the_same_metrics() -> None:
     metrics = measure(SCORES, FRAME, TASKS, WEIGHTS, scales, constants)
     bce = -(math.log(0.25) + 2 * math.log(0.75)) / 3
     watch, rating = metrics["tasks"]["watch"], metrics["tasks"]["rating"]
-    assert watch["constant"] == {"loss": pytest.approx(bce), "auc": 0.5}
+    assert watch["constant"] == {
+        "loss": pytest.approx(bce),
+        "auc": 0.5,
+        "accuracy": pytest.approx(2 / 3),
+    }
     assert rating["constant"] == {
         "loss": 2.5,
         "mse": 2.5,
@@ -157,6 +170,26 @@ def test_classes_by_hand() -> None:
         "experts_per_example": pytest.approx(5 / 3),
         "experts_per_example_by_task": {"kind": pytest.approx(5 / 3)},
     }
+
+
+def test_accuracies_of_several_tasks_are_averaged() -> None:
+    """2 of 3 and, as the largest of two classes, 1 of 2."""
+    scores = Scores(
+        {
+            "smiling": np.array([0.8, 0.6, 0.1]),
+            "kind": np.array([[0.7, 0.3], [0.6, 0.4], [0.5, 0.5]]),
+        },
+        {},
+    )
+    rows = pd.DataFrame({"smiling": [1.0, 0.0, 0.0], "kind": [0, 1, NAN]})
+    tasks = {"smiling": "binary", "kind": "multiclass"}
+    weights = {"smiling": 0.9, "kind": 0.1}
+    constants = {"smiling": 0.4, "kind": [0.4, 0.6]}
+    metrics = measure(scores, rows, tasks, weights, constants=constants)
+    assert metrics["accuracy"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert metrics["constant"]["accuracy"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    unlabelled = rows.assign(kind=NAN)
+    assert "accuracy" not in measure(scores, unlabelled, tasks, weights)
 
 
 def test_a_class_that_was_ruled_out_costs_what_keras_says() -> None:
