@@ -14,6 +14,7 @@ from typing import get_origin
 from typing import get_type_hints
 
 from recsys.nearest import did_you_mean
+from recsys.old_defaults import with_old_defaults
 from recsys.old_names import with_current_names
 from recsys.optimizers import OPTIMIZERS
 from recsys.presets import PRESETS
@@ -78,6 +79,9 @@ class TrainConfig:
             as the preset has; 256 for movielens.
         hash_feature: Id feature that a hash gate routes by; the first one
             unless given.
+        hash_tables: Whether the hash gates of all tasks have one table, so that
+            an id has the same expert in each (shared, as published), or a
+            table each (own).
         unknown_rate: Share of the ids that training replaces by the
             out-of-vocabulary id, so that its embedding is learned.
         task_weights: Weight of each task's loss; equal, with sum 1, unless
@@ -142,6 +146,9 @@ class TrainConfig:
     )
     head_units: list[int] | None = field(default=None, metadata={"minimum": 1})
     hash_feature: str | None = None
+    hash_tables: str = field(
+        default="shared", metadata={"choices": ("shared", "own")}
+    )
     unknown_rate: float = field(
         default=0.01, metadata={"minimum": 0, "below": 1}
     )
@@ -204,8 +211,8 @@ class TrainConfig:
 
         Args:
             values: The fields by name. The "versions" that `config.json` of a
-                run holds as well are left out; such a file without
-                `standardize_targets` is of a run that standardised nothing.
+                run holds as well are left out; what such a file does not say
+                is as it was when it was written.
 
         Raises:
             TypeError: A field has a value of another type.
@@ -214,7 +221,7 @@ class TrainConfig:
         """
         given = with_current_names(values)
         if given.pop("versions", None) is not None:
-            given.setdefault("standardize_targets", False)
+            given = with_old_defaults(given)
         known = [item.name for item in fields(cls)]
         for name in given:
             if name not in known:

@@ -9,6 +9,7 @@ import numpy as np
 from keras_moe import layers
 from recsys.config import TrainConfig
 from recsys.models.gates import create_gate
+from recsys.models.gates import draws_table
 from recsys.models.gates import searches
 from recsys.models.shared_tower import SharedTower
 
@@ -99,16 +100,19 @@ class Architectures:
         self, names: Sequence[str], num_experts: int
     ) -> dict[str, layers.Gate]:
         config = self.config
+        seeds = {name: self._next_seed() for name in names}
+        if config.hash_tables == "shared" and draws_table(config.gate):
+            seeds = dict.fromkeys(names, seeds[names[0]])
         gates = {
             name: create_gate(
                 config.gate,
                 num_experts,
                 self.sizes.k,
                 self.num_buckets,
-                self._next_seed(),
+                seed,
                 config.gate_options,
             )
-            for name in names
+            for name, seed in seeds.items()
         }
         if not searches(config.gate):
             return gates

@@ -55,6 +55,11 @@ def searches(name: str) -> bool:
     return name.endswith(SEARCH_SUFFIX)
 
 
+def draws_table(name: str) -> bool:
+    """Whether the gate of that name is a table that its seed alone decides."""
+    return issubclass(gate_class(name), layers.HashGate)
+
+
 def option_types(name: str) -> dict[str, Any]:
     """Returns what the options of the gate of that name are annotated with.
 
@@ -96,17 +101,27 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def default_options(name: str) -> dict[str, Any]:
+def default_options(name: str, k: int) -> dict[str, Any]:
     """Returns the options that differ from the defaults of the gate's class.
 
     Args:
         name: Name of the gate, with or without a `+`.
+        k: Experts per example, which `expert-choice` has on average.
 
     Example:
-    >>> default_options("comet+")
+    >>> default_options("comet+", k=2)
     {'gamma': 0.03, 'entropy_weight': 0.1}
+    >>> default_options("expert-choice", k=4)
+    {'capacity_factor': 4.0}
+
+    References:
+        Ibrahim et al., MOESART, section 3: of a batch `B`, each expert takes
+        `k' = |B| k / n` examples.
     """
-    return dict(_DEFAULT_OPTIONS.get(name.removesuffix(SEARCH_SUFFIX), {}))
+    base = name.removesuffix(SEARCH_SUFFIX)
+    if base == "expert-choice":
+        return {"capacity_factor": float(k)}
+    return dict(_DEFAULT_OPTIONS.get(base, {}))
 
 
 def becomes_sparse(name: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.old_defaults import with_old_defaults
 from recsys.reading import naming
 from recsys.run import Run
 from recsys.task_scores import task_scores
@@ -156,7 +157,9 @@ def _sweep(folder: Path) -> Iterator[Trained]:
     sweep = Sweep(folder)
     for record in sweep.log.read():
         if record["status"] == "completed":
-            config = TrainConfig.from_mapping(record["config"])
+            config = TrainConfig.from_mapping(
+                with_old_defaults(record["config"])
+            )
             metrics = {name: record[name] for name in ("validation", "test")}
             run = Run(sweep.runs / record["trial"])
             drawn = record["hyperparameters"]

@@ -4,6 +4,7 @@ from pathlib import Path
 import pandas as pd
 
 from recsys.errors import RunError
+from recsys.old_defaults import with_old_defaults
 from recsys.reading import naming
 from recsys.stages.compare import compare
 from recsys.stages.comparison import Comparison
@@ -66,14 +67,10 @@ def rerun(
     if selection.notice:
         warnings.warn(selection.notice, stacklevel=2)
     models = {
-        # A trial without this field standardised nothing.
         f"trial-{record['trial']}": {
-            "standardize_targets": False,
-            **{
-                name: value
-                for name, value in record["config"].items()
-                if name not in ("out", "seed")
-            },
+            name: value
+            for name, value in with_old_defaults(record["config"]).items()
+            if name not in ("out", "seed")
         }
         for record in selection.trials[:top]
     }

@@ -44,7 +44,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         config,
         **sizes,
         data=data if data == "synthetic" else str(Path(data).resolve()),
-        gate_options=default_options(config.gate)
+        gate_options=default_options(config.gate, config.sizes.k)
         | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
         task_weights=_task_weights(config.task_weights, schema),

@@ -94,6 +94,31 @@ def test_value_of_another_type_is_named(
         TrainConfig(**fields)
 
 
+def test_a_run_that_does_not_name_its_hash_tables_has_its_own() -> None:
+    """As runs were written before there was the choice."""
+    place = {"data": "synthetic", "out": "run", "gate": "hash"}
+    assert TrainConfig.from_mapping(place).hash_tables == "shared"
+    old = TrainConfig.from_mapping({**place, "versions": {"keras": "3"}})
+    assert old.hash_tables == "own"
+
+
+@pytest.mark.parametrize("gate", ["expert-choice", "expert-choice+"])
+def test_a_run_that_does_not_name_its_capacity_factor_has_2(gate: str) -> None:
+    """As runs were written before it followed from k."""
+    run = {
+        "data": ".",
+        "out": "run",
+        "gate": gate,
+        "k": 4,
+        "versions": {"a": 1},
+    }
+    old = TrainConfig.from_mapping(run)
+    assert old.gate_options == {"capacity_factor": 2.0}
+    given = {"capacity_factor": 4.0, "inference": "batch"}
+    new = TrainConfig.from_mapping({**run, "gate_options": given})
+    assert new.gate_options == given
+
+
 def test_integer_of_thousands_of_digits_is_named() -> None:
     """Python refuses to write it out."""
     with pytest.raises(ValueError, match=r"`k` must be at most .* 5,000 dig"):

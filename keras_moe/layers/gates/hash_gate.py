@@ -35,8 +35,9 @@ class HashGate(Gate):
             same number of buckets, up to 1; otherwise each bucket's expert
             is drawn on its own.
         seed: Integer `>= 0`, defaults to 0. Seeds the table, which is the
-            same on every backend: gates that shall differ need seeds that
-            differ.
+            same on every backend. Gates of one seed have one table, as those
+            of all tasks have in the papers' comparisons; tables that shall
+            differ need seeds that differ.
         **kwargs: `name`, `dtype`.
 
     Call arguments:

@@ -61,6 +61,32 @@ def test_experts_and_levels_are_counted() -> None:
     assert ple.levels[0].shared_gate.num_experts == 4 + 2 * 2
 
 
+@pytest.mark.parametrize("architecture", ["mmoe", "cgc", "ple"])
+@pytest.mark.parametrize("balanced", [False, True])
+def test_hash_gates_of_all_tasks_have_one_table_unless_told_otherwise(
+    balanced: bool, architecture: str
+) -> None:
+    for tables in ("shared", "own"):
+        layer = make(
+            num_buckets=50,
+            gate="hash",
+            gate_options={"balanced": balanced},
+            architecture=architecture,
+            hash_tables=tables,
+        )
+        layer.build((None, 6), (None,))
+        for level in getattr(layer, "levels", [layer]):
+            watch, rating = (
+                ops.convert_to_numpy(level.gates[task].table) for task in TASKS
+            )
+            assert (watch == rating).all() == (tables == "shared")
+
+
+def test_gates_with_weights_never_share_their_seed() -> None:
+    gates = make(gate="top-k", hash_tables="shared").gates
+    assert gates["watch"].seed != gates["rating"].seed
+
+
 @pytest.mark.parametrize("gate", ["softmax", "comet", "hash", "top-k+"])
 @pytest.mark.parametrize("units", [[256], [64, 32], [32, 32, 16]])
 @pytest.mark.parametrize("num_experts", [4, 16])

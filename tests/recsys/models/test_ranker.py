@@ -61,9 +61,35 @@ def test_hash_gates_route_by_the_hash_feature(tiny: Dataset) -> None:
     experts = ranker.mixture.gates["watch"](ranker.encode(frame)["film"])
     chosen = to_numpy(experts).argmax(-1)
     assert pd.Series(chosen).groupby(frame["film"]).nunique().eq(1).all()
-    tables = [to_numpy(g.table) for g in ranker.mixture.gates.values()]
-    assert tables[0].shape == (13,)
-    assert (tables[0] != tables[1]).any()
+    assert ranker.mixture.gates["watch"].table.shape == (13,)
+
+
+@pytest.mark.parametrize("gate", ["hash", "hash+"])
+def test_an_id_has_the_same_expert_in_all_tasks_unless_told_otherwise(
+    gate: str, tiny: Dataset
+) -> None:
+    users = tiny.split("train")[["user", "film", "age"]]
+    for tables in ("shared", "own"):
+        ranker = build(tiny, gate=gate, hash_tables=tables)
+        ids = ranker.encode(users)["user"]
+        watch, rating = (
+            to_numpy(ranker.mixture.gates[task](ids)).argmax(-1)
+            for task in ("watch", "rating")
+        )
+        same = watch == rating
+        assert same.all() if tables == "shared" else same.mean() < 0.7
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_experts_choose_k_of_themselves_for_an_example_on_average(
+    k: int, tiny: Dataset
+) -> None:
+    gates = build(tiny, gate="expert-choice", k=k).mixture.gates
+    x = np.random.default_rng(0).normal(size=(48, 9)).astype("float32")
+    for gate in gates.values():
+        chosen = to_numpy(gate(x, training=True)) != 0
+        assert chosen.sum(axis=0).tolist() == [48 * k / 4] * 4
+        assert chosen.sum(axis=1).mean() == k
 
 
 def test_unknown_and_missing_ids_are_one(tiny: Dataset) -> None:

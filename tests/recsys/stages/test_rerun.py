@@ -55,6 +55,22 @@ def test_best_trials_are_trained_with_new_seeds(
     assert asked["embedding_dim"] == 4
 
 
+def test_trials_keep_the_defaults_that_they_had(
+    sweep: Path, tmp_path: Path
+) -> None:
+    log = sweep / "trials.jsonl"
+    records = list(map(json.loads, log.read_text().splitlines()))
+    for record in records:
+        for name in ("standardize_targets", "hash_tables"):
+            del record["config"][name]
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+    recsys.rerun(sweep, tmp_path / "out", seeds=1)
+    (config,) = (tmp_path / "out").glob("trial-*/seed-6.json")
+    asked = json.loads(config.read_text())
+    assert asked["standardize_targets"] is False
+    assert asked["hash_tables"] == "own"
+
+
 def test_goes_on_where_it_was(sweep: Path, tmp_path: Path) -> None:
     recsys.rerun(sweep, tmp_path / "out", seeds=1)
     recsys.rerun(sweep, tmp_path / "out", seeds=2)

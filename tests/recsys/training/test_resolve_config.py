@@ -75,10 +75,20 @@ def test_options_get_their_types() -> None:
 @pytest.mark.parametrize("gate", ["comet", "comet+", "dselect-k"])
 def test_gates_that_start_dense_are_led_to_their_k(gate: str) -> None:
     options = resolved(gate=gate).gate_options
-    assert options == default_options(gate)
+    assert options == default_options(gate, k=2)
     assert options["entropy_weight"] > 0
     given = resolved(gate=gate, gate_options={"entropy_weight": 0.0})
     assert given.gate_options == options | {"entropy_weight": 0.0}
+
+
+def test_expert_choice_takes_its_capacity_from_k() -> None:
+    def options(gate: str = "expert-choice", **fields: Any) -> dict[str, Any]:
+        return resolved(gate=gate, **fields).gate_options
+
+    assert options() == {"capacity_factor": 2.0}
+    assert options("expert-choice+", k=4) == {"capacity_factor": 4.0}
+    given = {"capacity_factor": 1.5}
+    assert options(k=4, gate_options=given) == given
 
 
 def test_data_folder_and_backend_are_named() -> None:

@@ -1,0 +1,32 @@
+"""Defaults of earlier versions, by which what they recorded is to be read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_FIELDS: dict[str, Any] = {"standardize_targets": False, "hash_tables": "own"}
+_GATE_OPTIONS: dict[str, dict[str, Any]] = {
+    "expert-choice": {"capacity_factor": 2.0}
+}
+
+
+def with_old_defaults(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds what a recorded configuration does not say to its fields.
+
+    A configuration that has been trained names everything that it depends on.
+    What it does not name could not be chosen then, or followed another rule.
+
+    Args:
+        recorded: Fields of `recsys.TrainConfig` by name, as `config.json` of
+            a run holds them, or a trial's record in a sweep.
+
+    Example:
+    >>> with_old_defaults({"gate": "hash", "standardize_targets": True})
+    {'standardize_targets': True, 'hash_tables': 'own', 'gate': 'hash'}
+    """
+    fields = {**_FIELDS, **recorded}
+    name = str(fields.get("gate")).removesuffix("+")
+    given = fields.get("gate_options", {})
+    # What is no mapping is for the check of the field's type.
+    if name in _GATE_OPTIONS and isinstance(given, Mapping):
+        fields["gate_options"] = {**_GATE_OPTIONS[name], **given}
+    return fields
