@@ -286,6 +286,14 @@ def tune(
             "small one."
         ),
     ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose published space: comet, moesart or dselect-k. Unless "
+            "given, the first of moesart, comet and dselect-k that has the "
+            "data set, for all gates."
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Trials at a time.")] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the sweep in --out.")
@@ -303,7 +311,7 @@ def tune(
     from recsys.tuning.sweep import Sweep
 
     try:
-        records = tune(given, trials, tuner, space, workers, resume)
+        records = tune(given, trials, tuner, space, workers, resume, paper)
     except KeyboardInterrupt:
         print("\nTo go on: the same command with --resume")
         raise

@@ -36,6 +36,7 @@ def tune(
     space: Mapping[str, Any] | str | Path | None = None,
     workers: int = 1,
     resume: bool = False,
+    paper: str | None = None,
 ) -> list[dict[str, Any]]:
     """Searches for the configuration with the lowest validation loss.
 
@@ -61,11 +62,15 @@ def tune(
         space: What is searched: a mapping as `recsys.tuning.parse_space`
             reads it, or a YAML file with one. Unless given, what the papers
             have for this gate and data set, or a small space with the budget of
-            `recsys.tuning.first_search` for data that are in no paper.
+            `recsys.tuning.first_search` for data that are in no paper; with
+            `resume`, what the sweep was started with.
         workers: How many trials are trained at a time, each with an equal
             share of the cores. Defaults to 1.
         resume: Boolean, whether to go on with the sweep in `out`, which must
             have been started with the same arguments. Defaults to `False`.
+        paper: "comet", "moesart" or "dselect-k", whose published space is
+            searched instead of a `space`. Unless given, that in which
+            `recsys.tuning.published_space` finds the data set first.
 
     Returns:
         The content of `trials.jsonl`.
@@ -89,15 +94,18 @@ def tune(
     resolved = resolve_config(base, schema)
     given = {name: getattr(base, name) for name in fields if name != "out"}
     given |= {"data": resolved.data, "backend": resolved.backend}
-    content = _content(space, base.gate, schema)
+    sweep = Sweep(Path(base.out).resolve())
+    gate = {"gate": resolved.gate, "gate_options": resolved.gate_options}
+    content = _content(
+        space, paper, sweep if resume else None, schema, given | gate
+    )
     with naming(space if isinstance(space, str | Path) else None):
         if isinstance(content, Mapping):
             content = with_current_names(content)
         searched = parse_space(content, given)
-        _check(searched, schema, tuner)
+        _check(searched, schema, tuner, trials)
     epochs = searched.fields({}).get("epochs", base.epochs)
     oracle = create_oracle(tuner, searched, trials, epochs, base.seed)
-    sweep = Sweep(Path(base.out).resolve())
     plan = Plan(tuner, trials, given, content)
     with TrainingProcesses(workers) as processes:
         runner = TrialRunner(sweep, searched, processes)
@@ -110,19 +118,36 @@ def tune(
 
 
 def _content(
-    space: Mapping[str, Any] | str | Path | None, gate: str, schema: Schema
+    space: Mapping[str, Any] | str | Path | None,
+    paper: str | None,
+    started: Sweep | None,
+    schema: Schema,
+    fields: Mapping[str, Any],
 ) -> Any:
-    if space is None:
-        return published_space(gate, schema.name)
-    return read_yaml(Path(space)) if isinstance(space, str | Path) else space
-
-
-def _check(space: Space, schema: Schema, tuner: str) -> None:
-    """Checks that there is something to search, and that it can be trained."""
-    if not space.searched:
+    """What is searched: as told, or as a started sweep does, or a paper."""
+    if space is not None and paper is not None:
         raise ValueError(
-            "expected a field to be searched. Received: none but those that "
-            f"are given or have one choice, {list(space.fields({}))}"
+            "`space` or `paper` must be given, not both. Received: "
+            f"paper={paper!r} and a space"
+        )
+    if isinstance(space, str | Path):
+        return read_yaml(Path(space))
+    if space is not None:
+        return space
+    if started is not None and paper is None:
+        # What is published here may have been corrected since.
+        return started.read_plan().space
+    return published_space(fields["gate"], schema.name, paper, fields)
+
+
+def _check(space: Space, schema: Schema, tuner: str, trials: int) -> None:
+    """Checks that there is something to search, and that it can be trained."""
+    # Hyperband draws nothing from a space of one point.
+    if not space.searched and (trials > 1 or tuner == "hyperband"):
+        raise ValueError(
+            "expected a field to be searched, or one trial. Received: none but "
+            "those that are given or have one choice, "
+            f"{list(space.fields({}))}"
         )
     if tuner == "hyperband" and "epochs" in space.searched:
         raise ValueError(

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import Any
 
 from recsys.models.gates import SEARCH_SUFFIX
@@ -6,68 +7,178 @@ from recsys.tuning import first_search
 from recsys.tuning.papers import comet
 from recsys.tuning.papers import dselect_k
 from recsys.tuning.papers import moesart
+from recsys.tuning.papers.published import Published
+
+# Unless told otherwise, a data set is searched as the first paper has it that
+# has it at all, and so for every gate: MOESART's compares the most of them.
+_GATES: dict[str, tuple[str, ...]] = {
+    "moesart": moesart.GATES,
+    "comet": comet.GATES,
+    "dselect-k": dselect_k.GATES,
+}
+_PUBLISHED: dict[str, Mapping[str, Published]] = {
+    "moesart": moesart.PUBLISHED,
+    "comet": comet.PUBLISHED,
+    "dselect-k": dselect_k.PUBLISHED,
+}
 
 # Whose gates' hyperparameters are searched on data that are in no paper.
 _DEFAULT = "movielens-1m"
-_IMAGES = ("digits", "multi-mnist", "multi-fashion-mnist", "celeba")
+_IMAGES = ("digits", "multi-mnist", "multi-fashion-mnist", "celeba", "svhn")
 
 
-def published_space(gate: str, data_set: str) -> dict[str, Any]:
+def published_space(
+    gate: str,
+    data_set: str,
+    paper: str | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Returns the search space that is published for a gate and a data set.
 
     Gates without hyperparameters of their own in the papers are tuned over
-    the optimizer's alone.
+    the optimizer's alone. All gates have the same number of experts and the
+    same training on a data set, so that they can be compared: unless a paper
+    is named, those of MOESART, or of COMET where it does not have the data.
+    The gates' own hyperparameters are then those of the paper that has them.
 
     Args:
         gate: Name of the gate, with or without a `+`.
         data_set: Name of the data set in `dataset.json`. One that is in no
             paper is searched as `recsys.tuning.first_search` says, with the
             gates' own hyperparameters of MovieLens.
+        paper: `"comet"`, `"moesart"` or `"dselect-k"`, to search as it does.
+            Defaults to `None`, as above.
+        given: Fields of `TrainConfig` that are not searched, by name. What is
+            published for other fields may depend on them: the weight of a sum
+            over the batch, for one. A shared bottom has no gate.
 
     Returns:
         What `recsys.tuning.parse_space` reads.
 
+    Raises:
+        ValueError: The paper does not have the gate and the data set.
+
     Example:
     >>> published_space("moesart", "books")["gate_options"]
     {'trimmed_lasso_weight': [0.0, 0.01, 0.1, 1.0, 10.0]}
+    >>> for paper in ("comet", "moesart", "dselect-k"):
+    ...     print(published_space("top-k", "multi-mnist", paper)["num_experts"])
+    [16]
+    [8]
+    [8]
 
     References:
         Ibrahim et al., COMET, KDD 2023, supplement S1.3.
         Ibrahim et al., MOESART, supplement S6.3.
         Hazimeh et al., DSelect-k, NeurIPS 2021, appendix D.
     """
-    if data_set in comet.PUBLISHED:
-        space = dict(comet.PUBLISHED[data_set].training)
-        local_search = comet.LOCAL_SEARCH
-    else:
-        space = dict(first_search.TRAINING)
-        local_search = first_search.LOCAL_SEARCH
-        data_set = _DEFAULT
-    if gate.startswith("moesart") and data_set in moesart.NUM_EXPERTS:
-        space["num_experts"] = [moesart.NUM_EXPERTS[data_set]]
-    options = _gate_options(gate, data_set)
+    given = given or {}
+    bottom = given.get("architecture") == "shared-bottom"
+    if paper is not None:
+        _check_paper(paper, None if bottom else gate, data_set)
+    published = _published(data_set, paper)
+    space = dict(published.training if published else first_search.TRAINING)
+    if bottom:
+        return _shared_bottom(space, published)
+    if isinstance(published, dselect_k.Published):
+        space |= published.gate_fields(gate)
+    options = _gate_options(gate, data_set, published, given)
     if options:
         space["gate_options"] = options
     if searches(gate):
-        space |= local_search
+        space |= (comet if published else first_search).LOCAL_SEARCH
     return space
 
 
-def _gate_options(gate: str, data_set: str) -> dict[str, Any]:
+def _check_paper(paper: str, gate: str | None, data_set: str) -> None:
+    having = [
+        name
+        for name, gates in _GATES.items()
+        if data_set in _PUBLISHED[name] and gate in (None, *gates)
+    ]
+    if paper not in having:
+        what = "a shared bottom" if gate is None else f"the gate {gate!r}"
+        raise ValueError(
+            f"`paper` must be one that has {what} and the data set "
+            f"{data_set!r}: {', '.join(having) or 'there is none'}. "
+            f"Received: paper={paper!r}"
+        )
+
+
+def _published(data_set: str, paper: str | None) -> Published | None:
+    for name in _PUBLISHED if paper is None else (paper,):
+        if data_set in _PUBLISHED[name]:
+            return _PUBLISHED[name][data_set]
+    return None
+
+
+def _shared_bottom(
+    training: Mapping[str, Any], published: Published | None
+) -> dict[str, Any]:
+    """The same without experts and gate."""
+    space = {
+        name: training[name]
+        for name in training
+        if name not in ("num_experts", "k")
+    }
+    if isinstance(published, dselect_k.Published):
+        space |= published.shared_bottom
+    return space
+
+
+def _gate_options(
+    gate: str,
+    data_set: str,
+    published: Published | None,
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
     name = gate.removesuffix(SEARCH_SUFFIX)
     if name == "moesart":
-        return {"trimmed_lasso_weight": moesart.TRIMMED_LASSO_WEIGHT}
+        weights = moesart.trimmed_lasso_weight(data_set)
+        return {"trimmed_lasso_weight": weights}
     if name == "gumbel-softmax":
-        if data_set in _IMAGES:
-            return {"sparsity_weight": dselect_k.IMAGE_SPARSITY_WEIGHT}
-        return {"sparsity_weight": dselect_k.SPARSITY_WEIGHT}
-    if name in ("comet", "dselect-k"):
-        published = comet.PUBLISHED[data_set]
-        with_search = gate == f"comet{SEARCH_SUFFIX}"
-        return {
-            "gamma": [published.gamma_with_search]
-            if with_search
-            else published.gamma,
-            "entropy_weight": published.entropy_weight,
-        }
+        images = data_set in _IMAGES
+        weights = dselect_k.sparsity_weight(data_set, images)
+        return {"sparsity_weight": weights}
+    if name == "comet":
+        return _smooth_steps(gate, data_set, published)
+    if name == "dselect-k":
+        return _dselect_k_options(gate, data_set, published, given)
     return {}
+
+
+def _smooth_steps(
+    gate: str, data_set: str, published: Published | None
+) -> dict[str, Any]:
+    """What the COMET paper has for it and DSelect-k, but not on SVHN."""
+    own = comet.PUBLISHED.get(data_set if published else _DEFAULT)
+    if own is None:
+        return {}
+    with_search = gate == f"comet{SEARCH_SUFFIX}"
+    return {
+        "gamma": [own.gamma_with_search] if with_search else own.gamma,
+        "entropy_weight": own.entropy_weight,
+    }
+
+
+def _dselect_k_options(
+    gate: str,
+    data_set: str,
+    published: Published | None,
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    options = _smooth_steps(gate, data_set, published)
+    if published is None:
+        return options
+    static = bool(given.get("gate_options", {}).get("static", False))
+    batch_size = given.get("batch_size", published.batch_size)
+    if isinstance(published, dselect_k.Published):
+        options = {
+            "gamma": published.gamma,
+            "entropy_weight": [
+                dselect_k.batch_sum(weight, batch_size, static)
+                for weight in published.entropy_weight
+            ],
+        }
+    num_experts = given.get("num_experts") or published.num_experts
+    return options | dselect_k.unreachable(num_experts, batch_size, static)

@@ -1,12 +1,125 @@
 """Hazimeh et al., DSelect-k, NeurIPS 2021: the search spaces of appendix D.
 
-Only the weight of the Gumbel-softmax gate's penalty is taken from there. The
-rest is tuned for Adagrad and 8 experts; the COMET paper tunes DSelect-k on the
-same data with Adam, as `recsys` trains, and 16 experts.
+Each point of a grid is tried 5 times on average. Nothing is said of an early
+stop, so the patience is that of all epochs. The spaces of the synthetic tasks
+(D.4) are in `benchmarks/planted_tasks.py`.
 """
 
-# D.1, MovieLens.
-SPARSITY_WEIGHT = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0]
+from dataclasses import dataclass
+from typing import Any
 
-# D.2, MultiMNIST and MultiFashionMNIST.
-IMAGE_SPARSITY_WEIGHT = [0.0, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1000.0]
+from recsys.tuning.papers import published
+
+# Tables 1 and 2, both static and not, and a shared bottom.
+GATES = ("softmax", "top-k", "gumbel-softmax", "dselect-k")
+
+_BOUNDED = ("top-k", "dselect-k")
+
+
+@dataclass(frozen=True)
+class Published(published.Published):
+    """What is published for one data set.
+
+    Attributes:
+        k: Of Top-k and DSelect-k.
+        gamma: Of DSelect-k.
+        entropy_weight: Of DSelect-k, lambda in the paper. The gate's original
+            code sums the entropies over the batch (`EntropyRegularizer` of
+            `dselect_k_moe/dselect_k_moe.py` in google-research), where
+            `keras_moe` takes their mean: `batch_sum` makes up for it.
+        sparsity_weight: Of Gumbel-softmax, beta in the paper.
+        shared_bottom: What a shared bottom is tuned over as well.
+    """
+
+    k: list[int]
+    gamma: list[float]
+    entropy_weight: list[float]
+    sparsity_weight: list[float]
+    shared_bottom: dict[str, Any]
+
+    def gate_fields(self, gate: str) -> dict[str, Any]:
+        """Fields that only some of the gates are tuned over."""
+        return {"k": self.k} if gate in _BOUNDED else {}
+
+
+# D.2 has the same space for both data sets, and no lambda.
+_IMAGES = Published(
+    training={
+        "learning_rate": [0.01, 0.001, 0.0001, 0.00001],
+        "batch_size": [256],
+        "epochs": [25, 50, 75, 100],
+        "patience": [100],
+        "num_experts": [8],
+        "expert_units": [[50], [50] * 3, [50] * 5],
+    },
+    k=[2, 4],
+    gamma=[0.1, 1.0, 10.0],
+    entropy_weight=[0.0],
+    sparsity_weight=[0.0, 1e-3, 1e-2, 0.1, 1.0, 10.0, 1000.0],
+    shared_bottom={},
+)
+
+PUBLISHED: dict[str, Published] = {
+    # D.1, "MovieLens". Nothing is said of the width of the embeddings.
+    "movielens-1m": Published(
+        training={
+            "optimizer": ["adagrad"],
+            "learning_rate": [0.001, 0.01, 0.1, 0.2, 0.3],
+            "batch_size": [128],
+            "epochs": [5, 10, 20, 30, 40, 50],
+            "patience": [50],
+            "num_experts": [8],
+        },
+        k=[2, 4],
+        gamma=[1.0, 10.0],
+        entropy_weight=[0.1, 1.0, 10.0],
+        sparsity_weight=[1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0],
+        shared_bottom={
+            "expert_units": [[32], [256], [2048], [4096], [8192]],
+        },
+    ),
+    # D.2, "Multi-MNIST and Multi-Fashion MNIST".
+    "multi-mnist": _IMAGES,
+    "multi-fashion-mnist": _IMAGES,
+}
+
+
+def sparsity_weight(data_set: str, holds_images: bool) -> list[float]:
+    """Of Gumbel-softmax; on data that are not in the paper, as on the like."""
+    like = "multi-mnist" if holds_images else "movielens-1m"
+    return PUBLISHED.get(data_set, PUBLISHED[like]).sparsity_weight
+
+
+def batch_sum(weight: float, batch_size: int, static: bool) -> float:
+    """The weight of a mean over the batch that is that of the published sum.
+
+    Args:
+        weight: The weight of a sum over the batch.
+        batch_size: How many examples are in it.
+        static: Whether the gate is static: its one weighting is not summed.
+
+    Example:
+    >>> batch_sum(0.5, 128, static=False), batch_sum(0.5, 128, static=True)
+    (64.0, 0.5)
+    """
+    return weight * (1 if static else batch_size)
+
+
+def unreachable(
+    num_experts: int, batch_size: int, static: bool
+) -> dict[str, Any]:
+    """What the published code does where some codes have no expert.
+
+    Both the original code and that of the COMET paper sum the penalty over the
+    batch, with the weight 1 (`_add_regularization_loss`).
+
+    Example:
+    >>> unreachable(9, 2048, static=False)
+    {'unreachable': ['penalty'], 'unreachable_weight': [2048.0]}
+    >>> unreachable(16, 2048, static=False)
+    {}
+    """
+    if num_experts.bit_count() == 1:
+        return {}
+    weight = batch_sum(1.0, batch_size, static)
+    return {"unreachable": ["penalty"], "unreachable_weight": [weight]}

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,29 @@ def test_published_space_is_the_default(
     }
     # That of data of one's own, but for what is given.
     assert (config["patience"], config["epochs"]) == (3, 2)
+
+
+def test_paper_names_the_published_space(
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DSelect-k's space, for the data and the batches that are given."""
+    use_fake(monkeypatch, tmp_path)
+    data = shutil.copytree(fields["data"], tmp_path / "movielens-1m")
+    schema = json.loads((data / "dataset.json").read_text())
+    schema["name"] = "movielens-1m"
+    (data / "dataset.json").write_text(json.dumps(schema))
+    fields |= {"data": str(data), "gate": "dselect-k", "num_experts": 5}
+    for static, factor in (("false", 16), ("true", 1)):
+        out = str(tmp_path / static)
+        given = {"gate_options": {"static": static}, "batch_size": 16}
+        (record,) = recsys.tune(
+            {**fields, **given, "out": out}, 1, paper="dselect-k"
+        )
+        assert record["config"]["optimizer"] == "adagrad"
+        options = record["config"]["gate_options"]
+        assert options["entropy_weight"] / factor in (0.1, 1.0, 10.0)
+        assert options["unreachable"] == "penalty"
+        assert options["unreachable_weight"] == factor
 
 
 def test_a_sweep_has_twenty_trials_unless_told_otherwise(
@@ -200,6 +224,51 @@ def test_wrong_arguments(
     with pytest.raises((ValueError, TypeError), match=message):
         recsys.tune({**fields, **changes}, **given)
     assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"paper": "comet"}, "the data set 'tiny': there is none. Received"),
+        ({"paper": "comet", "space": SPACE}, "`space` or `paper` must be"),
+        (
+            {"trials": 1, "tuner": "hyperband", "space": {"k": [2]}},
+            "expected a field to be searched",
+        ),
+    ],
+)
+def test_wrong_paper_or_point(
+    arguments: dict[str, Any],
+    message: str,
+    fields: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        recsys.tune(fields, **arguments)
+    assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.parametrize("tuner", ["random", "bayesian"])
+def test_space_of_one_point_is_one_trial(
+    tuner: str,
+    fields: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As routers are trained on SVHN in the MOESART paper."""
+    use_fake(monkeypatch, tmp_path)
+    (record,) = recsys.tune(fields, 1, tuner, {"learning_rate": [0.25]})
+    assert record["hyperparameters"] == {}
+    assert record["config"]["learning_rate"] == 0.25
+
+
+def test_resumed_sweep_searches_what_it_was_started_with(
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A space that has been corrected since does not end a sweep."""
+    use_fake(monkeypatch, tmp_path)
+    records = recsys.tune(fields, 2, space=SPACE)
+    assert recsys.tune(fields, 2, resume=True) == records
 
 
 def test_file_with_the_space_is_named(
