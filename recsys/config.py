@@ -69,6 +69,9 @@ class TrainConfig:
         search_epochs: Epochs of the permutation local search.
         search_entropy_weight: Weight of the permutation's entropy in the loss
             while it is searched for.
+        search_normalized: What of the matrix that the search multiplies the
+            gate's weights by sums to 1 at every step: rows, as in the COMET
+            authors' code, or columns, as in the paper's formula.
         execution: How experts are run: auto, dense or sparse.
         embedding_dim: Width of the embedding of each id feature.
         expert_units: Width of each dense layer of an expert. Unless given, as
@@ -134,6 +137,9 @@ class TrainConfig:
     gate_options: dict[str, Any] = field(default_factory=dict)
     search_epochs: int = field(default=5, metadata={"minimum": 1})
     search_entropy_weight: float = field(default=1e-4, metadata={"minimum": 0})
+    search_normalized: str = field(
+        default="rows", metadata={"choices": ("rows", "columns")}
+    )
     execution: str = field(
         default="auto", metadata={"choices": ("auto", "dense", "sparse")}
     )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _FIELDS: dict[str, Any] = {"standardize_targets": False, "hash_tables": "own"}
+# Those of gates with permutation local search.
+_SEARCH_FIELDS: dict[str, Any] = {"search_normalized": "columns"}
 _GATE_OPTIONS: dict[str, dict[str, Any]] = {
     "expert-choice": {"capacity_factor": 2.0}
 }
@@ -24,7 +26,10 @@ def with_old_defaults(recorded: Mapping[str, Any]) -> dict[str, Any]:
     {'standardize_targets': True, 'hash_tables': 'own', 'gate': 'hash'}
     """
     fields = {**_FIELDS, **recorded}
-    name = str(fields.get("gate")).removesuffix("+")
+    gate = str(fields.get("gate"))
+    if gate.endswith("+"):
+        fields = {**_SEARCH_FIELDS, **fields}
+    name = gate.removesuffix("+")
     given = fields.get("gate_options", {})
     # What is no mapping is for the check of the field's type.
     if name in _GATE_OPTIONS and isinstance(given, Mapping):

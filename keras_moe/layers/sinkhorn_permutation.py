@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 from scipy.optimize import linear_sum_assignment
 
+from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.configuration import serialized_parameters
@@ -22,24 +23,37 @@ from keras_moe.types import Tensor
 NUM_ITERATIONS = (20, 150)
 LOG10_TEMPERATURE = (-3.0, -7.0)
 
+# What of the applied matrix sums to 1 at every step of the search.
+NORMALIZED = ("rows", "columns")
+
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class SinkhornPermutation(keras.layers.Layer):
     """Learns which expert each entry of a gate's weights belongs to.
 
     Computes `P g`, `P[i, j] = 1` where entry `j` goes to expert `i`. While
-    the search goes on, training replaces `P` by the soft permutation
-    `S = S^R(U/τ)` of `keras_moe.ops.sinkhorn`, which has a gradient; the
-    result is rescaled to the sum of `g`. From step to step, `f` being the
-    share of the search that is done, it becomes harder:
+    the search goes on, training makes `P` soft, so that it has a gradient: of
+    the Sinkhorn operator's `S = S^R(U/τ)`, whose columns sum to 1 exactly and
+    whose rows do in the limit, it takes the transpose, or `S` itself.
+
+    * `normalized="rows"`: `P = S^T`, as in the authors' code. At every step,
+      the weight of each expert is a weighted mean of the gate's entries.
+    * `normalized="columns"`: `P = S`, as the paper's formula reads. Each
+      entry of the gate is shared out among the experts. Late in the search
+      the rows still sum to anything from 0.3 to 3: some experts get what
+      several entries give, others nothing.
+
+    The result is rescaled to the sum of `g`. From step to step, `f` being the
+    share of the search that is done, `P` becomes harder:
 
         R = 20 + 130 f,    log10 τ = -3 - 4 f.
 
-    Evaluation always takes the hard `P = argmax <P, S>`, and so does training
-    after the search. Neither computes more than a `take`.
+    Evaluation always takes the permutation that is nearest to the soft `P`,
+    its linear assignment, and so does training after the search. Neither
+    computes more than a `take`.
 
     `keras_moe.callbacks.PermutationSearch` tells the layer how long to
-    search, updates `P` from `S`, and ends the search. Without it, the search
+    search, updates the hard `P`, and ends the search. Without it, the search
     never ends: training stays soft, at `f = 0`, and evaluation takes the
     assignment of the initial logits, unless `harden` and `freeze` are called.
 
@@ -61,6 +75,9 @@ class SinkhornPermutation(keras.layers.Layer):
             `Ω(S) + Ω(S with rows that sum to 1)` in the loss, `Ω` being the
             entropy over all entries; it keeps `S` from settling between two
             permutations.
+        normalized: "rows" or "columns", what of the soft `P` sums to 1.
+            Defaults to "rows". A layer that was saved without it, by an
+            earlier version, has "columns".
         logits_initializer: Initializer of `logits`, defaults to
             U(-0.05, 0.05).
         seed: Optional integer, seeds an initializer without a seed.
@@ -76,8 +93,8 @@ class SinkhornPermutation(keras.layers.Layer):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `entropy_weight < 0`, or the inputs
-            have not `n` entries.
+        ValueError: If `num_experts < 2`, `entropy_weight < 0`, `normalized`
+            is another string, or the inputs have not `n` entries.
 
     Example:
         >>> permutation = SinkhornPermutation(num_experts=3)
@@ -89,7 +106,8 @@ class SinkhornPermutation(keras.layers.Layer):
 
     References:
         Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
-        Experts with Trees and Local Search, KDD 2023, section 4.
+        Experts with Trees and Local Search, KDD 2023, section 4: eq. 8 is
+        `S`, eq. 4a applies it.
     """
 
     # The place of the first gate that it serves; `None` outside a mixture.
@@ -101,6 +119,7 @@ class SinkhornPermutation(keras.layers.Layer):
         entropy_weight: float = 1e-4,
         logits_initializer: InitializerLike = "random_uniform",
         seed: int | None = None,
+        normalized: str = "rows",
         **kwargs: Any,
     ) -> None:
         kwargs["dtype"] = "float32"
@@ -112,6 +131,7 @@ class SinkhornPermutation(keras.layers.Layer):
         )
         self.logits_initializer = keras.initializers.get(logits_initializer)
         self.seed = seed
+        self.normalized = check_choice("normalized", normalized, NORMALIZED)
         self.num_gates = 0
 
     def build(self, input_shape: Shape) -> None:
@@ -183,7 +203,8 @@ class SinkhornPermutation(keras.layers.Layer):
         done = ops.minimum(self.step, self.num_steps)
         return done, ops.maximum(self.num_steps, 1)
 
-    def _log_soft_matrix(self) -> Tensor:
+    def _log_sinkhorn(self) -> Tensor:
+        """The logarithm of `S`."""
         return log_sinkhorn(
             self.logits,
             self.temperature,
@@ -192,7 +213,8 @@ class SinkhornPermutation(keras.layers.Layer):
         )
 
     def _soft_matrix(self) -> np.ndarray[Any, Any]:
-        return ops.convert_to_numpy(ops.exp(self._log_soft_matrix()))
+        sinkhorn = ops.convert_to_numpy(ops.exp(self._log_sinkhorn()))
+        return sinkhorn.T if self.normalized == "rows" else sinkhorn
 
     def _hard_matrix(self) -> np.ndarray[Any, Any]:
         order = ops.convert_to_numpy(self.order)
@@ -240,10 +262,10 @@ class SinkhornPermutation(keras.layers.Layer):
             self.step.assign_add(ops.cast(searching, self.step.dtype))
         # Not in the branch, where XLA cannot differentiate the loop. After the
         # search the loop ends before its first step.
-        log_soft = self._log_soft_matrix()
+        log_sinkhorn = self._log_sinkhorn()
         outputs, loss = ops.cond(
             searching,
-            lambda: self._soften(inputs, log_soft),
+            lambda: self._soften(inputs, log_sinkhorn),
             # A gradient of zero: optimizers warn where there is none.
             lambda: (self._reorder(inputs), 0.0 * ops.sum(self.logits)),
         )
@@ -255,16 +277,20 @@ class SinkhornPermutation(keras.layers.Layer):
         return ops.take(weights, self.order, axis=-1)  # (..., n), permuted.
 
     def _soften(
-        self, weights: Tensor, log_soft: Tensor
+        self, weights: Tensor, log_sinkhorn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        soft = ops.exp(log_soft)
-        # (..., n) times (n, n): entry i gets row i of the matrix.
-        outputs = affine(weights, ops.transpose(soft))
+        sinkhorn = ops.exp(log_sinkhorn)
+        # (..., n) times P^T (n, n), which is S where P is its transpose.
+        if self.normalized == "rows":
+            outputs = affine(weights, sinkhorn)
+        else:
+            outputs = affine(weights, ops.transpose(sinkhorn))
         total = ops.sum(weights, axis=-1, keepdims=True)
         soft_total = ops.sum(outputs, axis=-1, keepdims=True)
         # A row without any weight stays at zero.
         scale = total / ops.where(soft_total > 0, soft_total, 1.0)
-        penalty = entropy(soft, None) + entropy(ops.softmax(log_soft), None)
+        rows = ops.softmax(log_sinkhorn)
+        penalty = entropy(sinkhorn, None) + entropy(rows, None)
         return outputs * scale, self.entropy_weight * penalty
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -279,7 +305,13 @@ class SinkhornPermutation(keras.layers.Layer):
             "num_experts": self.num_experts,
             "entropy_weight": self.entropy_weight,
             "seed": self.seed,
+            "normalized": self.normalized,
         }
+
+    @classmethod
+    def from_config(cls, config: Config) -> "SinkhornPermutation":
+        # Earlier versions applied `S` itself, and had no such argument.
+        return cls(**{"normalized": "columns", **config})
 
 
 def _assignment(soft: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -122,6 +122,7 @@ class Architectures:
             num_experts,
             config.search_entropy_weight,
             seed=self._next_seed(),
+            normalized=config.search_normalized,
             name=f"permutation_{self._seeds_taken}",
         )
         return {

@@ -52,6 +52,24 @@ def test_weights_of_losses_load_under_their_old_names() -> None:
     assert weights == [(0.5, 0.25, 0, 0), (0, 0, 0.125, 0.0625)]
 
 
+def test_a_search_goes_on_as_before_there_were_two_normalizations() -> None:
+    """The file was written amid a search whose `P` is `S` itself."""
+    model = keras.saving.load_model(MODEL.with_name("old_permutation.keras"))
+    with np.load(MODEL.with_name("old_permutation.npz")) as case:
+        for name, training in (("soft", True), ("hard", False)):
+            np.testing.assert_allclose(
+                keras.ops.convert_to_numpy(
+                    model(case["inputs"], training=training)
+                ),
+                case[name],
+                atol=1e-3,
+                err_msg=name,
+            )
+    permutation = model.layers[-1].permutation
+    assert permutation.normalized == "columns"
+    assert permutation.get_config()["normalized"] == "columns"
+
+
 @pytest.mark.slow
 def test_another_backend_loads_what_this_one_saved(tmp_path: Path) -> None:
     model = make_model()

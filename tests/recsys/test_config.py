@@ -29,6 +29,23 @@ def test_mapping_is_json_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize(
+    ("gate", "old", "normalized"),
+    [
+        ("comet+", {"versions": {}}, "columns"),
+        ("comet+", {}, "rows"),
+        ("comet+", {"versions": {}, "search_normalized": "rows"}, "rows"),
+        # No search, so that an interrupted run goes on by the same command.
+        ("comet", {"versions": {}}, "rows"),
+    ],
+)
+def test_a_search_of_an_earlier_version_is_of_columns(
+    gate: str, old: dict[str, Any], normalized: str
+) -> None:
+    fields = {"data": "synthetic", "out": "run", "gate": gate, **old}
+    assert TrainConfig.from_mapping(fields).search_normalized == normalized
+
+
+@pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
         ("num_experts", 1, "at least 2"),
@@ -59,6 +76,7 @@ def test_mapping_is_json_and_comes_back() -> None:
         ("seed", 2**32, "below 4294967296"),
         ("execution", "fast", "one of auto, dense, sparse"),
         ("optimizer", "sgd", "one of adam, adagrad"),
+        ("search_normalized", "both", "one of rows, columns"),
         ("backend", "numpy", "one of tensorflow, jax, torch"),
     ],
 )

@@ -10,6 +10,7 @@ from tests.gradients import weight_gradient
 from tests.keras_moe.layers.layer_test import check_layer
 
 N = 4
+NORMALIZED = pytest.mark.parametrize("normalized", ["rows", "columns"])
 
 
 def build(logits=None, **kwargs):
@@ -28,6 +29,12 @@ def soft_reference(logits, temperature, num_iterations):
         matrix /= matrix.sum(axis=1, keepdims=True)
         matrix /= matrix.sum(axis=0, keepdims=True)
     return matrix
+
+
+def applied_reference(normalized, *args):
+    """The matrix that multiplies the weights from the left."""
+    matrix = soft_reference(*args)
+    return matrix.T if normalized == "rows" else matrix
 
 
 def entropy(matrix):
@@ -56,19 +63,60 @@ def test_each_expert_gets_the_entry_of_its_order():
     )
 
 
-def test_training_takes_the_soft_matrix(logits, weights):
-    soft = soft_reference(logits, 1e-3, 20)
+@NORMALIZED
+def test_training_takes_the_soft_matrix(normalized, logits, weights):
+    soft = applied_reference(normalized, logits, 1e-3, 20)
+    expected = weights @ soft.T
+    outputs = build(logits, normalized=normalized)(weights, training=True)
     np.testing.assert_allclose(
-        to_numpy(build(logits)(weights, training=True)),
-        weights @ soft.T,
+        to_numpy(outputs),
+        expected / expected.sum(axis=-1, keepdims=True),
         rtol=1e-4,
     )
 
 
-def test_a_row_keeps_its_sum(logits):
+def test_training_is_that_of_the_authors_code(logits, weights):
+    """g'_j = Σ_i g_i S_ij, then divided by its sum."""
+    soft = soft_reference(logits, 1e-3, 20)
+    expected = np.einsum("bi,ij->bj", weights, soft)
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        to_numpy(build(logits)(weights, training=True)), expected, rtol=1e-4
+    )
+
+
+@NORMALIZED
+def test_a_row_keeps_its_sum_at_any_moment(normalized, rng):
     weights = np.array([[0.3, 0.0, 0.2, 0.0], [0.0] * N], "float32")
-    outputs = to_numpy(build(logits)(weights, training=True))
-    np.testing.assert_allclose(outputs.sum(axis=-1), [0.5, 0.0], rtol=1e-6)
+    # So wide, that no entry of the matrix need be near its limit.
+    logits = rng.uniform(-0.05, 0.05, size=(N, N))
+    permutation = build(logits, normalized=normalized)
+    permutation.num_steps.assign(4)
+    for _ in range(4):
+        outputs = to_numpy(permutation(weights, training=True))
+        np.testing.assert_allclose(outputs.sum(axis=-1), [0.5, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("step", [0, 3, 10])
+@pytest.mark.parametrize(("normalized", "axis"), [("rows", 1), ("columns", 0)])
+def test_what_is_normalized_sums_to_1(normalized, axis, step, rng):
+    permutation = build(
+        rng.uniform(-0.05, 0.05, size=(N, N)), normalized=normalized
+    )
+    permutation.num_steps.assign(10)
+    permutation.step.assign(step)
+    matrix = permutation.matrix()
+    np.testing.assert_allclose(matrix.sum(axis=axis), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(matrix.sum(), N, rtol=1e-5)
+
+
+def test_one_matrix_is_the_other_transposed(rng):
+    logits = rng.uniform(-0.05, 0.05, size=(N, N))
+    rows, columns = (
+        build(logits, normalized=name).matrix() for name in ("rows", "columns")
+    )
+    assert np.abs(columns.sum(axis=1) - 1).max() > 0.01
+    np.testing.assert_array_equal(rows, columns.T)
 
 
 def test_static_weights_are_permuted_too(logits, weights):
@@ -94,17 +142,22 @@ def test_the_penalty_is_the_entropy_of_the_matrix_and_of_its_rows(
     )
 
 
-def test_a_new_layer_evaluates_with_the_assignment_of_its_logits():
-    permutation = build(logits_initializer="random_uniform", seed=3)
-    soft = sinkhorn(to_numpy(permutation.logits), 1e-3, 20)
-    expected = linear_sum_assignment(to_numpy(soft), maximize=True)[1]
+@NORMALIZED
+def test_a_new_layer_evaluates_with_the_assignment_of_its_logits(normalized):
+    permutation = build(
+        logits_initializer="random_uniform", seed=3, normalized=normalized
+    )
+    soft = to_numpy(sinkhorn(to_numpy(permutation.logits), 1e-3, 20))
+    soft = soft.T if normalized == "rows" else soft
+    expected = linear_sum_assignment(soft, maximize=True)[1]
     np.testing.assert_array_equal(to_numpy(permutation.order), expected)
 
 
-def test_harden_takes_the_nearest_permutation(logits):
-    permutation = build(logits)
+@NORMALIZED
+def test_harden_takes_the_nearest_permutation(normalized, logits):
+    permutation = build(logits, normalized=normalized)
     distance = permutation.harden()
-    soft = soft_reference(logits, 1e-3, 20)
+    soft = applied_reference(normalized, logits, 1e-3, 20)
     rows, order = linear_sum_assignment(soft, maximize=True)
     np.testing.assert_array_equal(to_numpy(permutation.order), order)
     hard = np.zeros((N, N))
@@ -112,10 +165,28 @@ def test_harden_takes_the_nearest_permutation(logits):
     assert distance == pytest.approx(np.linalg.norm(soft - hard), rel=1e-4)
 
 
-def test_the_matrix_is_soft_until_the_search_is_over(logits):
-    permutation = build(logits)
+@NORMALIZED
+def test_evaluation_is_training_where_the_matrix_is_hard(normalized, weights):
+    """With logits far apart, of a permutation that is not its own inverse."""
+    permutation = build(np.eye(N)[[1, 2, 3, 0]], normalized=normalized)
+    assert permutation.harden() == pytest.approx(0.0, abs=1e-6)
+    order = {"rows": [3, 0, 1, 2], "columns": [1, 2, 3, 0]}[normalized]
+    np.testing.assert_array_equal(to_numpy(permutation.order), order)
+    for training in (True, False):
+        np.testing.assert_allclose(
+            to_numpy(permutation(weights, training=training)),
+            weights[:, order],
+            rtol=1e-6,
+        )
+
+
+@NORMALIZED
+def test_the_matrix_is_soft_until_the_search_is_over(normalized, logits):
+    permutation = build(logits, normalized=normalized)
     np.testing.assert_allclose(
-        permutation.matrix(), soft_reference(logits, 1e-3, 20), rtol=1e-4
+        permutation.matrix(),
+        applied_reference(normalized, logits, 1e-3, 20),
+        rtol=1e-4,
     )
     permutation.order.assign([2, 0, 3, 1])
     permutation.freeze()
@@ -152,6 +223,12 @@ def test_only_training_counts_steps(weights):
     assert int(to_numpy(permutation.step)) == 2
 
 
+def test_a_config_of_an_earlier_version_is_of_columns():
+    config = SinkhornPermutation(N).get_config()
+    assert config.pop("normalized") == "rows"
+    assert SinkhornPermutation.from_config(config).normalized == "columns"
+
+
 def logits_gradient(permutation, weights):
     def first_weights():
         return keras.ops.sum(permutation(weights, training=True)[..., 0])
@@ -185,9 +262,10 @@ def test_after_the_search_the_logits_are_of_no_consequence(logits, weights):
     assert int(to_numpy(permutation.step)) == 0
 
 
-def test_it_is_a_proper_layer(tmp_path, rng):
+@NORMALIZED
+def test_it_is_a_proper_layer(normalized, tmp_path, rng):
     check_layer(
-        lambda: SinkhornPermutation(N),
+        lambda: SinkhornPermutation(N, normalized=normalized),
         rng.uniform(size=(3, N)).astype("float32"),
         folder=tmp_path,
         output_shape=(3, N),
@@ -210,6 +288,11 @@ def test_it_is_a_proper_layer(tmp_path, rng):
             lambda: SinkhornPermutation(N, entropy_weight=-1.0),
             ValueError,
             r"`entropy_weight` must be .* at least 0. Received: ",
+        ),
+        (
+            lambda: SinkhornPermutation(N, normalized="both"),
+            ValueError,
+            r"`normalized` must be one of 'rows', 'columns'. Received: ",
         ),
         (
             lambda: SinkhornPermutation(N)(np.ones((2, 3))),

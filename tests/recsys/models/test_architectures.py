@@ -110,6 +110,11 @@ def test_a_shared_bottom_is_as_large_as_the_mixture(
     assert abs(bottom / mixture - 1) < 0.05
 
 
+def test_the_search_may_normalize_columns() -> None:
+    gates = make(gate="top-k+", search_normalized="columns").gates
+    assert gates["watch"].permutation.normalized == "columns"
+
+
 @pytest.mark.parametrize("name", [name for name in GATES if name != "hash"])
 def test_a_plus_gives_all_gates_one_permutation(name: str) -> None:
     gates = make(gate=f"{name}+", search_entropy_weight=0.5).gates
@@ -117,4 +122,5 @@ def test_a_plus_gives_all_gates_one_permutation(name: str) -> None:
     permutation = gates["watch"].permutation
     assert gates["rating"].permutation is permutation
     assert permutation.entropy_weight == 0.5
+    assert permutation.normalized == "rows"
     assert not isinstance(make(gate=name).gates["watch"], layers.PermutedGate)

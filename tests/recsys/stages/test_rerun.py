@@ -61,7 +61,8 @@ def test_trials_keep_the_defaults_that_they_had(
     log = sweep / "trials.jsonl"
     records = list(map(json.loads, log.read_text().splitlines()))
     for record in records:
-        for name in ("standardize_targets", "hash_tables"):
+        record["config"]["gate"] = "top-k+"
+        for name in ("standardize_targets", "hash_tables", "search_normalized"):
             del record["config"][name]
     log.write_text("".join(json.dumps(record) + "\n" for record in records))
     recsys.rerun(sweep, tmp_path / "out", seeds=1)
@@ -69,6 +70,7 @@ def test_trials_keep_the_defaults_that_they_had(
     asked = json.loads(config.read_text())
     assert asked["standardize_targets"] is False
     assert asked["hash_tables"] == "own"
+    assert asked["search_normalized"] == "columns"
 
 
 def test_goes_on_where_it_was(sweep: Path, tmp_path: Path) -> None:
