@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_positive
+from keras_moe.layers.initialization import fan_in_uniform
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
 from keras_moe.ops._zero_but_nan import zero_but_nan
@@ -111,16 +112,12 @@ class ConditionalMask(keras.layers.Layer):
         units: Any = inputs_shape[-1]
         # In floating point 0.29 * 100 is 28.999999999999996.
         self.k = max(1, int(self.keep_rate * units + 1e-9))
-        # U(-1/√p, 1/√p) for p inputs.
-        uniform = keras.initializers.VarianceScaling(
-            scale=1 / 3, mode="fan_in", distribution="uniform"
-        )
         self.routing_kernel = self.add_weight(
             name="routing_kernel",
             shape=(routing_inputs_shape[-1], units),
             dtype="float32",
             autocast=False,
-            initializer=independent(uniform, 0, self.seed),
+            initializer=independent(fan_in_uniform(), 0, self.seed),
             trainable=False,
         )
 

@@ -7,6 +7,7 @@ from keras_moe.checks import check_integer
 from keras_moe.layers.conditional_mask import ConditionalMask
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import derived_seed
+from keras_moe.layers.initialization import fan_in_uniform
 from keras_moe.layers.initialization import independent
 from keras_moe.types import ActivationLike
 from keras_moe.types import Config
@@ -47,8 +48,9 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         seed: Optional integer, for the `V_l` and the initializers.
         output_activation: Activation of the output, defaults to `None`.
         use_bias: Boolean, defaults to `True`.
-        kernel_initializer: Defaults to `"glorot_uniform"`.
-        bias_initializer: Defaults to `"zeros"`.
+        kernel_initializer: Initializer of each `W_l`. Defaults to `None`,
+            U(-1/√N_{l-1}, 1/√N_{l-1}), the published one and that of `V_l`.
+        bias_initializer: Defaults to `"zeros"`; the paper does not name one.
         kernel_regularizer: Optional regularizer of each kernel.
         bias_regularizer: Optional regularizer of each bias.
         **kwargs: `name`, `trainable`, `dtype`. Masks are computed in float32
@@ -78,7 +80,8 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
     References:
         Shaier et al., More Experts Than Galaxies: Conditionally-Overlapping
         Experts with Biologically-Inspired Fixed Routing, ICLR 2025, section
-        3, eq. 3 to 8; appendix A.6 for activations.
+        3, eq. 3 to 8, and the distribution of `W_l` and `V_l` before eq. 3;
+        appendix A.6 for activations.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         seed: int | None = None,
         output_activation: ActivationLike = None,
         use_bias: bool = True,
-        kernel_initializer: InitializerLike = "glorot_uniform",
+        kernel_initializer: InitializerLike | None = None,
         bias_initializer: InitializerLike = "zeros",
         kernel_regularizer: RegularizerLike = None,
         bias_regularizer: RegularizerLike = None,
@@ -102,7 +105,11 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         self.seed = seed
         self.output_activation = keras.activations.get(output_activation)
         self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.kernel_initializer = (
+            fan_in_uniform()
+            if kernel_initializer is None
+            else keras.initializers.get(kernel_initializer)
+        )
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
         self.bias_regularizer = keras.regularizers.get(bias_regularizer)

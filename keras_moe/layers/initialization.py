@@ -115,6 +115,14 @@ def _reseeded(
     return initializer.__class__.from_config(config)
 
 
+def fan_in_uniform() -> keras.initializers.Initializer:
+    """The initializer U(-1/√p, 1/√p) of a kernel `(p, N)`."""
+    # A variance of scale / p is that of a uniform draw within √(3 scale / p).
+    return keras.initializers.VarianceScaling(
+        scale=1 / 3, mode="fan_in", distribution="uniform"
+    )
+
+
 class PerExpert(keras.initializers.Initializer):
     """Draws each expert's slice with its own fans and its own seed.
 

@@ -188,6 +188,37 @@ def test_no_two_matrices_are_alike_and_a_seed_repeats_them():
     assert likeness.max() < 0.9
 
 
+def test_kernels_and_routing_kernels_are_drawn_as_published():
+    """Section 3: from U(-1/√p, 1/√p), whose variance is 1/(3p)."""
+    mlp = ConditionallyOverlappingMLP([300, 100, 90], 0.5, seed=0)
+    mlp.build((None, 50))
+    kernels = [dense.kernel for dense in mlp.dense_layers]
+    for kernel in kernels + [mask.routing_kernel for mask in mlp.masks]:
+        bound = kernel.shape[0] ** -0.5
+        values = to_numpy(kernel)
+        assert 0.999 * bound < values.max() <= bound * (1 + 1e-6)
+        assert 0.999 * bound < -values.min() <= bound * (1 + 1e-6)
+        # Four standard errors: those of a square's mean are 0.9 / √size.
+        error = values.size**-0.5
+        assert abs(values.var() * 3 / bound**2 - 1) < 4 * 0.9 * error
+        assert abs(values.mean() / bound) < 4 * 3**-0.5 * error
+    for dense in mlp.dense_layers:
+        assert not to_numpy(dense.bias).any()
+
+
+def test_another_initializer_may_be_given_as_older_files_name_theirs():
+    mlp = ConditionallyOverlappingMLP([300, 90], 0.5, kernel_initializer="ones")
+    mlp.build((None, 50))
+    assert (to_numpy(mlp.dense_layers[0].kernel) == 1).all()
+    config = mlp.get_config()
+    config["kernel_initializer"] = "glorot_uniform"
+    old = ConditionallyOverlappingMLP.from_config(config)
+    old.build((None, 50))
+    largest = np.abs(to_numpy(old.dense_layers[0].kernel)).max()
+    # Glorot's bound, which is below the published one.
+    assert largest <= (6 / 350) ** 0.5 < 0.99 * 50**-0.5
+
+
 def test_half_precision_keeps_the_masks(rng):
     """Neighbours in float32 that half precision does not tell apart."""
     order = rng.permutation(8)
