@@ -70,6 +70,24 @@ def test_a_search_goes_on_as_before_there_were_two_normalizations() -> None:
     assert permutation.get_config()["normalized"] == "columns"
 
 
+def test_a_gate_saved_before_it_was_annealed_keeps_its_temperature() -> None:
+    """The file has no counter of steps, and 1 was the default."""
+    model = keras.saving.load_model(
+        MODEL.with_name("constant_temperature.keras")
+    )
+    mixture = next(x for x in model.layers if isinstance(x, layers.MMoE))
+    temperatures = {task: g.temperature for task, g in mixture.gates.items()}
+    assert temperatures == {"a": 1.0, "b": 0.5}
+    inputs = np.linspace(-1, 1, 12).reshape(2, 6).astype("float32")
+    expected = [
+        [0.007246, 0.007085, 0.010588, 0.100371, 0.031300, 0.046772],
+        [0.053353, 0.0, 0.091360, 0.441641, 0.0, 0.403598],
+    ]
+    np.testing.assert_allclose(
+        model.predict(inputs, verbose=0), expected, rtol=1e-4, atol=1e-5
+    )
+
+
 @pytest.mark.slow
 def test_another_backend_loads_what_this_one_saved(tmp_path: Path) -> None:
     model = make_model()

@@ -34,6 +34,13 @@ class DSelectKGate(SmoothStepGate):
     `entropy_weight` hastens, each selector chooses a single expert. A static
     gate learns the arguments of `h` and of the softmax directly.
 
+    Both losses of the gate are means over the examples, so that neither
+    depends on the batch size. The paper's objective and its authors' code sum
+    them over the examples instead: a published weight, times the batch size,
+    is the weight here. A static gate has one loss, not one per example, and
+    takes the published weight as it is. The code of the COMET paper averages
+    the entropy, and sums the penalty of `unreachable`.
+
     Attributes:
         selector_kernel: `(p, k, m)`. A static gate has none.
         selector_bias: `(k, m)`, or `None` with `use_bias=False`.
@@ -49,8 +56,9 @@ class DSelectKGate(SmoothStepGate):
         gamma: Number above 0, defaults to 1. Width of the region in which a
             bit is not certain; published searches use 0.1 to 15.
         entropy_weight: Number `>= 0`, defaults to 0. Weight of the entropies
-            of the selectors' probabilities, summed over the selectors, in
-            the loss; published searches use 0.001 to 10.
+            of the selectors' probabilities, summed over the selectors, a mean
+            over the batch, in the loss; published searches use 0.001 to 10,
+            times the batch size where a sum over it was meant.
         static: Boolean, defaults to `False`. Whether one weighting serves
             all examples.
         unreachable: What becomes of the codes from `n` to `2^m - 1`, to
@@ -60,7 +68,8 @@ class DSelectKGate(SmoothStepGate):
             may sum to less, and `Σ_j (1 / (1e-6 + Σ_i r_i) - 1)` in the loss
             pushes them back.
         unreachable_weight: Number `>= 0`, defaults to 1. Weight of that
-            penalty, a mean over the batch.
+            penalty, a mean over the batch; the batch size for the published
+            one, which has the weight 1 in a sum.
         use_bias: Boolean, defaults to `True`. Has no effect on a static
             gate.
         selector_initializer: Initializer of the selectors' weights, defaults
@@ -93,6 +102,8 @@ class DSelectKGate(SmoothStepGate):
         Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture
         of Experts with Applications to Multi-Task Learning, NeurIPS 2021,
         sections 3.1 (static) and 3.2, appendix B.2 (`unreachable`).
+        Code: github.com/google-research/google-research/tree/master/
+        dselect_k_moe (sums), github.com/mazumder-lab/COMET (a mean).
     """
 
     def __init__(

@@ -113,6 +113,39 @@ def test_matches_a_reference(num_experts, unreachable, rng):
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-3)
 
 
+def test_published_losses_are_the_weights_times_the_batch_size(rng):
+    """The authors' code sums over the batch; 1/Σ - 1 only shifts 1/Σ."""
+    batch_size, entropy_weight = 8, 0.1
+    gate = DSelectKGate(
+        6,
+        k=2,
+        gamma=2.0,
+        entropy_weight=batch_size * entropy_weight,
+        unreachable="penalty",
+        unreachable_weight=batch_size,
+    )
+    x = rng.normal(size=(batch_size, 3)).astype("float32")
+    arrays = {"x": x, **random_weights(gate, 3, rng)}
+    _, selectors = reference(x, arrays, 6, 2.0, "penalty")
+    _, losses = weigh(build_with(gate, arrays), x, training=True)
+    expected = [
+        (1 / (1e-6 + selectors.sum(axis=-1)) - 1).sum(),
+        entropy_weight * (-selectors * np.log(selectors + 1e-6)).sum(),
+    ]
+    np.testing.assert_allclose(losses, expected, rtol=1e-3)
+
+
+def test_losses_of_a_static_gate_know_no_batch_size():
+    gate = static_gate(
+        3, [[0.3, 0.1]], [0.0], unreachable="penalty", entropy_weight=1.0
+    )
+    one, eight = (
+        weigh(gate, np.zeros((rows, 1)), training=True)[1] for rows in (1, 8)
+    )
+    assert len(one) == 2
+    np.testing.assert_array_equal(one, eight)
+
+
 @pytest.mark.parametrize("name", ["n8k2", "n16k2", "n9k4"])
 def test_oracle(name, oracle):
     case = oracle(f"dselect_k_{name}")
