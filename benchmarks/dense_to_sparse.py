@@ -88,6 +88,7 @@ def main() -> None:
         gate_options={"gamma": 10.0, "entropy_weight": 0.1},
         task_weights={"watch": 0.9, "rating": 0.1},
         batch_size=options.batch,
+        unknown_rate=0.01,
     )
     config = resolve_config(config, dataset.schema)
     ranker = make_ranker(config, dataset)

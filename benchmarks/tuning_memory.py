@@ -32,6 +32,7 @@ FIELDS = {
     "embedding_dim": 4,
     "expert_units": [8],
     "head_units": [8],
+    "unknown_rate": 0.01,
     "train_rows": 512,
     "epochs": 1,
 }

@@ -1,0 +1,55 @@
+"""The files of `recsys compare` hold what they are said to compare."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from recsys import Comparison
+from tests.benchmarks.conftest import BENCHMARKS
+
+FILES = [
+    file
+    for file in sorted(BENCHMARKS.glob("*.json"))
+    if "models" in json.loads(file.read_text(encoding="utf-8"))
+]
+
+# Their losses stand beside published ones, of models without unknown ids.
+PUBLISHED = ["gates.json", "movielens_1m.json"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_file_is_a_comparison(
+    file: Path, load_script: Callable[[str], ModuleType]
+) -> None:
+    comparison = Comparison.read(file)
+    runs = comparison.runs(Path("out"))
+    combinations = len(comparison.settings) * len(comparison.models)
+    assert len(runs) == combinations * len(comparison.seeds)
+    if comparison.base["data"] == "data/movielens-1m":
+        schema = load_script("movielens_ranker").SCHEMA
+        for run in runs:
+            run.check(schema)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_no_id_is_made_unknown_where_published_losses_are_compared(
+    name: str,
+) -> None:
+    comparison = Comparison.read(BENCHMARKS / name)
+    assert comparison.seeds == [0, 1, 2]
+    for run in comparison.runs(Path("out")):
+        assert run.config.unknown_rate == 0
+
+
+def test_movielens_is_trained_as_by_the_published_code() -> None:
+    comparison = Comparison.read(BENCHMARKS / "movielens_1m.json")
+    models = ["Softmax", "Hash-r", "Top-k", "DSelect-k", "COMET", "MOESART"]
+    assert list(comparison.models) == models
+    for run in comparison.runs(Path("out")):
+        assert run.config.task_weights == {"watch": 0.9, "rating": 0.1}
+        assert run.config.shuffle_buffer == 1024
+        assert run.config.train_rows is None
+        assert run.config.hash_tables == "shared"
