@@ -34,6 +34,9 @@ class SplitMetrics(BaseModel):
         tasks: For each task, its metrics by name.
         experts_per_example: Their mean; `None` without experts.
         accuracy: The tasks' mean, where several tasks have all one.
+        load_balance_by_task: How evenly the experts of each task are loaded;
+            older files do not say.
+        balanced_experts_by_task: The share of them with about the mean load.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -42,6 +45,8 @@ class SplitMetrics(BaseModel):
     tasks: dict[str, Annotated[dict[str, Any], AfterValidator(_checked)]]
     experts_per_example: FiniteFloat | None
     accuracy: FiniteFloat | None = None
+    load_balance_by_task: dict[str, FiniteFloat] = {}
+    balanced_experts_by_task: dict[str, FiniteFloat] = {}
 
 
 class Metrics(BaseModel):

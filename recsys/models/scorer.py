@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from dataclasses import field
 from typing import Any
 
 import keras
@@ -24,10 +25,13 @@ class Scores:
         experts: For each task, how many experts had weight, array
             `(rows,)`; where experts come in levels, the mean of the levels.
             Without experts, empty.
+        loads: For each task and each level of experts, how many rows select
+            each expert, float64 array `(n,)`. Without experts, empty.
     """
 
     predictions: dict[str, Any]
     experts: dict[str, Any]
+    loads: dict[str, list[Any]] = field(default_factory=dict)
 
 
 class Scorer(keras.Model):
@@ -50,19 +54,25 @@ class Scorer(keras.Model):
     def call(self, inputs: Any) -> Any:
         with record_routing() as records:
             predictions = self.model(inputs, training=False)
-        experts = {
-            task: _mean_counts(
-                [
-                    # A mixture for all tasks has weights under its own name.
-                    record.weights.get(task, record.weights.get(only))
-                    for record in records
-                    for only in [record.mixture.name]
-                ]
-            )
+        selected = {
+            task: [
+                # A mixture for all tasks has weights under its own name.
+                _selected(record.weights.get(task, record.weights.get(only)))
+                for record in records
+                for only in [record.mixture.name]
+            ]
             for task in self.model.tasks
             if records
         }
-        return predictions, experts
+        experts = {task: _mean_counts(selected[task]) for task in selected}
+        # A row for each batch, which `predict` puts one below the other.
+        loads = {
+            task: [
+                ops.sum(one, axis=0, keepdims=True) for one in selected[task]
+            ]
+            for task in selected
+        }
+        return predictions, experts, loads
 
     def score(self, split: Split) -> Scores:
         """Runs the model on rows with its features.
@@ -76,10 +86,12 @@ class Scorer(keras.Model):
             return Scores(nothing, nothing)
         with relevant_log():
             batches = InputBatches(self.model.encode(split), self.batch_size)
-            predictions, experts = self.predict(feed(batches), verbose=0)
+            predictions, experts, loads = self.predict(feed(batches), verbose=0)
+        routed = [task for task in tasks if task in experts]
         return Scores(
             {task: _without_unit_axis(predictions[task]) for task in tasks},
-            {task: experts[task] for task in tasks if task in experts},
+            {task: experts[task] for task in routed},
+            {task: [_total(one) for one in loads[task]] for task in routed},
         )
 
 
@@ -89,10 +101,16 @@ def _without_unit_axis(outputs: Any) -> Any:
     return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
+def _selected(weights: Any) -> Any:
+    """1 for each expert that a row selects, `(rows, n)`."""
+    return ops.cast(is_selected(weights), "float32")
+
+
 def _mean_counts(levels: list[Any]) -> Any:
-    """How many experts the weights of each level select, on average."""
-    counts = [
-        ops.sum(ops.cast(is_selected(weights), "float32"), axis=-1)
-        for weights in levels
-    ]
+    """How many experts each row selects, on average over the levels."""
+    counts = [ops.sum(selected, axis=-1) for selected in levels]
     return ops.mean(ops.stack(counts), axis=0)
+
+
+def _total(of_batches: Any) -> Any:
+    return np.asarray(of_batches, np.float64).sum(axis=0)

@@ -10,6 +10,7 @@ from recsys.reporting.best_trials import best_trials
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
 from recsys.reporting.k_sweep import k_sweep
+from recsys.reporting.load_balance import load_balance
 from recsys.reporting.loss_distributions import loss_distributions
 from recsys.reporting.pages import Pages
 from recsys.reporting.results import results
@@ -29,6 +30,7 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     tuning_cost,
     k_sweep,
     routing,
+    load_balance,
     shared_experts,
     flops,
     loss_distributions,

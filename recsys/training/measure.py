@@ -1,9 +1,13 @@
+from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from keras_moe.metrics import balanced_experts
+from keras_moe.metrics import load_balance
 from recsys.data import Split
 from recsys.models.scorer import Scores
 
@@ -38,8 +42,11 @@ def measure(
         they are trained on; "rows"; "tasks", for each the "loss", a mean over
         the rows that have a label, with "auc" and "accuracy", "accuracy", or
         "mse", "rmse" and "mae"; "experts_per_example", the mean of
-        "experts_per_example_by_task". What cannot be computed, such as an AUC
-        of one class or the experts of a shared bottom, is `None`.
+        "experts_per_example_by_task"; with experts, "load_balance" and
+        "balanced_experts" as in `keras_moe.metrics`, and both by task, where
+        experts come in levels the means of the levels. What cannot be
+        computed, such as an AUC of one class or the experts of a shared
+        bottom, is `None`.
 
         The "accuracy" of a binary task is the share of the rows that are
         right where a probability above a half is taken for a 1. Where there
@@ -77,10 +84,27 @@ def measure(
         else None,
         "experts_per_example_by_task": experts,
     }
+    if scores.loads:
+        whole |= _balance("load_balance", load_balance, scores.loads)
+        whole |= _balance("balanced_experts", balanced_experts, scores.loads)
     if constants.keys() >= by_task.keys():
         of_constants = {task: by_task[task]["constant"] for task in by_task}
         whole["constant"] = _overall(of_constants, task_weights)
     return whole
+
+
+def _balance(
+    name: str,
+    measured: Callable[[Any], Any],
+    loads: Mapping[str, Sequence[Any]],
+) -> dict[str, Any]:
+    """What the loads say, the mean of the tasks and by task."""
+    by_task = {
+        task: float(np.mean([measured(level) for level in levels]))
+        for task, levels in loads.items()
+    }
+    mean = float(np.mean(list(by_task.values())))
+    return {name: mean, f"{name}_by_task": by_task}
 
 
 def trained_loss(metrics: Mapping[str, Any]) -> float | None:

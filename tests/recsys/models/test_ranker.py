@@ -143,6 +143,11 @@ def test_scores_are_the_predictions_and_the_experts(tiny: Dataset) -> None:
         )
         assert scores.predictions[task].dtype == np.float64
         assert scores.experts[task].tolist() == [3] * 40
+    features, _ = ranker.mixture_inputs(ranker.encode(frame), training=False)
+    for task, gate in ranker.mixture.gates.items():
+        weights = to_numpy(gate(features))
+        (loads,) = scores.loads[task]  # Of three batches.
+        assert loads.tolist() == (weights > 0).sum(axis=0).tolist()
 
 
 def test_scores_of_no_rows(tiny: Dataset) -> None:

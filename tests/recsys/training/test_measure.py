@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -47,6 +48,18 @@ def test_metrics_by_hand() -> None:
         "experts_per_example": 1.375,
         "experts_per_example_by_task": {"watch": 1.75, "rating": 1.0},
     }
+
+
+def test_balance_is_the_mean_of_levels_and_tasks() -> None:
+    loads = {
+        "watch": [np.array([4.0, 4.0]), np.array([8.0, 0.0])],
+        "rating": [np.array([3.0, 1.0])],
+    }
+    metrics = measure(replace(SCORES, loads=loads), FRAME, TASKS, WEIGHTS)
+    assert metrics["load_balance_by_task"] == {"watch": 0.75, "rating": 0.75}
+    assert metrics["load_balance"] == 0.75
+    assert metrics["balanced_experts_by_task"] == {"watch": 0.5, "rating": 0.0}
+    assert metrics["balanced_experts"] == 0.25
 
 
 def test_auc_of_one_class_is_null() -> None:
