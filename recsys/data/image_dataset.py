@@ -26,6 +26,8 @@ class ImageDataset(SplitDataset[Images]):
     and a `dataset.json` that says what their arrays mean: the images, uint8
     `(rows, height, width, channels)` and of one shape, under the name of the
     image feature, and integer labels `(rows,)` under the name of each task.
+    Images may be uint16, so that sums of pixels can exceed 255, which is white
+    in both.
 
     Args:
         schema: What the arrays mean.
@@ -90,10 +92,10 @@ def _read(file: Path, schema: Schema) -> Images:
     (feature,) = schema.features
     arrays = read_npz(file, [feature, *schema.tasks])
     pixels = arrays.pop(feature)
-    if pixels.dtype != np.uint8 or pixels.ndim != 4:
+    if pixels.dtype not in (np.uint8, np.uint16) or pixels.ndim != 4:
         raise DataError.at(
             file,
-            "uint8 images (rows, height, width, channels)",
+            "uint8 or uint16 images (rows, height, width, channels)",
             _described(pixels),
             column=feature,
         )

@@ -11,7 +11,8 @@ class Images:
     """Images with their labels, one row each.
 
     Args:
-        pixels: uint8 array `(rows, height, width, channels)`.
+        pixels: uint8 or uint16 array `(rows, height, width, channels)`; 255 is
+            white in both.
         labels: A column of integers a task, rows numbered from 0.
 
     Example:

@@ -11,7 +11,7 @@ from recsys.data import Images
 from recsys.data.load import AnyDataset
 from recsys.models.multi_task_model import MultiTaskModel
 
-_WHITE = 255  # The largest value of a pixel.
+_WHITE = 255  # Sums of pixels may be larger.
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -37,7 +37,7 @@ class ImageClassifier(MultiTaskModel):
 
     Call arguments:
         inputs: Dict of the feature to a tensor `(batch, *image_shape)` of
-            pixels 0 to 255, as `encode` returns it.
+            pixels, of which 255 is white, as `encode` returns it.
         training: Boolean.
 
     Returns:
@@ -93,7 +93,7 @@ class ImageClassifier(MultiTaskModel):
         return {self.feature: "image"}
 
     def encode(self, split: Images) -> dict[str, Any]:
-        """Returns the model's inputs for images: uint8 pixels by feature."""
+        """Returns the model's inputs for images: their pixels by feature."""
         return {self.feature: split.pixels}
 
     def check_inputs(self, inputs: Mapping[str, Any]) -> None:

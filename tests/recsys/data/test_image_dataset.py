@@ -47,6 +47,13 @@ def refusal(folder: Path) -> str:
     return str(caught.value).removeprefix(str(folder))
 
 
+def test_pixels_may_exceed_white(write_folder: FolderWriter) -> None:
+    sums = 2 * ARRAYS["photo"].astype(np.uint16) + 400
+    split = load(write_folder(photo=sums)).split("test")
+    assert split.pixels.dtype == np.uint16
+    np.testing.assert_array_equal(split.pixels, sums)
+
+
 def test_reading(write_folder: FolderWriter) -> None:
     dataset = load(write_folder())
     assert isinstance(dataset, ImageDataset)
@@ -109,13 +116,13 @@ def test_missing_array(write_folder: FolderWriter, array: str) -> None:
     [
         (
             {"photo": np.zeros((3, 4, 5, 1))},
-            ", column 'photo': expected uint8 images (rows, height, width, "
-            "channels). Received: float64 (3, 4, 5, 1)",
+            ", column 'photo': expected uint8 or uint16 images (rows, "
+            "height, width, channels). Received: float64 (3, 4, 5, 1)",
         ),
         (
             {"photo": np.zeros((3, 4, 5), np.uint8)},
-            ", column 'photo': expected uint8 images (rows, height, width, "
-            "channels). Received: uint8 (3, 4, 5)",
+            ", column 'photo': expected uint8 or uint16 images (rows, "
+            "height, width, channels). Received: uint8 (3, 4, 5)",
         ),
         (
             {name: array[:0] for name, array in ARRAYS.items()},

@@ -1,4 +1,3 @@
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +6,8 @@ import pytest
 from recsys.data import ImageDataset
 from recsys.data import load
 from recsys.data import prepare
+from recsys.data.mnist import read_shuffled_mnist
 from recsys.data.multi_mnist import TASKS
-from recsys.data.multi_mnist import draw_pairs
 from recsys.data.multi_mnist import overlay
 from tests.recsys.data.idx_files import write_mnist
 
@@ -21,8 +20,7 @@ def test_an_overlay_pixel_by_pixel() -> None:
     first, second = rng.integers(0, 256, (2, 1, 28, 28, 1), dtype=np.uint8)
     canvas = overlay(first, second)
     assert canvas.shape == (1, 36, 36, 1)
-    assert canvas.dtype == np.uint8
-    clipped = 0
+    bright = 0
     for row in range(36):
         for column in range(36):
             expected = 0
@@ -30,9 +28,9 @@ def test_an_overlay_pixel_by_pixel() -> None:
                 expected += int(first[0, row, column, 0])
             if row >= 8 and column >= 8:
                 expected += int(second[0, row - 8, column - 8, 0])
-            clipped += expected > 255
-            assert canvas[0, row, column, 0] == min(expected, 255)
-    assert 0 < clipped < 400
+            bright += expected > 255
+            assert canvas[0, row, column, 0] == expected
+    assert 0 < bright < 400
 
 
 def test_each_image_is_shifted_by_4_pixels_from_the_middle() -> None:
@@ -44,17 +42,6 @@ def test_each_image_is_shifted_by_4_pixels_from_the_middle() -> None:
         [middle - 4, middle - 4],
         [middle + 4, middle + 4],
     ]
-
-
-def test_pairs_are_of_different_images_and_uniform() -> None:
-    first, second = draw_pairs(3, 60_000, np.random.default_rng(0))
-    counts = {
-        pair: int(((first == pair[0]) & (second == pair[1])).sum())
-        for pair in permutations(range(3), 2)
-    }
-    assert sum(counts.values()) == 60_000
-    # Six standard deviations of a binomial count around 10,000.
-    assert all(abs(count - 10_000) < 550 for count in counts.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,22 +59,38 @@ def test_a_small_download(tmp_path: Path, name: str) -> None:
     assert dataset.num_classes == dict.fromkeys(TASKS, 10)
 
 
-def test_splits_draw_from_disjoint_images_and_labels_belong_to_them(
-    tmp_path: Path,
+@pytest.mark.parametrize("pairs", [None, "balanced", "authors", "uniform"])
+def test_examples_are_pairs_of_images_of_their_split(
+    tmp_path: Path, pairs: str | None
 ) -> None:
-    write_mnist(tmp_path / "raw")
-    prepare("multi-mnist", tmp_path / "raw", tmp_path / "out", progress=False)
+    given = {} if pairs is None else {"pairs": pairs}
+    raw = tmp_path / "raw"
+    write_mnist(raw)
+    prepare("multi-mnist", raw, tmp_path / "out", progress=False, **given)
     dataset = load(tmp_path / "out")
-    sources = {"train": (0, 50), "validation": (50, 60), "test": (200, 210)}
-    for name, (lowest, end) in sources.items():
-        split = dataset.split(name)
+    sources = read_shuffled_mnist(raw, "mnist")
+    for name, split in dataset.splits.items():
+        images = sources[name].pixels[:, 0, 0, 0].astype(int).tolist()
         # In these two corners there is one image alone, and it is its number.
         top_left = split.pixels[:, 0, 0, 0].astype(int)
         bottom_right = split.pixels[:, 35, 35, 0].astype(int)
         for task, numbers in zip(TASKS, (top_left, bottom_right), strict=True):
-            assert lowest <= numbers.min() <= numbers.max() < end
+            assert set(numbers) <= set(images)
             assert split[task].tolist() == (numbers % 10).tolist()
         assert (top_left != bottom_right).all()
+        middle = split.pixels[:, 18, 18, 0]
+        assert middle.tolist() == (top_left + bottom_right).tolist()
+        twice = sorted(2 * images)
+        assert (sorted(top_left) == twice) == (pairs != "uniform")
+        balanced = pairs in (None, "balanced")
+        assert (sorted(bottom_right) == twice) == balanced
+
+
+def test_unknown_pairs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match="`pairs` must be one of balanced, authors, uniform"
+    ):
+        prepare("multi-mnist", tmp_path, tmp_path / "out", pairs="sabour")
 
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
@@ -117,6 +120,6 @@ def test_the_whole_download_gives_the_published_sizes(
     )
     assert rows == {"train": 100_000, "validation": 20_000, "test": 20_000}
     test = load(tmp_path / "out").split("test")
-    assert test.pixels.max() == 255
+    assert test.pixels.max() == 510
     for task in TASKS:
         assert test[task].nunique() == 10

@@ -209,6 +209,9 @@ def test_pixels_are_scaled_to_one() -> None:
     white = np.full((1, 16, 16, 1), 255, np.uint8)
     images, pixels = model.mixture_inputs({"image": white}, training=False)
     assert (to_numpy(images) == 1).all()
+    twice = {"image": 2 * white.astype(np.uint16)}
+    images, _ = model.mixture_inputs(twice, training=False)
+    assert (to_numpy(images) == 2).all()
     assert tuple(images.shape) == (1, 16, 16, 1)
     assert tuple(pixels.shape) == (1, 256)
 

@@ -142,6 +142,24 @@ def test_learns_and_measures(image_run: Path) -> None:
     assert history["val_brightest_accuracy"].max() > 0.9
 
 
+def test_pixels_may_be_wider_than_bytes(
+    image_settings: Settings, tmp_path: Path
+) -> None:
+    """As sums of images are, which are brighter than white."""
+    data = _dataset()
+    metrics = []
+    for name, kind in (("bytes", np.uint8), ("sums", np.uint16)):
+        splits = {
+            split: Images(images.pixels.astype(kind), images.labels)
+            for split, images in data.splits.items()
+        }
+        ImageDataset(SCHEMA, splits, {"brightest": 3}).write(tmp_path / name)
+        fields = {"data": str(tmp_path / name), "epochs": 1}
+        settings = image_settings(tmp_path / f"{name}-run", **fields)
+        metrics.append(recsys.train(settings))
+    assert metrics[0] == metrics[1]
+
+
 def test_configuration_holds_the_sizes(image_run: Path) -> None:
     config = json.loads((image_run / "config.json").read_text())
     assert config["preset"] == "svhn"
