@@ -1,9 +1,11 @@
+from collections.abc import Mapping
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from keras import ops
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from keras_moe.layers import record_routing
@@ -11,7 +13,7 @@ from recsys.models.ranker import Ranker
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.trained import Trained
-from recsys.reporting.trained import titled_best_runs
+from recsys.reporting.trained import best_runs
 
 MOST_ROWS = 4000
 
@@ -34,17 +36,22 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
     if find_spec("umap") is None:
         return None
     pictures: list[Picture] = []
-    for title, run in titled_best_runs(trained):
-        if not (run.has_model and isinstance(run.loaded, Ranker)):
-            continue
-        features, top = embedded_rows(run.loaded, run.sample.inputs)
-        if top:
+    for setting, runs in best_runs(trained).items():
+        embedded = {
+            run.model: (features, top)
+            for run in runs
+            if run.has_model and isinstance(run.loaded, Ranker)
+            for features, top in [embedded_rows(run.loaded, run.sample.inputs)]
+            if top
+        }
+        if embedded:
             name = f"embeddings_{len(pictures)}"
-            pictures.append(Picture(name, title, _draw(features, top)))
+            pictures.append(Picture(name, setting, _draw(embedded)))
     text = (
         "The concatenated embeddings of a sample of the validation split, "
-        "projected by UMAP; the colour is the expert with the largest weight, "
-        "one panel per task."
+        "projected by UMAP; the colour is the expert with the largest weight. "
+        "A row of panels for each model, all on the same rows of the data, and "
+        "a panel for each task."
     )
     return Section("Embeddings", text, pictures=pictures) if pictures else None
 
@@ -74,16 +81,29 @@ def embedded_rows(
     return ops.convert_to_numpy(features), top
 
 
-def _draw(features: Any, top: dict[str, Any]) -> Figure:
+def _draw(embedded: Mapping[str, tuple[Any, dict[str, Any]]]) -> Figure:
+    """A row of panels for each model, with one panel for each task."""
     from umap import UMAP  # Compiles for seconds when it is imported.
 
-    places = UMAP(random_state=0, n_jobs=1).fit_transform(features)
-    figure = Figure(figsize=(4 * len(top) + 1, 4), layout="constrained")
-    axes = figure.subplots(1, len(top), squeeze=False)[0]
-    for axis, (task, experts) in zip(axes, top.items(), strict=True):
-        for number in np.unique(experts):
-            x, y = places[experts == number].T
-            axis.scatter(x, y, s=2, color=f"C{number % 10}", label=str(number))
-        axis.set(title=task, xticks=[], yticks=[])
-        axis.legend(title="expert", markerscale=4, frameon=False, fontsize=7)
+    columns = max(len(top) for _, top in embedded.values())
+    size = (4 * columns + 1, 4 * len(embedded))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(len(embedded), columns, squeeze=False)
+    for row, (model, (features, top)) in zip(
+        axes, embedded.items(), strict=True
+    ):
+        places = UMAP(random_state=0, n_jobs=1).fit_transform(features)
+        for axis, (task, experts) in zip(row, top.items(), strict=False):
+            axis.set_title(f"{model}: {task}")
+            _draw_panel(axis, places, experts)
+        for axis in row[len(top) :]:
+            axis.remove()
     return figure
+
+
+def _draw_panel(axis: Axes, places: Any, experts: Any) -> None:
+    for number in np.unique(experts):
+        x, y = places[experts == number].T
+        axis.scatter(x, y, s=2, color=f"C{number % 10}", label=str(number))
+    axis.set(xticks=[], yticks=[])
+    axis.legend(title="expert", markerscale=4, frameon=False, fontsize=7)

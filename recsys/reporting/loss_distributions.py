@@ -25,6 +25,8 @@ from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
 from recsys.training.sample import Sample
 
+_INFERENCES = ("dense", "sparse")
+
 
 def loss_distributions(trained: Sequence[Trained]) -> Section | None:
     """Draws the losses of dense against those of sparse inference.
@@ -47,20 +49,42 @@ def loss_distributions(trained: Sequence[Trained]) -> Section | None:
             for both in [dense_and_sparse(run)]
             if both
         }
-        if losses:
-            tables.append(_table(setting, losses))
+        if not losses:
+            continue
+        reference = _reference(runs, losses)
+        tables.append(_table(setting, losses, reference))
+        name = f"loss_distributions_{len(pictures)}"
+        pictures.append(Picture(name, setting, _draw(losses)))
+        others = {
+            model: {**both, reference: losses[reference]["dense"]}
+            for model, both in losses.items()
+            if reference and model != reference
+        }
+        if others:
             name = f"loss_distributions_{len(pictures)}"
-            pictures.append(Picture(name, setting, _draw(losses)))
+            caption = f"{setting}: beside {reference}, which runs all experts"
+            pictures.append(Picture(name, caption, _draw(others)))
     text = (
         "Losses of the examples of a sample of the validation split, weighted "
         "sums of the tasks', when the softmax of all logits weighs the experts "
         "(dense) and when at most k experts count (sparse): the gate's own "
         "weights, or those of Top-k where the gate is a softmax. WD: "
-        "Wasserstein distance of the two distributions."
+        "Wasserstein distance of the two distributions, and of each to that "
+        "of a softmax gate, if there is one, with all its experts."
     )
     if not tables:
         return None
     return Section("Dense and sparse inference", text, tables, pictures)
+
+
+def _reference(
+    runs: Sequence[Trained], losses: Mapping[str, Any]
+) -> str | None:
+    """The first model that is a classical mixture of experts."""
+    for run in runs:
+        if run.model in losses and run.config.gate == "softmax":
+            return run.model
+    return None
 
 
 def dense_and_sparse(run: Trained) -> dict[str, Any]:
@@ -145,18 +169,24 @@ def losses_of_rows(
     return total
 
 
-def _table(setting: str, losses: Mapping[str, Mapping[str, Any]]) -> Table:
-    rows = [
-        [
-            model,
-            f"{100 * both['dense'].mean():.2f}",
-            f"{100 * both['sparse'].mean():.2f}",
-            f"{100 * wasserstein_distance(both['dense'], both['sparse']):.2f}",
-        ]
-        for model, both in losses.items()
-    ]
-    titles = ("model", "dense loss", "sparse loss", "WD")
-    header = [titles[0], *(f"{title} x 100" for title in titles[1:])]
+def _table(
+    setting: str,
+    losses: Mapping[str, Mapping[str, Any]],
+    reference: str | None,
+) -> Table:
+    titles = ["dense loss", "sparse loss", "WD"]
+    if reference:
+        titles += [f"WD of {name} to {reference}" for name in _INFERENCES]
+    rows = []
+    for model, both in losses.items():
+        dense, sparse = (both[name] for name in _INFERENCES)
+        values = [dense.mean(), sparse.mean()]
+        values.append(wasserstein_distance(dense, sparse))
+        if reference:
+            theirs = losses[reference]["dense"]
+            values += [wasserstein_distance(x, theirs) for x in (dense, sparse)]
+        rows.append([model, *(f"{100 * value:.2f}" for value in values)])
+    header = ["model", *(f"{title} x 100" for title in titles)]
     return Table(f"{setting}: means", header, rows)
 
 

@@ -21,12 +21,14 @@ from recsys.reporting.trained import Trained
 from recsys.reporting.trained import count_failed
 from recsys.reporting.trained import read_trained
 from recsys.reporting.tuning_cost import tuning_cost
+from recsys.reporting.zero_options import zero_options
 from recsys.tuning.selection import notice_of
 
 # Each draws its part from the run folders, or has nothing to say.
 SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     results,
     best_trials,
+    zero_options,
     tuning_cost,
     k_sweep,
     routing,

@@ -128,12 +128,38 @@ def test_the_distance_of_the_distributions(
 ) -> None:
     section = loss_distributions(list(trained.values()))
     assert section is not None
-    (table,), (picture,) = section.tables, section.pictures
-    assert [row[0] for row in table.rows] == ["softmax", "top-k"]
-    both = dense_and_sparse(trained["softmax"])
-    distance = wasserstein_distance(both["dense"], both["sparse"])
-    assert table.rows[0][3] == f"{100 * distance:.2f}"
-    assert len(picture.figure.axes) == 2
+    (table,), (own, beside) = section.tables, section.pictures
+    assert table.header == [
+        *("model", "dense loss x 100", "sparse loss x 100", "WD x 100"),
+        "WD of dense to softmax x 100",
+        "WD of sparse to softmax x 100",
+    ]
+    losses = {
+        name: dense_and_sparse(trained[name]) for name in ("softmax", "top-k")
+    }
+    classical = losses["softmax"]["dense"]
+    for (name, *cells), both in zip(table.rows, losses.values(), strict=True):
+        pairs = [
+            (both["dense"], both["sparse"]),
+            (both["dense"], classical),
+            (both["sparse"], classical),
+        ]
+        distances = [100 * wasserstein_distance(*pair) for pair in pairs]
+        assert cells[2:] == [f"{distance:.2f}" for distance in distances], name
+    assert table.rows[0][4] == "0.00"
+    assert len(own.figure.axes) == 2
+    (axis,) = beside.figure.axes
+    assert axis.get_title() == "top-k"
+    assert axis.get_legend_handles_labels()[1] == ["dense", "sparse", "softmax"]
+
+
+def test_without_a_softmax_there_is_no_distance_to_it(
+    trained: dict[str, Trained],
+) -> None:
+    section = loss_distributions([trained["top-k"], trained["comet"]])
+    assert section is not None
+    assert section.tables[0].header[-1] == "WD x 100"
+    assert len(section.pictures) == 1
 
 
 def test_embeddings_are_coloured_by_the_top_expert(
@@ -146,12 +172,22 @@ def test_embeddings_are_coloured_by_the_top_expert(
     assert isinstance(gate, TopKGate)
     logits = ops.convert_to_numpy(gate.compute_logits(features))
     np.testing.assert_array_equal(top["watch"], logits.argmax(axis=1))
-    section = embeddings([run])
+
+
+def test_embeddings_of_several_runs_are_one_figure(
+    trained: dict[str, Trained],
+) -> None:
+    section = embeddings([trained["top-k"], trained["softmax"]])
     assert section is not None
     (picture,) = section.pictures
-    assert [axis.get_title() for axis in picture.figure.axes] == [
-        *("watch", "rating")
+    panels = picture.figure.axes
+    assert [panel.get_title() for panel in panels] == [
+        *("top-k: watch", "top-k: rating"),
+        *("softmax: watch", "softmax: rating"),
     ]
+    for panel in panels:
+        drawn = [len(points.get_offsets()) for points in panel.collections]
+        assert sum(drawn) == 50
 
 
 def test_experts_shared_by_tasks(trained: dict[str, Trained]) -> None:
