@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -21,7 +22,6 @@ from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.stages.comparison import Comparison
 from recsys.training.resolve_config import check_config
-from recsys.tuning.published_space import published_space
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "papers.md"
@@ -125,7 +125,7 @@ def commands_of(program: str) -> list[Command]:
     return [command for command in COMMANDS if program in command[:3]]
 
 
-def parse(command: Command) -> dict[str, object]:
+def parse(command: Command) -> dict[str, Any]:
     """What the command line makes of the words, without running them."""
     _, name, *arguments = command
     group = typer.main.get_command(app)
@@ -182,10 +182,7 @@ def test_fields_fit_the_data(command: Command) -> None:
         if name in inspect.signature(TrainConfig).parameters
     }
     config = TrainConfig.from_mapping(given_fields(fields))
-    schema = schema_of(config.data)
-    check_config(config, schema)
-    if command[1] == "tune":
-        assert published_space(config.gate, schema.name)
+    check_config(config, schema_of(config.data))
 
 
 @pytest.mark.parametrize("command", commands_of("compare"), ids=" ".join)
