@@ -22,6 +22,7 @@ from recsys.options import given_fields
 from recsys.options import named_values
 from recsys.stages.comparison import Comparison
 from recsys.training.resolve_config import check_config
+from recsys.tuning.published_space import published_space
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "papers.md"
@@ -119,6 +120,7 @@ def find_commands() -> list[Command]:
 
 
 COMMANDS = find_commands()
+GROUP = typer.main.get_command(app)
 
 
 def commands_of(program: str) -> list[Command]:
@@ -128,8 +130,7 @@ def commands_of(program: str) -> list[Command]:
 def parse(command: Command) -> dict[str, Any]:
     """What the command line makes of the words, without running them."""
     _, name, *arguments = command
-    group = typer.main.get_command(app)
-    context = group.commands[name].make_context(name, arguments)
+    context = GROUP.commands[name].make_context(name, arguments)
     return dict(context.params)
 
 
@@ -181,8 +182,12 @@ def test_fields_fit_the_data(command: Command) -> None:
         for name, value in given.items()
         if name in inspect.signature(TrainConfig).parameters
     }
-    config = TrainConfig.from_mapping(given_fields(fields))
-    check_config(config, schema_of(config.data))
+    fields = given_fields(fields)
+    config = TrainConfig.from_mapping(fields)
+    schema = schema_of(config.data)
+    check_config(config, schema)
+    if paper := given.get("paper"):
+        assert published_space(config.gate, schema.name, paper, fields)
 
 
 @pytest.mark.parametrize("command", commands_of("compare"), ids=" ".join)
