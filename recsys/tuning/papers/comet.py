@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recsys.tuning.papers import published
+from recsys.tuning.papers.published import KNOWN_IDS
 from recsys.tuning.papers.published import NARROW
 from recsys.tuning.papers.published import adam
 
@@ -43,9 +44,12 @@ class Published(published.Published):
 
 PUBLISHED: dict[str, Published] = {
     # S1.3, "MovieLens". The configuration file of the published code for
-    # DSelect-k (`dselect_k.json`) has 0.001 among the gammas as well.
+    # DSelect-k (`dselect_k.json`) has 0.001 among the gammas as well. It draws
+    # the rows of a batch from a buffer of 1,024 (`main.py`).
     "movielens-1m": Published(
-        training=adam((5e-5, 5e-4), 512, 100, num_experts=16, k=2),
+        training=adam((5e-5, 5e-4), 512, 100, num_experts=16, k=2)
+        | KNOWN_IDS
+        | {"shuffle_buffer": [1024]},
         gamma=[0.01, 0.1, 1.0, 5.0, 10.0],
         gamma_with_search=10.0,
         entropy_weight=[0.05, 0.1, 0.5, 1.0, 5.0, 10.0],

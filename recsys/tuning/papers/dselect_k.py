@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recsys.tuning.papers import published
+from recsys.tuning.papers.published import KNOWN_IDS
 
 # Tables 1 and 2, both static and not, and a shared bottom.
 GATES = ("softmax", "top-k", "gumbel-softmax", "dselect-k")
@@ -69,6 +70,7 @@ PUBLISHED: dict[str, Published] = {
             "epochs": [5, 10, 20, 30, 40, 50],
             "patience": [50],
             "num_experts": [8],
+            **KNOWN_IDS,
         },
         k=[2, 4],
         gamma=[1.0, 10.0],

@@ -8,6 +8,7 @@ is not said.
 from dataclasses import dataclass
 
 from recsys.tuning.papers import published
+from recsys.tuning.papers.published import KNOWN_IDS
 from recsys.tuning.papers.published import NARROW
 from recsys.tuning.papers.published import adam
 
@@ -55,7 +56,7 @@ PUBLISHED: dict[str, Published] = {
     ),
     # S6.3, "MovieLens".
     "movielens-1m": Published(
-        training=adam((5e-5, 5e-4), 512, 100, num_experts=16, k=2),
+        training=adam((5e-5, 5e-4), 512, 100, num_experts=16, k=2) | KNOWN_IDS,
         trimmed_lasso_weight=_TUNED,
     ),
     # S6.3, "Books".

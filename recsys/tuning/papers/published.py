@@ -50,9 +50,14 @@ def adam(
     }
 
 
+# Tables of ids: the published models have an embedding for each id of the data
+# set and none for unknown ones.
+KNOWN_IDS: dict[str, Any] = {"unknown_rate": [0.0]}
+
 # Books and Jester: widths of the embeddings, the experts and the heads (COMET
 # S1.2, "Books/Jester"; MOESART S6.2, "Books").
 NARROW: dict[str, Any] = {
+    **KNOWN_IDS,
     "embedding_dim": [64],
     "expert_units": [[128]],
     "head_units": [[256]],

@@ -26,6 +26,7 @@ MOESART = {
     "multi-mnist": (1e-4, 1e-3, 512, 200, 8, 4),
     "multi-fashion-mnist": (1e-4, 1e-3, 512, 200, 5, 2),
 }
+TABLES = ("movielens-1m", "books", "jester")
 MOESART_GATES = [
     *("softmax", "top-k", "v-moe", "switch", "expert-choice", "x-moe"),
     *("moesart", "dselect-k", "comet"),
@@ -73,6 +74,7 @@ def training(
         "num_experts": [num_experts],
         "k": [k],
         **(narrow if data_set in ("books", "jester") else {}),
+        **({"unknown_rate": [0.0]} if data_set in TABLES else {}),
     }
 
 
@@ -85,6 +87,8 @@ LOCAL_SEARCH = {
 @pytest.mark.parametrize("data_set", COMET)
 def test_comet_paper(data_set: str) -> None:
     common = training(COMET[data_set], data_set)
+    if data_set == "movielens-1m":  # Of the published code.
+        common["shuffle_buffer"] = [1024]
     gamma, gamma_with_search = GAMMA[data_set]
     own = {"gamma": gamma, "entropy_weight": ENTROPY[data_set]}
 
@@ -152,6 +156,7 @@ def test_dselect_k_paper_on_movielens() -> None:
         "epochs": [5, 10, 20, 30, 40, 50],
         "patience": [50],
         "num_experts": [8],
+        "unknown_rate": [0.0],
     }
 
     def space(gate: str, **given: Any) -> dict[str, Any]:
