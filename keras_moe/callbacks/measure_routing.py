@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.callbacks.routing_model import RoutingModel
+from keras_moe.metrics import BinaryShare
 from keras_moe.metrics import ExpertsPerExample
 from keras_moe.metrics import LoadImbalance
 from keras_moe.metrics import LoadPerExpert
@@ -25,9 +26,9 @@ def measure_routing(
 
     Returns:
         Per task, the statistics by name: the floats `experts_per_example`,
-        `load_imbalance`, `weight_entropy` and, for gates that say
-        `on_simplex`, `simplex_violation`, and the arrays `load_per_expert`
-        and `weight_per_expert`, `(n,)`.
+        `load_imbalance`, `weight_entropy`, for gates that say `on_simplex`
+        `simplex_violation`, for those with selectors `binary_share`, and the
+        arrays `load_per_expert` and `weight_per_expert`, `(n,)`.
 
     Raises:
         ValueError: If the model calls no mixture.
@@ -44,22 +45,29 @@ def measure_routing(
         2.0
     """
     metrics: dict[str, list[keras.metrics.Metric]] = {}
+    of_selectors: dict[str, list[keras.metrics.Metric]] = {}
     for batch in batches:
         outputs = routing_model.predict_on_batch(batch)
-        for task, on_simplex, (weights, counts) in zip(
+        for task, on_simplex, (weights, counts, *selectors) in zip(
             routing_model.tasks, routing_model.on_simplex, outputs, strict=True
         ):
             if task not in metrics:
                 metrics[task] = _new_metrics(weights.shape[-1], on_simplex)
             for metric in metrics[task]:
                 metric.update_state(weights, counts)
+            if selectors:
+                of_task = of_selectors.setdefault(task, [BinaryShare()])
+                of_task[0].update_state(*selectors, counts)
     if not metrics:
         raise ValueError(
             "The model must call a mixture, such as a keras_moe.layers.MMoE, "
             f"to have a routing. Received: model={routing_model.routed!r}"
         )
     return {
-        task: {metric.name: _result(metric) for metric in task_metrics}
+        task: {
+            metric.name: _result(metric)
+            for metric in (*task_metrics, *of_selectors.get(task, []))
+        }
         for task, task_metrics in metrics.items()
     }
 

@@ -29,9 +29,10 @@ class RoutingModel(keras.Model):
         inputs: What `model` takes.
 
     Returns:
-        List with a pair for each task and call of a mixture, empty when no
-        mixture is called: float32 weights `(..., n)`, and float32 `(...)`,
-        what each row counts: 1, or 0 for padding.
+        List with a tuple for each task and call of a mixture, empty when no
+        mixture is called: float32 weights `(..., n)`; float32 `(...)`, what
+        each row counts: 1, or 0 for padding; and of a gate that has
+        selectors these, float32 `(..., k, n)`.
 
     Example:
         >>> mixture = keras_moe.layers.MMoE(
@@ -57,7 +58,7 @@ class RoutingModel(keras.Model):
             if not model.jit_compile:
                 self.jit_compile = False
 
-    def call(self, inputs: Any) -> list[tuple[Tensor, Tensor]]:
+    def call(self, inputs: Any) -> list[tuple[Tensor, ...]]:
         with record_routing() as records:
             self.routed(inputs, training=False)
         self.tasks = _name_tasks(records)
@@ -67,7 +68,11 @@ class RoutingModel(keras.Model):
             for task in record.weights
         )
         return [
-            (weights, _counts(weights, record.masks[task]))
+            (
+                weights,
+                _counts(weights, record.masks[task]),
+                *_selectors(record, task),
+            )
             for record in records
             for task, weights in record.weights.items()
         ]
@@ -77,6 +82,18 @@ def _counts(weights: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return ops.ones_like(weights[..., 0])
     return ops.cast(mask, weights.dtype)
+
+
+def _selectors(record: RoutingRecord, task: str) -> list[Tensor]:
+    """The selectors of a task's gate, one set a row, if it has any."""
+    gate, inputs = record.gates[task], record.gate_inputs[task]
+    # Gates cast what they are called on, to float32 under any policy.
+    selectors = gate.compute_selectors(ops.cast(inputs, gate.compute_dtype))
+    if selectors is None:
+        return []
+    leading = ops.shape(record.weights[task])[:-1]
+    # A static gate's (k, n) become (..., k, n).
+    return [ops.broadcast_to(selectors, (*leading, *selectors.shape[-2:]))]
 
 
 def _name_tasks(records: Iterable[RoutingRecord]) -> tuple[str, ...]:

@@ -147,6 +147,7 @@ class GatedLayer(keras.layers.Layer):
             dict(zip(task_names, weights, strict=True)),
             dict(zip(task_names, masks, strict=True)),
             dict(zip(task_names, self._gate_list, strict=True)),
+            dict(zip(task_names, gate_inputs, strict=True)),
         )
         return weights
 

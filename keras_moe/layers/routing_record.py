@@ -24,12 +24,14 @@ class RoutingRecord:
         masks: Per task, a boolean tensor `(...)`, false for padding, or
             `None` where the inputs carry no mask.
         gates: Per task, the `Gate` that the weights are of.
+        gate_inputs: Per task, what that gate was called on.
     """
 
     mixture: keras.layers.Layer
     weights: dict[str, Tensor]
     masks: dict[str, Tensor | None]
     gates: dict[str, keras.layers.Layer]
+    gate_inputs: dict[str, Tensor]
 
 
 _records: ContextVar[list[RoutingRecord] | None] = ContextVar(
@@ -86,8 +88,11 @@ def record(
     weights: dict[str, Tensor],
     masks: dict[str, Tensor | None],
     gates: dict[str, keras.layers.Layer],
+    gate_inputs: dict[str, Tensor],
 ) -> None:
     """Adds a record when somebody asked for one."""
     records = _records.get()
     if records is not None:
-        records.append(RoutingRecord(mixture, weights, masks, gates))
+        records.append(
+            RoutingRecord(mixture, weights, masks, gates, gate_inputs)
+        )

@@ -1,5 +1,6 @@
 """Statistics of a gate's weights, exact over everything they have seen."""
 
+from keras_moe.metrics.binary_share import BinaryShare as BinaryShare
 from keras_moe.metrics.experts_per_example import (
     ExpertsPerExample as ExpertsPerExample,
 )

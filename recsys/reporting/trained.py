@@ -17,6 +17,7 @@ from recsys.reading import naming
 from recsys.run import Run
 from recsys.task_scores import task_scores
 from recsys.training.sample import Sample
+from recsys.training.steps_until_binary import percent_until_binary
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.sweep import Sweep
 
@@ -85,9 +86,16 @@ class Trained:
         return Sample.read(self.run.sample, self.loaded)
 
     def scores(self) -> dict[str, float]:
-        """Experts per example and the tasks' scores on the test split."""
+        """What tables say of the run beside its loss on the test split.
+
+        Experts per example, how long gates took to choose, the tasks' scores.
+        """
         test = self.metrics["test"]
-        values = {"n/s": test["experts_per_example"], **task_scores(test)}
+        values = {
+            "n/s": test["experts_per_example"],
+            **percent_until_binary(test),
+            **task_scores(test),
+        }
         return {name: v for name, v in values.items() if v is not None}
 
 

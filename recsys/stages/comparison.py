@@ -22,6 +22,7 @@ from recsys.shown import shown
 from recsys.task_scores import task_scores
 from recsys.training.curves import read_history
 from recsys.training.resolve_config import check_config
+from recsys.training.steps_until_binary import percent_until_binary
 
 # What stands beside the runs.
 _TABLES = ("results.csv", "table.md")
@@ -227,6 +228,7 @@ class PlannedRun:
             "loss": test["loss"],
             **task_scores(test),
             "experts per example": test["experts_per_example"],
+            **percent_until_binary(test),
             "seconds per epoch": history["seconds"].median(),
             "epochs": len(history),
             "best epoch": int(history["epoch"][history["val_loss"].argmin()]),

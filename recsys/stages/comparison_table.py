@@ -72,4 +72,4 @@ def _mean(column: str, values: Any) -> str:
 def _digits(column: str) -> int:
     if "epoch" in column:
         return 0 if column == "epochs" else 1
-    return 2 if "experts" in column else 4
+    return 2 if "experts" in column or "%" in column else 4

@@ -36,6 +36,7 @@ from recsys.training.progress_line import ProgressLine
 from recsys.training.resolve_config import resolve_config
 from recsys.training.sample import Sample
 from recsys.training.sparsity import warn_if_dense
+from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
 from recsys.training.validation import Validation
 from recsys.training.weight_history import WeightHistory
@@ -148,12 +149,16 @@ def _fit(
     search = []
     if searches(config.gate) and config.architecture != "shared-bottom":
         search = [PermutationSearch(config.search_epochs)]
-    routing = []
+    routing: list[keras.callbacks.Callback] = []
     if has_routing(model):
         sample = Sample.of(model, dataset)
         # In one batch: a last one of another size would be compiled for, too.
         monitor = RoutingMonitor(sample.inputs, batch_size=len(sample))
-        routing = [monitor, WeightHistory(run.weights, monitor)]
+        routing = [
+            monitor,
+            WeightHistory(run.weights, monitor),
+            StepsUntilBinary(checkpoint.progress.history),
+        ]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
             feed(batches),

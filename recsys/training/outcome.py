@@ -20,6 +20,7 @@ from recsys.run import Run
 from recsys.training.curves import read_history
 from recsys.training.measure import measure
 from recsys.training.sample import Sample
+from recsys.training.steps_until_binary import until_binary
 
 
 def has_routing(model: MultiTaskModel) -> bool:
@@ -61,7 +62,9 @@ def write_outcome(
     if has_routing(model):
         _draw_routing(run, model, sample)
     if run.history.is_file():
-        _draw_history(run, model)
+        history = read_history(run.history)
+        _draw_history(run, model, history)
+        metrics = {s: metrics[s] | until_binary(history) for s in splits}
     write_json(run.metrics, metrics)
     return metrics
 
@@ -87,8 +90,9 @@ def _draw_routing(run: Run, model: MultiTaskModel, sample: Sample) -> None:
     plots.save(figure, run.plots / "load_heat_map.png")
 
 
-def _draw_history(run: Run, model: MultiTaskModel) -> None:
-    history = read_history(run.history)
+def _draw_history(
+    run: Run, model: MultiTaskModel, history: pd.DataFrame
+) -> None:
     tasks = list(model.tasks)
     figure = plots.loss_curves(history, tasks)
     plots.save(figure, run.plots / "loss_curves.png")

@@ -132,13 +132,17 @@ class COMETGate(SmoothStepGate):
             self.leaf_regularizer,
         )
 
-    def compute_weights(
-        self, inputs: Tensor, training: bool | None, mask: Tensor | None
-    ) -> Tensor:
+    def compute_selectors(self, inputs: Tensor) -> Tensor:
+        """Returns the probability of each tree's leaves, `(..., k, n)`."""
         left = smooth_step(
             affine(inputs, self.split_kernel, self.split_bias), self.gamma
         )
-        reach = leaf_probabilities(left)  # (..., k, n)
+        return leaf_probabilities(left)
+
+    def compute_weights(
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None
+    ) -> Tensor:
+        reach = self.compute_selectors(inputs)
         self._add_entropy_loss(reach, training, mask)
         logits = affine(inputs, self.leaf_kernel, self.leaf_bias)
         logits = logits + ops.log(reach + EPSILON)

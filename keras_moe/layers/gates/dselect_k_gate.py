@@ -169,38 +169,51 @@ class DSelectKGate(SmoothStepGate):
     def compute_weights(
         self, inputs: Tensor, training: bool | None, mask: Tensor | None
     ) -> Tensor:
-        selector_logits, weight_logits = self._compute_logits(inputs)
-        codes = code_probabilities(smooth_step(selector_logits, self.gamma))
-        selectors = self._assign_codes(codes, training, mask)  # (..., k, n)
+        selectors = self.compute_selectors(inputs)
+        if self._has_unreachable_codes:
+            self._add_unreachable_loss(selectors, training, mask)
         self._add_entropy_loss(selectors, training, mask)
         # Keras warns of a softmax over one entry, which k = 1 asks for.
-        weights = ops.exp(ops.log_softmax(weight_logits, axis=-1))
+        weights = self._compute_weight_logits(inputs)  # (..., k)
+        weights = ops.exp(ops.log_softmax(weights, axis=-1))
         weights = ops.sum(weights[..., None] * selectors, axis=-2)
         self.add_router_losses(
             weights, ops.log(weights + EPSILON), training, mask
         )
         return weights
 
-    def _compute_logits(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        if self.static:
-            return self.selector_logits, self.weight_logits
-        return (
-            affine(inputs, self.selector_kernel, self.selector_bias),
-            affine(inputs, self.weight_kernel, self.weight_bias),
-        )
+    def compute_selectors(self, inputs: Tensor) -> Tensor:
+        """Returns each selector's probabilities of the experts, `(..., k, n)`.
 
-    def _assign_codes(
-        self, codes: Tensor, training: bool | None, mask: Tensor | None
-    ) -> Tensor:
+        They are 0 and 1 once the bits are: the paper's `S(Z)` is binary.
+        """
+        logits = self._compute_selector_logits(inputs)
+        codes = code_probabilities(smooth_step(logits, self.gamma))
+        return self._assign_codes(codes)
+
+    def _compute_selector_logits(self, inputs: Tensor) -> Tensor:
+        if self.static:
+            return self.selector_logits
+        return affine(inputs, self.selector_kernel, self.selector_bias)
+
+    def _compute_weight_logits(self, inputs: Tensor) -> Tensor:
+        if self.static:
+            return self.weight_logits
+        return affine(inputs, self.weight_kernel, self.weight_bias)
+
+    @property
+    def _has_unreachable_codes(self) -> bool:
+        is_power_of_two = self.num_experts & (self.num_experts - 1) == 0
+        return self.unreachable == "penalty" and not is_power_of_two
+
+    def _assign_codes(self, codes: Tensor) -> Tensor:
         """Turns probabilities of codes `(..., 2**m)` into those of experts."""
         n = self.num_experts
         without_expert = codes.shape[-1] - n
         if without_expert == 0:
             return codes
         if self.unreachable == "penalty":
-            reachable = codes[..., :n]
-            self._add_unreachable_loss(reachable, training, mask)
-            return reachable
+            return codes[..., :n]
         # 2**m < 2n: at most one code more for each expert.
         folded = codes[..., :without_expert] + codes[..., n:]
         return ops.concatenate([folded, codes[..., without_expert:n]], axis=-1)

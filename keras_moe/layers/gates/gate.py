@@ -253,6 +253,22 @@ class Gate(keras.layers.Layer):
             f"{type(self).__name__} must implement `compute_weights`."
         )
 
+    def compute_selectors(self, inputs: Tensor) -> Tensor | None:
+        """Returns the selectors of a gate that comes to choose by training.
+
+        Each of the `k` selectors of an example spreads a probability over the
+        experts: all of it is on one expert once its choice is certain. `None`
+        for gates without selectors.
+
+        Args:
+            inputs: Float32 tensor `(..., p)`; a static gate ignores it.
+
+        Returns:
+            Float32 tensor `(..., k, n)`, `(k, n)` for a static gate, or
+            `None`.
+        """
+        return None
+
     def call(
         self,
         inputs: Tensor,

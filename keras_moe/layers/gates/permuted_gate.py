@@ -115,6 +115,10 @@ class PermutedGate(Gate):
         weights = self.gate(inputs, training=training, mask=mask)
         return self.permutation(weights, training=training)
 
+    def compute_selectors(self, inputs: Tensor) -> Tensor | None:
+        """Returns the selectors of the gate inside, before the permutation."""
+        return self.gate.compute_selectors(inputs)
+
     def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object
         permutation = serialize(self.permutation)

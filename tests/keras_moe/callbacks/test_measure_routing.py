@@ -5,10 +5,14 @@ from keras import ops
 
 from keras_moe.callbacks import RoutingModel
 from keras_moe.callbacks import measure_routing
+from keras_moe.layers import COMETGate
+from keras_moe.layers import DSelectKGate
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
+from keras_moe.layers import PermutedGate
 from keras_moe.layers import SoftmaxGate
+from keras_moe.layers import TopKGate
 from keras_moe.layers.routing_record import record
 
 WATCH = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]], "float32")
@@ -20,7 +24,7 @@ class Echo(keras.layers.Layer):
 
     def call(self, inputs):
         gates = dict.fromkeys(inputs, SoftmaxGate(2))
-        record(self, inputs, dict.fromkeys(inputs), gates)
+        record(self, inputs, dict.fromkeys(inputs), gates, inputs)
         return inputs
 
 
@@ -61,6 +65,51 @@ def test_tokens_count_like_examples():
     tokens = ops.array(np.stack([WATCH, RATING]))  # (2, 3, 2)
     statistics = measure_routing(RoutingModel(Echo()), [{"moe": tokens}])["moe"]
     np.testing.assert_allclose(statistics["load_per_expert"], [5 / 6, 2 / 6])
+
+
+@pytest.mark.parametrize("wrap", [lambda gate: gate, PermutedGate])
+def test_share_of_binary_rows_by_hand(wrap):
+    """Bits are x and 4x - 2, certain where they are not within (-0.5, 0.5)."""
+    gate = DSelectKGate(4, k=1, gamma=1.0)
+    mixture = MoE(wrap(gate), MLPExperts(4, 2), name="moe")
+    mixture.build((None, 1))
+    gate.selector_kernel.assign(np.array([[[1.0, 4.0]]]))
+    gate.selector_bias.assign(np.array([[0.0, -2.0]]))
+    routing_model = RoutingModel(mixture)
+
+    def share(*x):
+        batches = [np.array(x, "float32")[:, None]]
+        return measure_routing(routing_model, batches)["moe"]["binary_share"]
+
+    assert share(-0.6, 0.7, 3.0) == 1
+    assert share(-0.6, 0.6, 0.3, 3.0) == 0.5  # 0.4 and 0.3 are not certain.
+
+
+def test_share_of_a_static_gate_is_all_or_nothing():
+    gates = {
+        "watch": DSelectKGate(4, k=2, static=True),
+        "rating": TopKGate(4, k=2),
+    }
+    mixture = MMoE(gates, MLPExperts(4, 2))
+    mixture.build((None, 1))
+    statistics = measure_routing(RoutingModel(mixture), [np.ones((3, 1))])
+    assert statistics["watch"]["binary_share"] == 0
+    assert "binary_share" not in statistics["rating"]
+    gates["watch"].selector_logits.assign(np.full((2, 2), 0.5))
+    statistics = measure_routing(RoutingModel(mixture), [np.ones((3, 1))])
+    assert statistics["watch"]["binary_share"] == 1
+
+
+def test_share_leaves_padding_out_and_takes_half_precision():
+    gate = COMETGate(2, k=1, use_bias=False)
+    mixture = MoE(gate, MLPExperts(2, 2), dtype="mixed_float16", name="moe")
+    x = np.array([[[0.6], [0.1], [0.6]], [[-0.6], [0.2], [0.1]]], "float32")
+    x[1, 1:] = 0.0  # Masked, and far from certain.
+    model = keras.Sequential([keras.layers.Masking(), mixture])
+    model.build((None, 3, 1))
+    gate.split_kernel.assign(np.ones((1, 1, 1)))
+    statistics = measure_routing(RoutingModel(model), [x])
+    assert statistics["moe"]["binary_share"] == 0.75
 
 
 class Chain(keras.Model):

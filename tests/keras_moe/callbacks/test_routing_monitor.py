@@ -9,6 +9,7 @@ from keras_moe.callbacks import RoutingModel
 from keras_moe.callbacks import RoutingMonitor
 from keras_moe.callbacks import measure_routing
 from keras_moe.layers import COMETGate
+from keras_moe.layers import DSelectKGate
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
@@ -147,6 +148,7 @@ def test_names_in_the_history():
         "simplex_violation",
     )
     expected = {f"{task}_{name}" for task in TASKS for name in names}
+    expected.add("rating_binary_share")  # Of COMET alone.
     assert set(history) == expected | {"loss", "experts_per_example"}
     assert {len(values) for values in history.values()} == {2}
     np.testing.assert_allclose(
@@ -178,6 +180,15 @@ def test_a_gate_that_is_not_on_the_simplex_violates_nothing():
     assert "watch_simplex_violation" in history
     assert "rating_simplex_violation" not in history
     assert "rating_weight_entropy" in history
+    assert not [name for name in history if name.endswith("binary_share")]
+
+
+def test_a_gate_with_selectors_logs_how_many_rows_are_binary():
+    inputs = keras.Input((4,))
+    gate = DSelectKGate(4, k=2, gamma=1e-6, selector_initializer="ones")
+    model = keras.Model(inputs, MoE(gate, MLPExperts(4, 1))(inputs))
+    history = run_epochs([RoutingMonitor(X)], 0, 2, model)
+    assert history["binary_share"] == [1, 1]
 
 
 def test_it_shows_in_the_progress_bar(capsys):
