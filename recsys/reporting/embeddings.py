@@ -8,8 +8,13 @@ from keras import ops
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from keras_moe.layers import LogitGate
+from keras_moe.layers import MOESARTGate
 from keras_moe.layers import record_routing
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.reporting.loss_distributions import softmax_of
+from recsys.reporting.loss_distributions import with_gates
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.trained import Trained
@@ -49,7 +54,8 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
             pictures.append(Picture(name, setting, _draw(embedded)))
     text = (
         "The concatenated embeddings of a sample of the validation split, "
-        "projected by UMAP; the colour is the expert with the largest weight. "
+        "projected by UMAP; the colour is the expert with the largest weight, "
+        "or the largest logit for MOESART, whose weights are all alike. "
         "A row of panels for each model, all on the same rows of the data, and "
         "a panel for each task."
     )
@@ -66,12 +72,13 @@ def embedded_rows(
         inputs: As `Ranker.encode` returns them; the first 4,000 rows count.
 
     Returns:
-        Array `(rows, width)`, and by task an integer array `(rows,)`; no
-        task where the model has no gate.
+        Array `(rows, width)`, and by task an integer array `(rows,)`, for
+        MOESART, whose weights are alike, by its logits; no task where the
+        model has no gate.
     """
     inputs = {name: values[:MOST_ROWS] for name, values in inputs.items()}
     with record_routing() as records:
-        model(inputs, training=False)
+        _with_distinct_weights(model)(inputs, training=False)
     top = {
         task: ops.convert_to_numpy(ops.argmax(weights, axis=-1))
         for record in records[:1]
@@ -79,6 +86,20 @@ def embedded_rows(
     }
     features, _ = model.mixture_inputs(inputs, training=False)
     return ops.convert_to_numpy(features), top
+
+
+def _with_distinct_weights(model: Ranker) -> MultiTaskModel:
+    """The model, with the softmax of MOESART's logits for its weights.
+
+    At inference MOESART weighs the experts that it selects alike.
+    """
+    if not any(isinstance(x, MOESARTGate) for x in model._flatten_layers()):
+        return model
+
+    def change(gate: LogitGate) -> LogitGate:
+        return softmax_of(gate) if isinstance(gate, MOESARTGate) else gate
+
+    return with_gates(model, change)
 
 
 def _draw(embedded: Mapping[str, tuple[Any, dict[str, Any]]]) -> Figure:

@@ -11,6 +11,8 @@ from scipy.stats import wasserstein_distance
 import recsys
 from keras_moe.layers import TopKGate
 from recsys import Dataset
+from recsys import TrainConfig
+from recsys.models.build import build_ranker
 from recsys.reporting.embeddings import embedded_rows
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
@@ -22,6 +24,7 @@ from recsys.reporting.shared_experts import overlap_of_tasks
 from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
+from recsys.training.resolve_config import resolve_config
 from tests.recsys.reporting.run_folders import write_run
 
 pytestmark = pytest.mark.slow
@@ -172,6 +175,21 @@ def test_embeddings_are_coloured_by_the_top_expert(
     assert isinstance(gate, TopKGate)
     logits = ops.convert_to_numpy(gate.compute_logits(features))
     np.testing.assert_array_equal(top["watch"], logits.argmax(axis=1))
+
+
+def test_top_expert_of_moesart_is_that_with_the_largest_logit(
+    tiny: Dataset,
+) -> None:
+    """Its weights are all 1 / k, of which argmax takes the first."""
+    config = TrainConfig("synthetic", "run", gate="moesart", num_experts=4)
+    model = build_ranker(resolve_config(config, tiny.schema), tiny)
+    inputs = model.encode(tiny.split("validation"))
+    features, top = embedded_rows(model, inputs)
+    for task, gate in model.mixture.gates.items():
+        logits = ops.convert_to_numpy(gate.compute_logits(features))
+        np.testing.assert_array_equal(top[task], logits.argmax(axis=1))
+        first = ops.convert_to_numpy(gate(features)).argmax(axis=1)
+        assert (top[task] != first).any()
 
 
 def test_embeddings_of_several_runs_are_one_figure(
