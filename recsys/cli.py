@@ -191,7 +191,8 @@ def train(
             print(f"\nThe best model so far is in {settings.out}.")
             print(f"To go on: recsys train --out {settings.out} --resume")
         raise
-    print_metrics(metrics)
+    splits = ("validation", "test")
+    print_metrics({split: metrics[split] for split in splits})
     print(f"Model, metrics, history and plots are in {settings.out}")
 
 

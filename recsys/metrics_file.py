@@ -50,14 +50,22 @@ class SplitMetrics(BaseModel):
 
 
 class Metrics(BaseModel):
-    """The content of `metrics.json`; a run that is not finished has no test."""
+    """The content of `metrics.json`.
+
+    Attributes:
+        validation: The metrics of that split.
+        test: The same; a run that is not finished has none.
+        permutation_distance: How far from a permutation its search has ended,
+            or each of its searches by name; `None` without any.
+    """
 
     validation: SplitMetrics
     test: SplitMetrics | None = None
+    permutation_distance: FiniteFloat | dict[str, FiniteFloat] | None = None
 
 
 def read_metrics(file: Path) -> dict[str, Any]:
-    """Reads the metrics of a run, by split.
+    """Reads the metrics of a run.
 
     Args:
         file: Its `metrics.json`.

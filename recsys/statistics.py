@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import ttest_ind
 
 
@@ -40,3 +41,21 @@ def p_value(losses: Any, others: Any) -> float | None:
         warnings.simplefilter("ignore", RuntimeWarning)
         test = ttest_ind(losses, others, equal_var=False, alternative="less")
     return float(test.pvalue) if np.isfinite(test.pvalue) else None
+
+
+def paired_differences(runs: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
+    """Returns the losses minus the others', seed by seed.
+
+    Args:
+        runs: The columns "seed" and "loss".
+        others: The same columns; seeds that only one of them has do not
+            count.
+
+    Example:
+    >>> runs = pd.DataFrame({"seed": [0, 1, 2], "loss": [4.0, 6.0, 5.0]})
+    >>> others = pd.DataFrame({"seed": [1, 0], "loss": [7.0, 4.5]})
+    >>> paired_differences(runs, others).tolist()
+    [-0.5, -1.0]
+    """
+    both = runs.merge(others, on="seed", suffixes=("", "_other"))
+    return both["loss"] - both["loss_other"]

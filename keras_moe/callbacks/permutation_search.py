@@ -31,8 +31,17 @@ class PermutationSearch(keras.callbacks.Callback):
     Where the number of steps in an epoch is not known, as with a generator,
     the first epoch counts them, and searches as softly as the search begins.
 
+    A distance far above 0 at the end of the search means that the experts were
+    trained with other weights than they go on with. It is in `distances` then,
+    too.
+
     Callbacks that read the logs, save the model or look at its routing
     belong after this one.
+
+    Attributes:
+        distances: By the name of each permutation, its distance when the
+            search was last at work in this training: once it is over, that at
+            its end. Empty where it was over before this training began.
 
     Args:
         epochs: Integer `>= 1`, the epochs of the search; published searches
@@ -71,6 +80,7 @@ class PermutationSearch(keras.callbacks.Callback):
     def __init__(self, epochs: int) -> None:
         super().__init__()
         self.epochs = check_integer("epochs", epochs, 1)
+        self.distances: dict[str, float] = {}
         self._frozen_logits: list[tuple[keras.Variable, np.ndarray]] = []
 
     @property
@@ -83,6 +93,7 @@ class PermutationSearch(keras.callbacks.Callback):
         ]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self.distances = {}
         permutations = self.permutations
         if not permutations:
             raise ValueError(
@@ -133,7 +144,10 @@ class PermutationSearch(keras.callbacks.Callback):
 
     def _advance(self, permutation: SinkhornPermutation) -> float:
         """Hardens the permutation, and freezes it when its search is over."""
+        searching = not _value(permutation.frozen)
         distance = permutation.harden()
+        if searching:
+            self.distances[permutation.name] = distance
         step = _value(permutation.step)
         num_steps = _value(permutation.num_steps)
         # To the nearest epoch: epochs of a generator may differ in length.

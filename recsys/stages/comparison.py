@@ -22,6 +22,7 @@ from recsys.shown import shown
 from recsys.task_scores import task_scores
 from recsys.training.curves import read_history
 from recsys.training.resolve_config import check_config
+from recsys.training.search_distance import largest_distance
 from recsys.training.steps_until_binary import percent_until_binary
 
 # What stands beside the runs.
@@ -219,9 +220,10 @@ class PlannedRun:
         run = Run(self.config.out)
         if not run.is_finished:
             return None
-        test = run.read_metrics()["test"]
+        metrics = run.read_metrics()
+        test = metrics["test"]
         history = read_history(run.history)
-        return {
+        result = {
             "setting": self.setting,
             "model": self.model,
             "seed": self.config.seed,
@@ -233,3 +235,7 @@ class PlannedRun:
             "epochs": len(history),
             "best epoch": int(history["epoch"][history["val_loss"].argmin()]),
         }
+        distance = metrics.get("permutation_distance")
+        if distance is not None:
+            result["permutation distance"] = largest_distance(distance)
+        return result

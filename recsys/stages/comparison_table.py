@@ -7,6 +7,7 @@ from recsys.markdown import markdown_table
 from recsys.markdown import markdown_text
 from recsys.statistics import mean_and_error
 from recsys.statistics import p_value
+from recsys.statistics import paired_differences
 
 
 def comparison_table(
@@ -15,8 +16,10 @@ def comparison_table(
     """Returns the means over the seeds as Markdown, a table per setting.
 
     Numbers are means; after ± stands the standard error. The loss is times
-    100, as its column says. Where a model is tested against another one, p is
-    that of Welch's one-sided t-test of its loss being lower.
+    100, as its column says. Where a model is tested against another one, the
+    difference is the mean of its loss minus the other's, over the seeds that
+    both have, and p is that of Welch's one-sided t-test of its loss being
+    lower, which does not pair them.
 
     Args:
         results: A row per run: "setting", "model", "seed", "loss", and any
@@ -45,15 +48,20 @@ def _table(rows: pd.DataFrame, against: Mapping[str, str]) -> str:
         column
         for column in rows.columns
         if column not in ("setting", "model", "seed")
+        # Where no model of this setting has searched for permutations.
+        and not (column == "permutation distance" and rows[column].isna().all())
     ]
     titles = ["loss x 100" if name == "loss" else name for name in numbers]
-    header = ["model", "seeds", *titles, *(["p"] if against else [])]
+    tested = ["difference x 100", "p"] if against else []
+    header = ["model", "seeds", *titles, *tested]
     lines = []
     for model, runs in rows.groupby("model", sort=False):
         cells = [str(model), str(len(runs))]
         cells += [_mean(column, runs[column]) for column in numbers]
         if against:
             other = rows[rows["model"] == against.get(str(model))]
+            differences = paired_differences(runs, other)
+            cells.append(mean_and_error(100 * differences, 3))
             p = p_value(runs["loss"], other["loss"])
             cells.append("" if p is None else f"{p:.2g}")
         lines.append(cells)
@@ -72,4 +80,5 @@ def _mean(column: str, values: Any) -> str:
 def _digits(column: str) -> int:
     if "epoch" in column:
         return 0 if column == "epochs" else 1
-    return 2 if "experts" in column or "%" in column else 4
+    short = ("experts", "distance", "%")
+    return 2 if any(part in column for part in short) else 4

@@ -35,6 +35,7 @@ from recsys.training.outcome import write_outcome
 from recsys.training.progress_line import ProgressLine
 from recsys.training.resolve_config import resolve_config
 from recsys.training.sample import Sample
+from recsys.training.search_distance import warn_if_apart
 from recsys.training.sparsity import warn_if_dense
 from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
@@ -64,7 +65,10 @@ def train(
 
     Returns:
         The content of `metrics.json`: for "validation" and "test", what
-        `recsys.training.measure.measure` returns.
+        `recsys.training.measure.measure` returns; after permutation local
+        search "permutation_distance", how far from a permutation its matrix
+        was at its end, in the Frobenius norm. Where there are several
+        permutations, it is a number for each, by name.
 
     Raises:
         DataError: The data are missing or wrong.
@@ -106,6 +110,7 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
     warn_if_dense(config, metrics["validation"])
+    warn_if_apart(metrics)
     return metrics
 
 

@@ -20,6 +20,7 @@ from recsys.run import Run
 from recsys.training.curves import read_history
 from recsys.training.measure import measure
 from recsys.training.sample import Sample
+from recsys.training.search_distance import search_distance
 from recsys.training.steps_until_binary import until_binary
 
 
@@ -40,11 +41,12 @@ def write_outcome(
         splits: The splits to evaluate; calibration is drawn for the last.
 
     Returns:
-        The metrics by split.
+        The metrics by split; beside them, what `search_distance` returns for
+        a run that has searched for permutations, as "permutation_distance".
     """
     model = run.load_model()
     scorer = Scorer(model)
-    metrics = {}
+    metrics: dict[str, Any] = {}
     for split in splits:
         rows = dataset.split(split)
         scores = scorer.score(rows)
@@ -65,6 +67,9 @@ def write_outcome(
         history = read_history(run.history)
         _draw_history(run, model, history)
         metrics = {s: metrics[s] | until_binary(history) for s in splits}
+        distance = search_distance(config, history)
+        if distance is not None:
+            metrics["permutation_distance"] = distance
     write_json(run.metrics, metrics)
     return metrics
 

@@ -212,6 +212,29 @@ def test_the_phases_and_the_logs():
     assert int(to_numpy(permutation.step)) == 8
 
 
+def test_the_distance_at_the_end_of_the_search_is_kept():
+    model, search = untrained(2), PermutationSearch(2)
+    history = run_epochs(model, 3, search)
+    assert set(search.distances) == {"permutation_0", "permutation_1"}
+    for name, distance in search.distances.items():
+        logged = history[f"{name}_permutation_distance"]
+        assert logged[1:] == [distance, 0.0]
+        assert distance > 0
+    run_epochs(model, 1, search)
+    assert search.distances == {}
+
+
+def test_a_search_that_ends_as_training_begins_has_its_distance():
+    model, search = untrained(), PermutationSearch(2)
+    permutation = permutation_of(model)
+    permutation.num_steps.assign(8)
+    permutation.step.assign(8)
+    expected = permutation.harden()
+    assert expected > 0
+    run_epochs(model, 1, search)
+    assert search.distances == {permutation.name: expected}
+
+
 def test_a_search_goes_on_where_it_was():
     model = untrained()
     permutation = permutation_of(model)

@@ -30,11 +30,24 @@ def test_table_has_means_standard_errors_and_the_one_sided_test() -> None:
     rng = np.random.default_rng(0)
     losses = {"b": rng.normal(0.40, 0.01, 8), "b+": rng.normal(0.39, 0.02, 6)}
     results = pd.concat(
-        pd.DataFrame({"setting": "", "model": model, "loss": values})
+        pd.DataFrame(
+            {
+                "setting": "",
+                "model": model,
+                "seed": np.arange(len(values))[::-1],
+                "loss": values,
+            }
+        )
         for model, values in losses.items()
     )
     lines = comparison_table(results, {"b+": "b"}).splitlines()
-    assert cells(lines[0]) == ["model", "seeds", "loss x 100", "p"]
+    assert cells(lines[0]) == [
+        "model",
+        "seeds",
+        "loss x 100",
+        "difference x 100",
+        "p",
+    ]
     for line, (model, values) in zip(lines[2:], losses.items(), strict=True):
         error = values.std(ddof=1) / len(values) ** 0.5
         mean = f"{100 * values.mean():.2f} ± {100 * error:.2f}"
@@ -44,8 +57,29 @@ def test_table_has_means_standard_errors_and_the_one_sided_test() -> None:
     parts = [v.var(ddof=1) / len(v) for v in (low, high)]
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / 5 + parts[1] ** 2 / 7)
     p = student.cdf((low.mean() - high.mean()) / sum(parts) ** 0.5, freedom)
-    assert cells(lines[2])[3] == ""
-    assert float(cells(lines[3])[3]) == pytest.approx(p, rel=0.05)
+    assert cells(lines[2])[3:] == ["", ""]
+    assert float(cells(lines[3])[4]) == pytest.approx(p, rel=0.05)
+    # Seeds 0 to 5, which both have, are the last of either.
+    differences = 100 * (losses["b+"] - losses["b"][2:])
+    error = differences.std(ddof=1) / 6**0.5
+    assert cells(lines[3])[3] == f"{differences.mean():.3f} ± {error:.3f}"
+
+
+def test_table_has_the_distance_of_the_models_that_searched() -> None:
+    results = pd.DataFrame(
+        {
+            "setting": ["with", "with", "with", "without"],
+            "model": ["a", "a+", "a+", "a"],
+            "seed": [0, 0, 1, 0],
+            "loss": 0.5,
+            "permutation distance": [np.nan, 1.5, 0.001, np.nan],
+        }
+    )
+    first, second = comparison_table(results).split("\n\n### ")
+    header, _, *lines = map(cells, first.splitlines()[2:])
+    assert header[-1] == "permutation distance"
+    assert [line[-1] for line in lines] == ["", "0.75"]
+    assert "distance" not in second
 
 
 def test_table_has_a_part_for_each_setting() -> None:
@@ -211,6 +245,12 @@ def test_trains_what_is_missing_and_writes_the_table(
     assert f"{100 * loss:.2f}" in (tmp_path / "out" / "table.md").read_text()
     written = pd.read_csv(tmp_path / "out" / "results.csv")
     assert written["loss"].tolist() == results["loss"].tolist()
+    run = tmp_path / "out" / "Top-k+" / "seed-0" / "metrics.json"
+    distance = json.loads(run.read_text())["permutation_distance"]
+    assert distance > 0
+    distances = written.set_index("model")["permutation distance"]
+    assert distances["Top-k+"] == pytest.approx(distance)
+    assert pd.isna(distances["Top-k"])
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a finished run is trained again")

@@ -364,13 +364,13 @@ def test_a_search_is_resumed_in_either_phase(
         "patience": 9,
         "seed": 1,  # Whose matrix is no permutation yet after the first epoch.
     }
-    recsys.train(settings(tmp_path / "whole", **fields))
+    uninterrupted = recsys.train(settings(tmp_path / "whole", **fields))
     parts = settings(tmp_path / "parts", **fields)
     with monkeypatch.context() as patch:
         interrupt_at(patch, epoch=interrupted_epoch, batch=1)
         with pytest.raises(KeyboardInterrupt):
             recsys.train(parts)
-    recsys.train(parts, resume=True)
+    metrics = recsys.train(parts, resume=True)
     whole, resumed = (
         read_history(tmp_path / name) for name in ("whole", "parts")
     )
@@ -378,6 +378,8 @@ def test_a_search_is_resumed_in_either_phase(
     distances = whole["permutation_distance"]
     assert distances[0] > 0
     assert (distances[2:] == 0).all()
+    for content in (uninterrupted, metrics):
+        assert content["permutation_distance"] == pytest.approx(distances[1])
 
 
 def test_the_monitored_sample_is_one_batch(
