@@ -53,3 +53,29 @@ def test_movielens_is_trained_as_by_the_published_code() -> None:
         assert run.config.shuffle_buffer == 1024
         assert run.config.train_rows is None
         assert run.config.hash_tables == "shared"
+
+
+def test_local_search_is_ablated_as_published() -> None:
+    """COMET paper, section 4.4, with both directions of the search."""
+    comparison = Comparison.read(BENCHMARKS / "local_search.json")
+    assert len(comparison.seeds) == 16
+    runs = {run.model: run.config for run in comparison.runs(Path("out"))}
+    for gate in ("Hash-r", "Top-k", "COMET"):
+        base, search = runs[gate], runs[f"{gate}+"]
+        paper = runs[f"{gate}+ (paper)"]
+        assert comparison.against[f"{gate}+"] == gate
+        assert comparison.against[f"{gate}+ (paper)"] == gate
+        assert search.gate == paper.gate == f"{base.gate}+"
+        assert search.gate_options == paper.gate_options == base.gate_options
+        assert search.search_normalized == "rows"
+        assert paper.search_normalized == "columns"
+    for config in runs.values():
+        assert (config.num_experts, config.k) == (16, 2)
+        assert (config.epochs, config.search_epochs) == (10, 5)
+        assert config.batch_size == 512
+        assert config.learning_rate == 2.5e-5
+        assert config.search_entropy_weight == 1e-5
+        assert config.unknown_rate == 0
+        assert config.shuffle_buffer == 1024
+    options = {"gamma": 0.01, "entropy_weight": 1.0}
+    assert runs["COMET"].gate_options == options
