@@ -30,6 +30,9 @@ _DEFAULT_OPTIONS = {"comet": _BECOMING_SPARSE, "dselect-k": _BECOMING_SPARSE}
 # What a name ends with where a permutation of the experts is searched for.
 SEARCH_SUFFIX = "+"
 
+# What they choose at inference they only lean to while they train.
+_DENSE_IN_TRAINING = (layers.SoftmaxGate, layers.GumbelSoftmaxGate)
+
 # These follow from the run's other settings.
 _DERIVED = ("num_experts", "k", "num_buckets", "seed")
 
@@ -133,6 +136,18 @@ def becomes_sparse(name: str) -> bool:
     """
     gate = gate_class(name)
     return "k" in _arguments(gate) and not gate.always_sparse
+
+
+def trains_dense(name: str) -> bool:
+    """Whether every expert has weight while the gate of that name trains.
+
+    That gates which become sparse start so is another matter.
+
+    Example:
+    >>> trains_dense("gumbel-softmax"), trains_dense("comet")
+    (True, False)
+    """
+    return issubclass(gate_class(name), _DENSE_IN_TRAINING)
 
 
 def create_gate(

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.layers import MMoE
+from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
 from recsys.data import Split
@@ -27,11 +29,15 @@ class Scores:
             Without experts, empty.
         loads: For each task and each level of experts, how many rows select
             each expert, float64 array `(n,)`. Without experts, empty.
+        evaluated: How many experts have to run for a row, array `(rows,)`:
+            those that any task selects, each once. `None` without experts,
+            and where a task has experts of its own.
     """
 
     predictions: dict[str, Any]
     experts: dict[str, Any]
     loads: dict[str, list[Any]] = field(default_factory=dict)
+    evaluated: Any = None
 
 
 class Scorer(keras.Model):
@@ -72,7 +78,9 @@ class Scorer(keras.Model):
             ]
             for task in selected
         }
-        return predictions, experts, loads
+        shared = all(isinstance(one.mixture, MoE | MMoE) for one in records)
+        evaluated = [_count_of_all(selected)] if records and shared else []
+        return predictions, experts, loads, evaluated
 
     def score(self, split: Split) -> Scores:
         """Runs the model on rows with its features.
@@ -86,12 +94,14 @@ class Scorer(keras.Model):
             return Scores(nothing, nothing)
         with relevant_log():
             batches = InputBatches(self.model.encode(split), self.batch_size)
-            predictions, experts, loads = self.predict(feed(batches), verbose=0)
+            outputs = self.predict(feed(batches), verbose=0)
+        predictions, experts, loads, evaluated = outputs
         routed = [task for task in tasks if task in experts]
         return Scores(
             {task: _without_unit_axis(predictions[task]) for task in tasks},
             {task: experts[task] for task in routed},
             {task: [_total(one) for one in loads[task]] for task in routed},
+            *evaluated,
         )
 
 
@@ -104,6 +114,15 @@ def _without_unit_axis(outputs: Any) -> Any:
 def _selected(weights: Any) -> Any:
     """1 for each expert that a row selects, `(rows, n)`."""
     return ops.cast(is_selected(weights), "float32")
+
+
+def _count_of_all(selected: dict[str, list[Any]]) -> Any:
+    """How many experts any task of each row selects."""
+    counts = [
+        ops.sum(ops.max(ops.stack(tasks), axis=0), axis=-1)
+        for tasks in zip(*selected.values(), strict=True)  # Of one level.
+    ]
+    return ops.mean(ops.stack(counts), axis=0)
 
 
 def _mean_counts(levels: list[Any]) -> Any:

@@ -1,22 +1,12 @@
 from collections.abc import Sequence
-from math import prod
-from typing import Any
 
 import keras
-import numpy as np
-from keras import ops
 
-from keras_moe.layers import MMoE
-from keras_moe.layers import MoE
-from keras_moe.layers import record_routing
-from keras_moe.ops import is_selected
-from recsys.models.multi_task_model import MultiTaskModel
-from recsys.reporting.changed_model import with_configs
+from recsys.reporting.operations import count_operations
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
-from recsys.training.sample import Sample
 
 
 def flops(trained: Sequence[Trained]) -> Section | None:
@@ -38,12 +28,7 @@ def flops(trained: Sequence[Trained]) -> Section | None:
         return None
     tables = []
     for setting, runs in best_runs(trained).items():
-        rows = [
-            [run.model, f"{experts:.2f}", f"{count / 1000:,.0f}K"]
-            for run in runs
-            if run.has_model
-            for count, experts in flops_of_prediction(run.loaded, run.sample)
-        ]
+        rows = [row for run in runs if run.has_model for row in _row(run)]
         if rows:
             header = ["model", "experts evaluated", "FLOPs"]
             tables.append(Table(setting, header, rows))
@@ -58,46 +43,10 @@ def flops(trained: Sequence[Trained]) -> Section | None:
     return Section("Operations of a prediction", text, tables)
 
 
-def flops_of_prediction(
-    model: MultiTaskModel, sample: Sample
-) -> list[tuple[float, float]]:
-    """Counts the operations and the experts that a prediction takes.
-
-    Args:
-        model: A model.
-        sample: Rows to route.
-
-    Returns:
-        Both as means over the sample, in a list with one entry; empty where
-        the model does not hold exactly one `MoE` or `MMoE`.
-    """
-    from recsys.reporting.graph_flops import graph_flops
-
-    with record_routing() as records:
-        model(sample.inputs, training=False)
-    if len(records) != 1 or not isinstance(records[0].mixture, (MoE, MMoE)):
+def _row(run: Trained) -> list[list[str]]:
+    """A row for the table, none for other models."""
+    counted = count_operations(run.loaded, run.sample)
+    if counted is None:
         return []
-    chosen = np.stack(
-        [
-            ops.convert_to_numpy(is_selected(weights))
-            for weights in records[0].weights.values()
-        ],
-        axis=1,
-    )  # (rows, tasks, experts)
-    evaluated = float(chosen.any(axis=1).sum(axis=-1).mean())
-    weighted = float(chosen.sum(axis=(1, 2)).mean())
-    experts = records[0].mixture.experts
-    shape = (1, *experts.get_build_config()["input_shape"][1:])
-    one_row = {name: values[:1] for name, values in sample.inputs.items()}
-    dense = with_configs(model, lambda config: config | _dense(config))
-    of_experts = graph_flops(experts, np.ones(shape, "float32"))
-    outputs = prod(size or 1 for size in experts.expert_output_shape(shape))
-    count = graph_flops(dense, one_row)
-    # Every expert's output counts for every task in dense execution.
-    count -= int(2 * outputs * (chosen[0].size - weighted))
-    idle = 1 - evaluated / experts.num_experts
-    return [(count - of_experts * idle, evaluated)]
-
-
-def _dense(config: dict[str, Any]) -> dict[str, Any]:
-    return {"execution": "dense"} if "execution" in config else {}
+    count = counted.forward(counted.experts, counted.weights)
+    return [[run.model, f"{counted.experts:.2f}", f"{count / 1000:,.0f}K"]]

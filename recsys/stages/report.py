@@ -20,6 +20,7 @@ from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import count_failed
 from recsys.reporting.trained import read_trained
+from recsys.reporting.training_flops import training_flops
 from recsys.reporting.tuning_cost import tuning_cost
 from recsys.reporting.zero_options import zero_options
 from recsys.tuning.selection import notice_of
@@ -35,6 +36,7 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     load_balance,
     shared_experts,
     flops,
+    training_flops,
     loss_distributions,
     embeddings,
 )

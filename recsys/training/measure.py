@@ -42,7 +42,9 @@ def measure(
         they are trained on; "rows"; "tasks", for each the "loss", a mean over
         the rows that have a label, with "auc" and "accuracy", "accuracy", or
         "mse", "rmse" and "mae"; "experts_per_example", the mean of
-        "experts_per_example_by_task"; with experts, "load_balance" and
+        "experts_per_example_by_task"; where all tasks share their experts,
+        "experts_evaluated", the mean of how many different ones the tasks of
+        a row have together; with experts, "load_balance" and
         "balanced_experts" as in `keras_moe.metrics`, and both by task, where
         experts come in levels the means of the levels. What cannot be
         computed, such as an AUC of one class or the experts of a shared
@@ -84,6 +86,8 @@ def measure(
         else None,
         "experts_per_example_by_task": experts,
     }
+    if scores.evaluated is not None:
+        whole["experts_evaluated"] = float(np.mean(scores.evaluated))
     if scores.loads:
         whole |= _balance("load_balance", load_balance, scores.loads)
         whole |= _balance("balanced_experts", balanced_experts, scores.loads)

@@ -19,7 +19,8 @@ class Validation(keras.callbacks.Callback):
 
     They are `val_loss`, and for each task `val_<task>_loss`, the loss that it
     is trained on, beside `_auc`, `_accuracy`, or `_rmse` and `_mae`, which are
-    in the label's own unit.
+    in the label's own unit. Where all tasks share their experts,
+    `experts_evaluated` is the mean of how many have to run for a row.
 
     Keras's own validation averages over batches, which is not the loss of the
     split where labels are missing, and includes regularizers.
@@ -61,6 +62,8 @@ class Validation(keras.callbacks.Callback):
             )
         assert logs is not None
         logs["val_loss"] = metrics["loss"]
+        if "experts_evaluated" in metrics:
+            logs["experts_evaluated"] = metrics["experts_evaluated"]
         for task, values in metrics["tasks"].items():
             logged = {"loss": trained_loss(values)}
             logged |= {name: values.get(name) for name in SCORES}

@@ -144,10 +144,25 @@ def test_scores_are_the_predictions_and_the_experts(tiny: Dataset) -> None:
         assert scores.predictions[task].dtype == np.float64
         assert scores.experts[task].tolist() == [3] * 40
     features, _ = ranker.mixture_inputs(ranker.encode(frame), training=False)
+    needed = []
     for task, gate in ranker.mixture.gates.items():
-        weights = to_numpy(gate(features))
+        selected = to_numpy(gate(features)) > 0
         (loads,) = scores.loads[task]  # Of three batches.
-        assert loads.tolist() == (weights > 0).sum(axis=0).tolist()
+        assert loads.tolist() == selected.sum(axis=0).tolist()
+        needed.append(selected)
+    of_any_task = np.any(needed, axis=0).sum(axis=-1)
+    assert 3 < of_any_task.mean() < 6
+    assert scores.evaluated.tolist() == of_any_task.tolist()
+
+
+def test_experts_that_run_are_not_counted_where_tasks_have_their_own(
+    tiny: Dataset,
+) -> None:
+    frame = tiny.split("test")
+    cgc = build(tiny, architecture="cgc", gate="softmax", task_experts=2)
+    assert Scorer(cgc).score(frame).evaluated is None
+    moe = build(tiny, architecture="moe", gate="top-k", k=3)
+    assert Scorer(moe).score(frame).evaluated.tolist() == [3] * 40
 
 
 def test_scores_of_no_rows(tiny: Dataset) -> None:

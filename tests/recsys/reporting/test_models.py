@@ -16,14 +16,16 @@ from recsys.models.build import build_ranker
 from recsys.reporting.embeddings import embedded_rows
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
-from recsys.reporting.flops import flops_of_prediction
 from recsys.reporting.loss_distributions import dense_and_sparse
 from recsys.reporting.loss_distributions import loss_distributions
 from recsys.reporting.loss_distributions import losses_of_rows
+from recsys.reporting.operations import count_operations
 from recsys.reporting.shared_experts import overlap_of_tasks
 from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
+from recsys.reporting.training_flops import training_flops
+from recsys.training.curves import read_history
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.reporting.run_folders import write_run
 
@@ -77,11 +79,18 @@ def test_operations_are_those_counted_by_hand(
     heads = tasks * (units * head + head)
     for name in ("softmax", "top-k"):
         run = trained[name]
-        ((count, evaluated),) = flops_of_prediction(run.loaded, run.sample)
-        weighted = tasks * (experts if name == "softmax" else 2)
-        expected = gates + heads + evaluated * width * units + weighted * units
-        assert count == pytest.approx(2 * expected, rel=1e-3)
-    assert evaluated < experts
+        counted = count_operations(run.loaded, run.sample)
+        assert counted is not None
+        assert counted.other == 2 * (gates + heads)
+        assert counted.expert == 2 * width * units
+        assert counted.weighted == 2 * units
+        assert (counted.num_experts, counted.num_gates) == (experts, tasks)
+        assert counted.weights == tasks * (experts if name == "softmax" else 2)
+        evaluated = counted.experts
+    assert 2 < evaluated < experts
+    assert counted.forward(3.0, 4.0) == 2 * (
+        gates + heads + 3 * width * units + 4 * units
+    )
 
 
 @on_tensorflow
@@ -91,6 +100,23 @@ def test_the_table_of_operations(trained: dict[str, Trained]) -> None:
     assert [row[0] for row in section.tables[0].rows] == [
         *("comet", "softmax", "top-k")
     ]
+
+
+@on_tensorflow
+def test_the_table_of_trainings(trained: dict[str, Trained]) -> None:
+    section = training_flops(list(trained.values()))
+    assert section is not None
+    (table,) = section.tables
+    assert table.header[-1] == "training / top-k"
+    by_model = {row[0]: row[1:] for row in table.rows}
+    assert list(by_model) == ["comet", "softmax", "top-k"]
+    assert by_model["top-k"][-2:] == ["1.00", "1.00"]
+    # Gates 72, heads 108, 4 experts 288, sums 64: 532 multiplications.
+    assert by_model["softmax"][:2] == ["1", "3K"]
+    history = read_history(trained["top-k"].run.history)
+    (experts,) = history["experts_evaluated"]
+    of_top_k = 72 + 108 + 72 * experts + 8 * 4
+    assert by_model["softmax"][-1] == f"{532 / of_top_k:.2f}"
 
 
 def test_losses_of_rows_add_up_to_the_loss(

@@ -68,6 +68,7 @@ def test_history_and_metrics_agree(run: Path) -> None:
     history = pd.read_csv(run / "history.csv")
     assert history["epoch"].tolist() == [1, 2]
     assert (history["experts_per_example"] == 2).all()
+    assert history["experts_evaluated"].between(2, 4).all()
     assert (history["seconds"] > 0).all()
     metrics = json.loads((run / "metrics.json").read_text())
     assert list(metrics) == ["validation", "test"]

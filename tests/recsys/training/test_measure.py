@@ -62,6 +62,13 @@ def test_balance_is_the_mean_of_levels_and_tasks() -> None:
     assert metrics["balanced_experts"] == 0.25
 
 
+def test_experts_of_all_tasks_are_averaged() -> None:
+    assert "experts_evaluated" not in measure(SCORES, FRAME, TASKS, WEIGHTS)
+    scores = replace(SCORES, evaluated=np.array([2, 3, 3, 1]))
+    metrics = measure(scores, FRAME, TASKS, WEIGHTS)
+    assert metrics["experts_evaluated"] == 2.25
+
+
 def test_auc_of_one_class_is_null() -> None:
     frame = FRAME.assign(watch=[1.0, 1.0, NAN, 1.0])
     metrics = measure(SCORES, frame, TASKS, WEIGHTS)

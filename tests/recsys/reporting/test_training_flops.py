@@ -1,0 +1,55 @@
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from recsys import TrainConfig
+from recsys.reporting.operations import Operations
+from recsys.reporting.training_flops import flops_of_training
+
+# A ranker of 4 experts 3 -> 5, for 2 tasks with gates 3 -> 4 and heads 5 -> 1.
+GATES, HEADS = 2 * 2 * 3 * 4, 2 * 2 * 5
+EXPERT, WEIGHTED = 2 * 3 * 5, 2 * 5
+TINY = Operations(GATES + HEADS, EXPERT, WEIGHTED, 4, 2, 2.5, 3.0)
+HISTORY = pd.DataFrame(
+    {"experts_evaluated": [3.0, 2.0], "experts_per_example": [2.0, 1.0]}
+)
+
+
+def step(experts: float, weights: float) -> float:
+    """Forward, and twice that backward."""
+    forward = GATES + HEADS + EXPERT * experts + WEIGHTED * weights
+    return 3 * forward
+
+
+def counted(gate: str, **fields: Any) -> list[float]:
+    config = TrainConfig("synthetic", "run", gate=gate, **fields)
+    return flops_of_training(TINY, HISTORY, config)
+
+
+def test_a_prediction_and_a_step_by_hand() -> None:
+    forward = 48 + 20 + 30 * 2.5 + 10 * 3
+    assert TINY.forward(TINY.experts, TINY.weights) == forward == 173
+    assert TINY.training(TINY.experts, TINY.weights) == 519
+
+
+@pytest.mark.parametrize("gate", ["dselect-k", "comet"])
+def test_gate_that_starts_dense(gate: str) -> None:
+    # From 4 to 3 and from 3 to 2; of each gate from 4 to 2 and from 2 to 1.
+    assert counted(gate) == [step(3.5, 2 * 3), step(2.5, 2 * 1.5)]
+
+
+@pytest.mark.parametrize("gate", ["top-k", "moesart", "hash", "switch"])
+def test_gate_that_starts_sparse(gate: str) -> None:
+    assert counted(gate) == [step(3, 2 * 2), step(2.5, 2 * 1.5)]
+
+
+@pytest.mark.parametrize("gate", ["softmax", "gumbel-softmax"])
+def test_gate_that_trains_dense(gate: str) -> None:
+    assert counted(gate) == [step(4, 2 * 4)] * 2
+
+
+def test_search_runs_all_experts_while_it_lasts() -> None:
+    dense, after = counted("top-k+", search_epochs=1)
+    assert (dense, after) == (step(4, 8), step(2.5, 3))
+    assert counted("comet+", search_epochs=5) == [step(4, 8)] * 2
