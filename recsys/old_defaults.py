@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-_FIELDS: dict[str, Any] = {"standardize_targets": False, "hash_tables": "own"}
-# Those of gates with permutation local search.
+_FIELDS: dict[str, Any] = {"standardize_targets": False}
+# Those that only some gates depend on: others go on without them, also where
+# a training that was interrupted is resumed.
 _SEARCH_FIELDS: dict[str, Any] = {"search_normalized": "columns"}
+_GATE_FIELDS: dict[str, dict[str, Any]] = {"hash": {"hash_tables": "own"}}
 _GATE_OPTIONS: dict[str, dict[str, Any]] = {
     "expert-choice": {"capacity_factor": 2.0}
 }
@@ -23,13 +25,14 @@ def with_old_defaults(recorded: Mapping[str, Any]) -> dict[str, Any]:
 
     Example:
     >>> with_old_defaults({"gate": "hash", "standardize_targets": True})
-    {'standardize_targets': True, 'hash_tables': 'own', 'gate': 'hash'}
+    {'hash_tables': 'own', 'standardize_targets': True, 'gate': 'hash'}
     """
     fields = {**_FIELDS, **recorded}
     gate = str(fields.get("gate"))
     if gate.endswith("+"):
         fields = {**_SEARCH_FIELDS, **fields}
     name = gate.removesuffix("+")
+    fields = {**_GATE_FIELDS.get(name, {}), **fields}
     given = fields.get("gate_options", {})
     # What is no mapping is for the check of the field's type.
     if name in _GATE_OPTIONS and isinstance(given, Mapping):

@@ -120,6 +120,15 @@ def test_a_run_that_does_not_name_its_hash_tables_has_its_own() -> None:
     assert old.hash_tables == "own"
 
 
+def test_what_a_gate_does_not_depend_on_keeps_its_default() -> None:
+    """An interrupted training is refused where a field has changed."""
+    run = {"data": "synthetic", "out": "run", "versions": {"keras": "3"}}
+    old = TrainConfig.from_mapping({**run, "gate": "comet"})
+    new = TrainConfig.from_mapping({**run, "gate": "comet", "versions": None})
+    assert old.hash_tables == new.hash_tables
+    assert old.search_normalized == new.search_normalized
+
+
 @pytest.mark.parametrize("gate", ["expert-choice", "expert-choice+"])
 def test_a_run_that_does_not_name_its_capacity_factor_has_2(gate: str) -> None:
     """As runs were written before it followed from k."""
