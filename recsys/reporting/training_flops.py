@@ -15,6 +15,10 @@ from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
 from recsys.training.curves import read_history
+from recsys.training.steps_until_binary import UNTIL_BINARY
+from recsys.training.steps_until_binary import until_binary
+
+_Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # What the operations of the others are divided by.
 REFERENCE = "top-k"
@@ -25,8 +29,9 @@ _TEXT = (
     "in all, those of the first model with a top-k gate being 1. A forward "
     "and a backward pass count as three forward passes. In an epoch as many "
     "experts run as the gates choose for an example of the validation split, "
-    "the mean of before and after the epoch; all of them before the first "
-    "epoch of a gate that starts dense, while a permutation is searched for, "
+    "the mean of before and after it, or from the step on since which all "
+    "choices are binary, after it; all of them before the first epoch of a "
+    "gate that starts dense, while a permutation is searched for, "
     "and with a Gumbel-softmax gate. Not counted: the optimizer, lookups of "
     "embeddings, whatever is not a product, the evaluation after each epoch, "
     "and what automatic execution spends on experts without weight where "
@@ -75,29 +80,39 @@ def flops_of_training(
     Returns:
         For each epoch, the operations per example.
     """
-    experts = _in_epochs(
-        history["experts_evaluated"], config, counted.num_experts
-    )
-    weights = counted.num_gates * _in_epochs(
-        history["experts_per_example"], config, counted.num_experts
+    experts, of_a_gate = (
+        _in_epochs(name, history, config, counted.num_experts)
+        for name in ("experts_evaluated", "experts_per_example")
     )
     return [
-        counted.training(*epoch) for epoch in zip(experts, weights, strict=True)
+        counted.training(*epoch)
+        for epoch in zip(experts, counted.num_gates * of_a_gate, strict=True)
     ]
 
 
 def _in_epochs(
-    after: "pd.Series[float]", config: TrainConfig, num_experts: int
-) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    name: str, history: pd.DataFrame, config: TrainConfig, num_experts: int
+) -> _Array:
     """The mean number of experts in each epoch, given that after each."""
-    ends = after.to_numpy(np.float64)
-    start = num_experts if becomes_sparse(config.gate) else ends[0]
-    means = (np.concatenate([[start], ends[:-1]]) + ends) / 2
+    ends = history[name].to_numpy(np.float64)
+    first = num_experts if becomes_sparse(config.gate) else ends[0]
+    starts = np.concatenate([[first], ends[:-1]])
+    means = ends + _share_until_binary(history) * (starts - ends) / 2
     if trains_dense(config.gate):
         means[:] = num_experts
     if searches(config.gate):
         means[: config.search_epochs] = num_experts
     return means
+
+
+def _share_until_binary(history: pd.DataFrame) -> _Array:
+    """The share of each epoch's steps in which the choices still changed."""
+    until = until_binary(history).get(UNTIL_BINARY)
+    if until is None:
+        return np.ones(len(history))
+    ends = history["steps"].to_numpy(np.float64)
+    starts = np.concatenate([[0], ends[:-1]])
+    return np.clip((until - starts) / (ends - starts), 0, 1)
 
 
 def _table(setting: str, runs: Sequence[Trained]) -> list[Table]:

@@ -39,6 +39,23 @@ def test_gate_that_starts_dense(gate: str) -> None:
     assert counted(gate) == [step(3.5, 2 * 3), step(2.5, 2 * 1.5)]
 
 
+def test_choices_cost_no_more_once_they_are_binary() -> None:
+    """All choose from step 5 of 20 on, in the first of two epochs."""
+    history = HISTORY.assign(
+        steps=[10.0, 20.0],
+        steps_until_binary=5.0,
+        experts_evaluated=2.0,
+        experts_per_example=1.0,
+    )
+    config = TrainConfig("synthetic", "run", gate="dselect-k")
+    # Half of the epoch from 4 to 2, half at 2; of each gate from 4 to 1.
+    first = step((3 + 2) / 2, 2 * (2.5 + 1) / 2)
+    assert flops_of_training(TINY, history, config) == [first, step(2, 2)]
+    open_end = history.assign(steps_until_binary=[5.0, float("nan")])
+    dense, _ = flops_of_training(TINY, open_end, config)
+    assert dense == step(3, 2 * 2.5)
+
+
 @pytest.mark.parametrize("gate", ["top-k", "moesart", "hash", "switch"])
 def test_gate_that_starts_sparse(gate: str) -> None:
     assert counted(gate) == [step(3, 2 * 2), step(2.5, 2 * 1.5)]
