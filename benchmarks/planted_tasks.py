@@ -33,7 +33,7 @@ What the paper leaves open:
   bias, as none has in the data.
 * The temperature falls at every step, and is the last one in the last step.
 * The tasks' weights of one expert are correlated, those of two experts not.
-  128 tasks are eight groups (`recsys.data.planted_tasks` says why).
+  128 tasks are eight groups (`recsys.data.datasets.planted_tasks` says why).
 * An expert is selected where its weight is at least 1e-5.
 
 Every gate layer serves all tasks at once: its inputs are the tasks' one-hot
@@ -78,11 +78,11 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from keras_moe.metrics import jaccard_index
-from recsys.data.planted_tasks import EXPERTS_PER_GROUP
-from recsys.data.planted_tasks import TASKS_PER_GROUP
-from recsys.data.planted_tasks import UNITS
-from recsys.data.planted_tasks import PlantedTasks
-from recsys.data.planted_tasks import planted_tasks
+from recsys.data.datasets.planted_tasks import EXPERTS_PER_GROUP
+from recsys.data.datasets.planted_tasks import TASKS_PER_GROUP
+from recsys.data.datasets.planted_tasks import UNITS
+from recsys.data.datasets.planted_tasks import PlantedTasks
+from recsys.data.datasets.planted_tasks import planted_tasks
 
 K = EXPERTS_PER_GROUP
 BATCH_SIZE = 256

@@ -1,7 +1,10 @@
 """Data: raw downloads, the common split format, and what checks it."""
 
 from recsys.data.dataset import Dataset as Dataset
+from recsys.data.datasets.synthetic import synthetic as synthetic
 from recsys.data.error import DataError as DataError
+from recsys.data.formats.table import read_table as read_table
+from recsys.data.formats.table import write_table as write_table
 from recsys.data.from_table import dataset_from_table as dataset_from_table
 from recsys.data.image_dataset import ImageDataset as ImageDataset
 from recsys.data.images import Images as Images
@@ -9,6 +12,3 @@ from recsys.data.load import load as load
 from recsys.data.prepare import prepare as prepare
 from recsys.data.schema import Schema as Schema
 from recsys.data.split_dataset import Split as Split
-from recsys.data.synthetic import synthetic as synthetic
-from recsys.data.table import read_table as read_table
-from recsys.data.table import write_table as write_table

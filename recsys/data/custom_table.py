@@ -11,6 +11,8 @@ from rich.progress import Progress
 from recsys.data.columns import FEATURE_TYPES
 from recsys.data.columns import TASK_TYPES
 from recsys.data.dataset import Dataset
+from recsys.data.formats.separator import named_separator
+from recsys.data.formats.table import read_table
 from recsys.data.from_table import cut
 from recsys.data.from_table import row_order
 from recsys.data.from_table import time_ranges
@@ -18,9 +20,7 @@ from recsys.data.joined_tables import joined_tables
 from recsys.data.joined_tables import joined_times
 from recsys.data.named_columns import named_columns
 from recsys.data.schema import Schema
-from recsys.data.separator import named_separator
 from recsys.data.source_files import source_files
-from recsys.data.table import read_table
 
 _log = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ import pandas as pd
 from recsys.data.columns import as_strings
 from recsys.data.columns import parse
 from recsys.data.error import DataError
+from recsys.data.formats.table import SUFFIXES
+from recsys.data.formats.table import read_table
+from recsys.data.formats.table import write_table
 from recsys.data.labels import check_labelled
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.data.split_summary import SplitSummary
 from recsys.data.split_summary import Unseen
-from recsys.data.table import SUFFIXES
-from recsys.data.table import read_table
-from recsys.data.table import write_table
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from recsys.data.error import DataError
+from recsys.data.formats.npz_file import read_npz
+from recsys.data.formats.npz_file import write_npz
 from recsys.data.images import Images
-from recsys.data.npz_file import read_npz
-from recsys.data.npz_file import write_npz
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset

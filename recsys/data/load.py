@@ -1,10 +1,10 @@
 from pathlib import Path
 
 from recsys.data.dataset import Dataset
+from recsys.data.datasets.synthetic import synthetic
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import read_schema
-from recsys.data.synthetic import synthetic
 
 AnyDataset = Dataset | ImageDataset
 

@@ -8,21 +8,21 @@ from rich.console import Console
 from rich.progress import Progress
 
 from recsys.arguments import typed_arguments
-from recsys.data.books import books
-from recsys.data.celeba import celeba
-from recsys.data.cifar10 import cifar10
 from recsys.data.custom_table import custom_table
-from recsys.data.digits import digits
+from recsys.data.datasets.books import books
+from recsys.data.datasets.celeba import celeba
+from recsys.data.datasets.cifar10 import cifar10
+from recsys.data.datasets.digits import digits
+from recsys.data.datasets.jester import jester
+from recsys.data.datasets.movielens import MOVIELENS_1M
+from recsys.data.datasets.movielens import MOVIELENS_100K
+from recsys.data.datasets.multi_mnist import MultiMNIST
+from recsys.data.datasets.svhn import svhn
 from recsys.data.error import DataError
-from recsys.data.jester import jester
 from recsys.data.labels import warn_of_missing_labels
-from recsys.data.movielens import MOVIELENS_1M
-from recsys.data.movielens import MOVIELENS_100K
-from recsys.data.multi_mnist import MultiMNIST
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import check_vacant
-from recsys.data.svhn import svhn
 from recsys.output_lock import sole_writer
 
 # Each takes a folder, a seed, a progress bar and options of its own.

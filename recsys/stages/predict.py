@@ -8,7 +8,7 @@ from recsys.data import DataError
 from recsys.data import read_table
 from recsys.data import write_table
 from recsys.data.columns import parse
-from recsys.data.table import SUFFIXES
+from recsys.data.formats.table import SUFFIXES
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run

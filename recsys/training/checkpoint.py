@@ -19,7 +19,7 @@ from pydantic import StringConstraints
 
 from recsys.atomic import replacing
 from recsys.data import DataError
-from recsys.data.npz_file import read_npz
+from recsys.data.formats.npz_file import read_npz
 from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.run import Run

@@ -6,8 +6,8 @@ import numpy as np
 
 from recsys.atomic import replacing
 from recsys.data import DataError
+from recsys.data.formats.npz_file import read_npz
 from recsys.data.load import AnyDataset
-from recsys.data.npz_file import read_npz
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reading import reading
 

@@ -14,8 +14,8 @@ from keras import ops
 from keras_moe.layers import DSelectKGate
 from keras_moe.layers import Gate
 from keras_moe.layers import TopKGate
-from recsys.data.planted_tasks import PlantedTasks
-from recsys.data.planted_tasks import planted_tasks
+from recsys.data.datasets.planted_tasks import PlantedTasks
+from recsys.data.datasets.planted_tasks import planted_tasks
 
 
 @pytest.fixture

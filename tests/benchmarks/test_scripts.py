@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import pytest
 
-from recsys.data.synthetic import synthetic
+from recsys.data.datasets.synthetic import synthetic
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

@@ -11,7 +11,7 @@ from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
-from recsys.data.movielens import MOVIELENS_100K
+from recsys.data.datasets.movielens import MOVIELENS_100K
 from recsys.data.prepare import DATA_SETS
 
 NAMES = ("movielens-1m", "movielens-100k")

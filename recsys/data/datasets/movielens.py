@@ -1,0 +1,124 @@
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.progress import Progress
+
+from recsys.data.dataset import Dataset
+from recsys.data.datasets.download import read_download
+from recsys.data.datasets.published_subsample import published_subsample
+from recsys.data.datasets.ratings import parse_ratings
+from recsys.data.datasets.release import check_release
+from recsys.data.datasets.two_tasks import two_tasks
+from recsys.data.datasets.two_tasks import two_tasks_schema
+from recsys.data.splitting import split_rows
+
+
+@dataclass(frozen=True)
+class MovieLens:
+    """Prepares a MovieLens release as two tasks, watch and rating.
+
+    10 % of the rows are the test split and 12.5 % of the rest the validation
+    split, both with the same share of watched movies as the whole.
+
+    A file with the release's number of ratings must also give the release's
+    other counts; any other number of ratings is taken as a subset.
+
+    Args:
+        name: Name of the data set.
+        archive: Name of the downloaded zip archive.
+        member: Path of the ratings in the archive.
+        separator: What stands between the fields of a rating.
+        counts: Ratings, users and movies of the release, and the rows of the
+            three splits made from it.
+
+    References:
+        Harper, Konstan. The MovieLens Datasets: History and Context. ACM
+        Transactions on Interactive Intelligent Systems 5 (4), 2015.
+        Ibrahim, Chen, Hazimeh, Ponomareva, Zhao, Mazumder. COMET: Learning
+        Cardinality Constrained Mixture of Experts with Trees and Local Search.
+        KDD 2023, supplement S1.1.
+    """
+
+    name: str
+    archive: str
+    member: str
+    separator: str
+    counts: dict[str, int]
+
+    def __call__(
+        self,
+        raw_dir: Path,
+        seed: int,
+        progress: Progress,
+        subsample: str | None = None,
+    ) -> Dataset:
+        """Reads the download and builds the data set.
+
+        Args:
+            raw_dir: Folder of the download: the archive, or what is in it.
+            seed: Seed of the negative rows and of the subsample. The splits do
+                not depend on it.
+            progress: Shows how far reading and sampling are.
+            subsample: `"published"` for the rows of the users who have rated
+                most, as `recsys.data.datasets.published_subsample` draws
+                them. All rows unless given.
+
+        Returns:
+            The data set.
+
+        Raises:
+            DataError: The download is missing or broken, or too small for a
+                subsample.
+            ValueError: The subsample is unknown.
+        """
+        if subsample not in (None, "published"):
+            raise ValueError(
+                "`subsample` must be 'published' or not be given. "
+                f"Received: subsample={subsample!r}"
+            )
+        file, text = read_download(raw_dir, self.archive, self.member)
+        ratings = parse_ratings(text, file, self.separator, progress)
+        rows = two_tasks(ratings, seed, progress)
+        # The published splits are those of seed 0.
+        splits = split_rows(rows, "watch", 0.1, 0.125, 0, file)
+        counts = {
+            "ratings": len(ratings),
+            "users": ratings["user"].nunique(),
+            "movies": ratings["item"].nunique(),
+            **{name: len(split) for name, split in splits.items()},
+        }
+        check_release(self.name, file, counts, self.counts)
+        if subsample is not None:
+            splits = published_subsample(splits, seed, file)
+        return Dataset(two_tasks_schema(self.name), splits)
+
+
+MOVIELENS_100K = MovieLens(
+    name="movielens-100k",
+    archive="ml-100k.zip",
+    member="ml-100k/u.data",
+    separator="\t",
+    counts={
+        "ratings": 100_000,
+        "users": 943,
+        "movies": 1_682,
+        "train": 157_500,
+        "validation": 22_500,
+        "test": 20_000,
+    },
+)
+
+MOVIELENS_1M = MovieLens(
+    name="movielens-1m",
+    archive="ml-1m.zip",
+    member="ml-1m/ratings.dat",
+    separator="::",
+    counts={
+        "ratings": 1_000_209,
+        "users": 6_040,
+        "movies": 3_706,
+        "train": 1_574_602,
+        "validation": 224_944,
+        "test": 199_950,
+    },
+)

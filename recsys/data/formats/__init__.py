@@ -1,0 +1,1 @@
+"""File formats: what is in a file, checked, whatever it means."""

@@ -1,0 +1,90 @@
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+
+from recsys.data.error import DataError
+from recsys.data.error import shown
+from recsys.data.formats.zip_member import open_member
+from recsys.errors import FileError
+from recsys.reading import reading
+
+_READ_HEADER: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def read_npz(
+    file: Path,
+    names: Sequence[str] | None = None,
+    error: type[FileError] = DataError,
+) -> dict[str, Any]:
+    """Reads arrays of a NumPy `.npz` file.
+
+    Args:
+        file: The file.
+        names: Names of the wanted arrays; all of them unless given.
+        error: The class of the error. Defaults to `DataError`.
+
+    Returns:
+        The arrays by name, in the given order.
+
+    Raises:
+        DataError: The file or an array is missing or broken.
+    """
+    if not file.is_file():
+        raise error.at(file, "a file", "none of that name")
+    with (
+        reading(file, "a NumPy .npz file", error),
+        ZipFile(file) as archive,
+    ):
+        members = archive.namelist()
+        found = [member.removesuffix(".npy") for member in members]
+        for name in names or ():
+            if name not in found:
+                raise error.at(
+                    file, f"an array {name!r}", f"the arrays {shown(found)}"
+                )
+        return {
+            name: _read_array(archive, members[found.index(name)], file, error)
+            for name in (found if names is None else names)
+        }
+
+
+def write_npz(file: Path, arrays: Mapping[str, Any]) -> None:
+    """Writes arrays as a NumPy `.npz` file, whatever they are called.
+
+    `numpy.savez` takes an array of the name `file` for another argument.
+
+    Args:
+        file: The file to write.
+        arrays: The arrays by name.
+    """
+    with ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            # Its size is not known before it is written.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def _read_array(
+    archive: ZipFile, member: str, file: Path, error: type[FileError]
+) -> Any:
+    """Reads an array that is as large as its header says, and no larger."""
+    with open_member(archive, member, file, error) as stream:
+        version = np.lib.format.read_magic(stream)
+        shape, _, dtype = _READ_HEADER[version](stream)
+        held = archive.getinfo(member).file_size - stream.tell()
+    if math.prod(shape) * dtype.itemsize != held:
+        raise error.at(
+            file,
+            f"the {held:,} bytes of {member!r} to be an array",
+            f"a header of {dtype} {shape}",
+        )
+    with archive.open(member) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
