@@ -9,7 +9,8 @@ _FIELDS: dict[str, Any] = {"standardize_targets": False}
 _SEARCH_FIELDS: dict[str, Any] = {"search_normalized": "columns"}
 _GATE_FIELDS: dict[str, dict[str, Any]] = {"hash": {"hash_tables": "own"}}
 _GATE_OPTIONS: dict[str, dict[str, Any]] = {
-    "expert-choice": {"capacity_factor": 2.0}
+    "expert-choice": {"capacity_factor": 2.0},
+    "gumbel-softmax": {"temperature": 1.0},
 }
 
 

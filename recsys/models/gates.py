@@ -25,7 +25,13 @@ GATES: dict[str, type[layers.Gate]] = {
 # With these, unless told otherwise, the gates that start dense come to their k
 # on data of any size: benchmarks/README.md, "Defaults that become sparse".
 _BECOMING_SPARSE = {"gamma": 0.03, "entropy_weight": 0.1}
-_DEFAULT_OPTIONS = {"comet": _BECOMING_SPARSE, "dselect-k": _BECOMING_SPARSE}
+_DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
+    "comet": _BECOMING_SPARSE,
+    "dselect-k": _BECOMING_SPARSE,
+    # Annealed. Runs that do not say so are of before there was annealing:
+    # recsys/old_defaults.py.
+    "gumbel-softmax": {"temperature": None},
+}
 
 # What a name ends with where a permutation of the experts is searched for.
 SEARCH_SUFFIX = "+"
@@ -105,7 +111,10 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_options(name: str, k: int) -> dict[str, Any]:
-    """Returns the options that differ from the defaults of the gate's class.
+    """Returns the options that a run has, and records, unless told otherwise.
+
+    They differ from the defaults of the gate's class, or from those that it
+    once had.
 
     Args:
         name: Name of the gate, with or without a `+`.

@@ -146,6 +146,20 @@ def test_a_run_that_does_not_name_its_capacity_factor_has_2(gate: str) -> None:
     assert new.gate_options == given
 
 
+def test_a_run_that_does_not_name_its_temperature_has_a_constant_one() -> None:
+    """As runs were written before it was annealed."""
+    run = {"data": ".", "out": "run", "gate": "gumbel-softmax"}
+    recorded = {**run, "versions": {"keras": "3"}}
+    assert TrainConfig.from_mapping(recorded).gate_options == {
+        "temperature": 1.0
+    }
+    annealed = {**recorded, "gate_options": {"temperature": None}}
+    assert TrainConfig.from_mapping(annealed).gate_options == {
+        "temperature": None
+    }
+    assert TrainConfig.from_mapping(run).gate_options == {}
+
+
 def test_integer_of_thousands_of_digits_is_named() -> None:
     """Python refuses to write it out."""
     with pytest.raises(ValueError, match=r"`k` must be at most .* 5,000 dig"):

@@ -91,6 +91,14 @@ def test_expert_choice_takes_its_capacity_from_k() -> None:
     assert options(k=4, gate_options=given) == given
 
 
+def test_an_annealed_temperature_is_on_record() -> None:
+    def options(**fields: Any) -> dict[str, Any]:
+        return resolved(gate="gumbel-softmax", **fields).gate_options
+
+    assert options() == {"temperature": None}
+    assert options(gate_options={"temperature": "2"}) == {"temperature": 2.0}
+
+
 def test_data_folder_and_backend_are_named() -> None:
     config = resolve_config(TrainConfig("data", "run"), SCHEMA)
     assert config.data == str(Path("data").resolve())
