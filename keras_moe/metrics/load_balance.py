@@ -23,8 +23,8 @@ def load_balance(loads: TensorLike) -> np.ndarray:
         NumPy array `(...)`, 0 where nothing is loaded.
 
     Example:
-        >>> load_balance([[5, 5, 5, 5], [8, 6, 4, 2], [20, 0, 0, 0]]).tolist()
-        [1.0, 0.8, 0.25]
+        >>> load_balance([[4, 4, 4, 4], [8, 4, 2, 2], [16, 0, 0, 0]]).tolist()
+        [1.0, 0.75, 0.25]
 
     References:
         Ibrahim et al., MOESART: An Effective Sampling-based Router for Sparse

@@ -134,7 +134,7 @@ def _content(
         return read_yaml(Path(space))
     if space is not None:
         return space
-    if started is not None and paper is None:
+    if started is not None and paper is None and started.plan.is_file():
         # What is published here may have been corrected since.
         return started.read_plan().space
     return published_space(fields["gate"], schema.name, paper, fields)

@@ -153,7 +153,9 @@ def test_experts_choose_as_if_it_were_not_there(
     cutoffs = to_numpy(gate.cutoffs)
     assert np.isfinite(cutoffs).all()
     without = to_numpy(gate(inputs[~BAD_ROWS], training=training))
-    np.testing.assert_array_equal(weights[~BAD_ROWS], without)
+    # To rounding: kernels may add up a row by its place in the batch.
+    np.testing.assert_allclose(weights[~BAD_ROWS], without, rtol=1e-5)
+    np.testing.assert_array_equal(weights[~BAD_ROWS] > 0, without > 0)
     assert np.isnan(weights[BAD_ROWS]).all()
 
 

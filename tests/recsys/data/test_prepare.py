@@ -179,7 +179,7 @@ def test_a_truncated_download_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    "interrupted", ["movielens.two_tasks", "dataset.write_table"]
+    "interrupted", ["datasets.movielens.two_tasks", "dataset.write_table"]
 )
 def test_an_interruption_leaves_nothing(
     raw_dir: Path,

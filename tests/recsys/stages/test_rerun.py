@@ -61,7 +61,7 @@ def test_trials_keep_the_defaults_that_they_had(
     log = sweep / "trials.jsonl"
     records = list(map(json.loads, log.read_text().splitlines()))
     for record in records:
-        record["config"]["gate"] = "top-k+"
+        record["config"]["gate"] = "hash+"
         for name in ("standardize_targets", "hash_tables", "search_normalized"):
             del record["config"][name]
     log.write_text("".join(json.dumps(record) + "\n" for record in records))

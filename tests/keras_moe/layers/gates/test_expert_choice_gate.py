@@ -184,7 +184,10 @@ def test_a_threshold_knows_no_batch(cap, rng):
     gate, x = trained_gate(rng, max_experts_per_token=cap)
     together = to_numpy(gate(x))
     order = rng.permutation(len(x))
-    np.testing.assert_array_equal(to_numpy(gate(x[order])), together[order])
+    # To rounding: kernels may add up a row by its place in the batch.
+    moved = to_numpy(gate(x[order]))
+    np.testing.assert_allclose(moved, together[order], rtol=1e-5)
+    np.testing.assert_array_equal(moved > 0, together[order] > 0)
     alone = [to_numpy(gate(row[None]))[0] for row in x]
     np.testing.assert_allclose(alone, together, rtol=1e-5)
     if cap is not None:
