@@ -53,7 +53,10 @@ class StepsUntilBinary(keras.callbacks.Callback):
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         if self.static_gates:
-            self._note(all(map(_is_binary, self.static_gates)))
+            # First: on JAX, whoever asks for the model gets variables that are
+            # up to date.
+            steps = self._steps()
+            self._note(all(map(_is_binary, self.static_gates)), steps)
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
@@ -66,16 +69,16 @@ class StepsUntilBinary(keras.callbacks.Callback):
         ]
         if not shares:
             return
-        self._note(min(shares) == 1)
         logs["steps"] = self._steps()
+        self._note(min(shares) == 1, logs["steps"])
         if self.since is not None:
             logs[UNTIL_BINARY] = self.since
 
-    def _note(self, binary: bool) -> None:
+    def _note(self, binary: bool, steps: int) -> None:
         if not binary:
             self.since = None
         elif self.since is None:
-            self.since = self._steps()
+            self.since = steps
 
     def _steps(self) -> int:
         return int(ops.convert_to_numpy(self.model.optimizer.iterations))
