@@ -54,6 +54,16 @@ Received: 3
         )
 
 
+class DataError(FileError):
+    """Data that cannot be used, with the place where it went wrong.
+
+    Example:
+    >>> print(DataError.at("a.csv", "0 or 1", "3", column="watch", row=2))
+    a.csv, column 'watch', data row 2 (counted from 1): expected 0 or 1. \
+Received: 3
+    """
+
+
 class RunError(Exception):
     """A run folder is not in the state that a command needs."""
 

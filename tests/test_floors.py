@@ -21,6 +21,8 @@ FLOORS = {
         {"__init__"},
     ],
     "recsys": [
+        {"kind"},
+        {"features", "tasks"},
         {"data"},
         {"data_file", "models"},
         {"run"},

@@ -2,7 +2,6 @@
 
 from recsys.data.dataset import Dataset as Dataset
 from recsys.data.datasets.synthetic import synthetic as synthetic
-from recsys.data.error import DataError as DataError
 from recsys.data.formats.table import read_table as read_table
 from recsys.data.formats.table import write_table as write_table
 from recsys.data.from_table import dataset_from_table as dataset_from_table
@@ -12,3 +11,4 @@ from recsys.data.load import load as load
 from recsys.data.prepare import prepare as prepare
 from recsys.data.schema import Schema as Schema
 from recsys.data.split_dataset import Split as Split
+from recsys.errors import DataError as DataError

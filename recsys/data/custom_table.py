@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
-from recsys.data.columns import FEATURE_TYPES
-from recsys.data.columns import TASK_TYPES
 from recsys.data.dataset import Dataset
 from recsys.data.formats.separator import named_separator
 from recsys.data.formats.table import read_table
@@ -21,6 +19,8 @@ from recsys.data.joined_tables import joined_times
 from recsys.data.named_columns import named_columns
 from recsys.data.schema import Schema
 from recsys.data.source_files import source_files
+from recsys.features import FEATURES
+from recsys.tasks import TASKS
 
 _log = logging.getLogger(__name__)
 
@@ -121,11 +121,12 @@ def custom_table(
     )
     schema = Schema(
         raw_dir.resolve().name,
-        {name: kind for name, kind in columns.items() if kind in FEATURE_TYPES},
-        {name: kind for name, kind in columns.items() if kind in TASK_TYPES},
+        {name: kind for name, kind in columns.items() if kind in FEATURES},
+        {name: kind for name, kind in columns.items() if kind in TASKS},
     )
     splits = {
-        split: joined_tables(parts, columns) for split, parts in tables.items()
+        split: joined_tables(parts, schema.columns)
+        for split, parts in tables.items()
     }
     times = _by_split(joined_times(read, time, time_format), splits)
     ranges = {name: (part.min(), part.max()) for name, part in times.items()}

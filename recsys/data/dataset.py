@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from recsys.data.columns import as_strings
+from recsys.column_values import as_strings
 from recsys.data.columns import parse
-from recsys.data.error import DataError
 from recsys.data.formats.table import SUFFIXES
 from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
@@ -19,6 +18,8 @@ from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.data.split_summary import SplitSummary
 from recsys.data.split_summary import Unseen
+from recsys.errors import DataError
+from recsys.kind import Kind
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
                 split has no label at all.
         """
         schema = read_schema(folder)
-        columns = schema.features | schema.tasks
+        columns = schema.columns
         splits = {}
         for name in SPLITS:
             file = _split_file(Path(folder), name)
@@ -78,7 +79,9 @@ class Dataset(SplitDataset[pd.DataFrame]):
         """Returns what there is to know about each split before training."""
         train = self.split("train")
         ids = [
-            name for name, kind in self.schema.features.items() if kind == "id"
+            name
+            for name, kind in self.schema.features.items()
+            if kind.type == "id"
         ]
         return {
             name: SplitSummary(
@@ -101,7 +104,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
 
 
 def parse_split(
-    table: pd.DataFrame, columns: Mapping[str, str], file: object
+    table: pd.DataFrame, columns: Mapping[str, Kind], file: object
 ) -> pd.DataFrame:
     """Parses a table as `recsys.data.columns.parse`; it must have a row."""
     split = parse(table, columns, file)
@@ -121,7 +124,7 @@ def _split_file(folder: Path, split: str) -> Path:
 
 
 def unify_ids(
-    frames: Collection[pd.DataFrame], columns: Mapping[str, str]
+    frames: Collection[pd.DataFrame], columns: Mapping[str, Kind]
 ) -> None:
     """Makes each id column strings in all tables if it is so in any.
 
@@ -129,7 +132,7 @@ def unify_ids(
         frames: Parsed tables, which are changed.
         columns: Names of their columns with their types.
     """
-    for column in (name for name, kind in columns.items() if kind == "id"):
+    for column in (name for name, kind in columns.items() if kind.type == "id"):
         integers = [
             pd.api.types.is_integer_dtype(frame[column]) for frame in frames
         ]

@@ -7,9 +7,9 @@ import pandas as pd
 
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
-from recsys.data.error import DataError
 from recsys.data.schema import Schema
 from recsys.data.times import parse_times
+from recsys.errors import DataError
 
 
 def dataset_from_table(
@@ -57,7 +57,7 @@ def dataset_from_table(
     1    18    0.0
     2    19    1.0
     """
-    parsed = parse(rows, schema.features | schema.tasks, schema.name)
+    parsed = parse(rows, schema.columns, schema.name)
     shares = {"validation": validation, "test": test}
     times = read_times(rows, time, schema.name, time_format)
     order = row_order(len(rows), times, seed)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.data.error import DataError
 from recsys.data.formats.npz_file import read_npz
 from recsys.data.formats.npz_file import write_npz
 from recsys.data.images import Images
@@ -14,6 +13,7 @@ from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
+from recsys.errors import DataError
 
 MOST_CLASSES = 100_000  # Larger labels are no classes: each has weights.
 
@@ -74,7 +74,7 @@ class ImageDataset(SplitDataset[Images]):
         num_classes = {
             task: _count_classes(splits["train"][task], files["train"])
             for task, kind in schema.tasks.items()
-            if kind == "multiclass"
+            if kind.type == "multiclass"
         }
         for name, images in splits.items():
             _check_like(splits["train"], images, num_classes, files[name])
@@ -113,7 +113,7 @@ def _read(file: Path, schema: Schema) -> Images:
     images = Images.of(pixels, arrays)
     for task, kind in schema.tasks.items():
         labels = images[task]
-        if kind == "binary":
+        if kind.type == "binary":
             _refuse(labels, ~labels.isin((0, 1)), "0 or 1", file)
         else:
             outside = (labels < 0) | (labels >= MOST_CLASSES)

@@ -7,18 +7,19 @@ import pandas as pd
 
 from recsys.data.columns import parse
 from recsys.data.dataset import unify_ids
-from recsys.data.error import DataError
 from recsys.data.from_table import read_times
+from recsys.errors import DataError
+from recsys.kind import Kind
 
 
 def joined_tables(
-    tables: Mapping[Any, pd.DataFrame], columns: Mapping[str, str]
+    tables: Mapping[Any, pd.DataFrame], columns: Mapping[str, Kind]
 ) -> pd.DataFrame:
     """Parses tables with the same columns and puts one below the other.
 
     Args:
         tables: Tables by the file that each comes from.
-        columns: Names of the wanted columns with their types.
+        columns: Names of the wanted columns with what they mean.
 
     Returns:
         The wanted columns, as `recsys.data.columns.parse` returns them.
@@ -28,11 +29,12 @@ def joined_tables(
             or there is no row.
 
     Example:
+    >>> from recsys.features import Id
     >>> tables = {
     ...     "a.csv": pd.DataFrame({"user": [7]}),
     ...     "b.csv": pd.DataFrame({"user": ["x8"]}),
     ... }
-    >>> joined_tables(tables, {"user": "id"})["user"].tolist()
+    >>> joined_tables(tables, {"user": Id()})["user"].tolist()
     ['7', 'x8']
     """
     first = next(iter(tables))

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterable
 from collections.abc import Mapping
 
-from recsys.data.error import DataError
 from recsys.data.split_dataset import Split
+from recsys.errors import DataError
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def check_labelled(split: Split, tasks: Iterable[str], source: object) -> None:
     >>> check_labelled(split, ["click"], "test.csv")
     Traceback (most recent call last):
     ...
-    recsys.data.error.DataError: test.csv: expected a label of at least one of \
+    recsys.errors.DataError: test.csv: expected a label of at least one of \
 ['click']. Received: none in 1 rows
     """
     tasks = list(tasks)

@@ -39,7 +39,7 @@ def load(source: str | Path, seed: int = 0) -> AnyDataset:
     Example:
     >>> dataset = load("synthetic")
     >>> dataset.schema.tasks
-    {'watch': 'binary', 'rating': 'regression'}
+    {'watch': Binary(), 'rating': Regression()}
     """
     if source == "synthetic":
         return synthetic(seed=seed)

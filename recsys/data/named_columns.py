@@ -2,7 +2,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from recsys.data.error import DataError
+from recsys.errors import DataError
 
 _EXCLUDED = "excluded"
 
@@ -35,7 +35,7 @@ def named_columns(
     >>> named_columns(["click", "101", "D508"], wanted, "log.csv")
     Traceback (most recent call last):
     ...
-    recsys.data.error.DataError: log.csv, column 'D508': expected one type. \
+    recsys.errors.DataError: log.csv, column 'D508': expected one type. \
 Received: id and number
     >>> named_columns(["click", "101"], {**wanted, "number": []}, "log.csv")
     {'click': 'binary', '101': 'id'}

@@ -18,11 +18,11 @@ from recsys.data.datasets.movielens import MOVIELENS_1M
 from recsys.data.datasets.movielens import MOVIELENS_100K
 from recsys.data.datasets.multi_mnist import MultiMNIST
 from recsys.data.datasets.svhn import svhn
-from recsys.data.error import DataError
 from recsys.data.labels import warn_of_missing_labels
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import check_vacant
+from recsys.errors import DataError
 from recsys.output_lock import sole_writer
 
 # Each takes a folder, a seed, a progress bar and options of its own.

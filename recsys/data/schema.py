@@ -1,20 +1,24 @@
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import fields
 
-from recsys.data.columns import FEATURE_TYPES
-from recsys.data.columns import TASK_TYPES
-from recsys.data.error import DataError
-from recsys.data.error import shown
+from recsys.errors import DataError
+from recsys.features import FEATURES
+from recsys.features import Feature
+from recsys.features import Image
 from recsys.json_files import parse_json
+from recsys.kind import AnyKind
+from recsys.kind import Declaration
+from recsys.kind import Kind
+from recsys.kind import declarations
+from recsys.kind import declared
 from recsys.nearest import did_you_mean
 from recsys.reading import reading
-
-IMAGE = "image"
-IMAGE_TASK_TYPES = ("binary", "multiclass")
+from recsys.shown import shown
+from recsys.tasks import TASKS
+from recsys.tasks import Task
 
 # Metrics, figures and TensorFlow's scopes are named after tasks.
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -34,18 +38,21 @@ _RESERVED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Schema:
     """What the columns of a data set mean: the content of `dataset.json`.
 
     Args:
         name: Name of the data set.
-        features: Input columns, each with its type: `"id"` (integers or
-            strings, only equality counts) or `"number"`; or one `"image"`
-            alone.
-        tasks: Label columns, each with its type: `"binary"` (0 or 1) or
-            `"regression"` (numbers up to 1e15); of images, `"binary"` or
-            `"multiclass"` (a class 0, 1, 2, ...).
+        features: Input columns, each with its kind, of `recsys.features`:
+            `"id"` (integers or strings, only equality counts) or `"number"`;
+            or one `"image"` alone.
+        tasks: Label columns, each with its kind, of `recsys.tasks`:
+            `"binary"` (0 or 1) or `"regression"` (numbers up to 1e15); of
+            images, `"binary"` or `"multiclass"` (a class 0, 1, 2, ...).
+
+    A kind is the name that `dataset.json` calls it by, or an object with the
+    name as its `"type"` and options beside it, or an object of its class.
 
     Tasks name metrics, figures and the columns of `history.csv`: they consist
     of letters, digits, `_`, `.` and `-`, are none of the names that a history
@@ -63,35 +70,52 @@ class Schema:
     """
 
     name: str
-    features: dict[str, str]
-    tasks: dict[str, str]
+    features: dict[str, Feature]
+    tasks: dict[str, Task]
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise DataError.at("'name'", "a text", shown(self.name))
-        _check_types("features", self.features, (*FEATURE_TYPES, IMAGE))
-        if self.holds_images and len(self.features) > 1:
-            raise DataError.at(
-                "'features'", "an image alone", str(list(self.features))
-            )
-        task_types = IMAGE_TASK_TYPES if self.holds_images else TASK_TYPES
-        _check_types("tasks", self.tasks, task_types)
-        if both := self.features.keys() & self.tasks.keys():
+    def __init__(
+        self,
+        name: str,
+        features: Mapping[str, Declaration | Feature],
+        tasks: Mapping[str, Declaration | Task],
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise DataError.at("'name'", "a text", shown(name))
+        inputs = _declared("features", features, FEATURES)
+        images = any(isinstance(kind, Image) for kind in inputs.values())
+        if images and len(inputs) > 1:
+            raise DataError.at("'features'", "an image alone", str([*inputs]))
+        labels = _declared(
+            "tasks",
+            tasks,
+            {
+                name: kind
+                for name, kind in TASKS.items()
+                if (kind.of_images if images else kind.of_tables)
+            },
+        )
+        if both := inputs.keys() & labels.keys():
             raise DataError.at(
                 "'tasks'", "columns that are not features", str(sorted(both))
             )
-        for task in self.tasks:
+        for task in labels:
             _check_task_name(task)
+        for field, value in (
+            ("name", name),
+            ("features", inputs),
+            ("tasks", labels),
+        ):
+            object.__setattr__(self, field, value)
 
     @property
     def holds_images(self) -> bool:
         """Whether the rows are images rather than those of a table."""
-        return IMAGE in self.features.values()
+        return any(isinstance(kind, Image) for kind in self.features.values())
 
     @property
-    def columns(self) -> list[str]:
-        """Names of the features, then of the tasks."""
-        return [*self.features, *self.tasks]
+    def columns(self) -> dict[str, Kind]:
+        """What each column means, those of the features first."""
+        return {**self.features, **self.tasks}
 
     @classmethod
     def from_json(cls, text: str, file: object = "dataset.json") -> "Schema":
@@ -125,26 +149,30 @@ class Schema:
 
     def to_json(self) -> str:
         """Returns the text of a `dataset.json`."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        content = {
+            "name": self.name,
+            "features": declarations(self.features),
+            "tasks": declarations(self.tasks),
+        }
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _check_types(what: str, columns: object, known: Iterable[str]) -> None:
+def _declared(
+    what: str, columns: object, kinds: Mapping[str, type[AnyKind]]
+) -> dict[str, AnyKind]:
     if not isinstance(columns, dict) or not columns:
         raise DataError.at(
             f"'{what}'", "column names with a type each", shown(columns)
         )
-    for column, kind in columns.items():
+    for column in columns:
         if not isinstance(column, str) or not column.strip():
             raise DataError.at(
                 f"'{what}'", "columns named by a text", shown(column)
             )
-        if not isinstance(kind, str) or kind not in known:
-            raise DataError.at(
-                f"'{what}'",
-                f"one of the types {sorted(known)}",
-                shown(kind),
-                column=column,
-            )
+    return {
+        column: declared(declaration, kinds, f"'{what}'", column)
+        for column, declaration in columns.items()
+    }
 
 
 def _check_task_name(task: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
-from recsys.data.error import DataError
+from recsys.errors import DataError
 
 _WILDCARDS = frozenset("*?[")
 

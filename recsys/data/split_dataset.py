@@ -9,9 +9,9 @@ from typing import Self
 from typing import TypeVar
 
 from recsys.atomic import replacing
-from recsys.data.error import DataError
 from recsys.data.schema import Schema
 from recsys.data.split_summary import SplitSummary
+from recsys.errors import DataError
 from recsys.output_lock import sole_writer
 from recsys.reading import read_text
 from recsys.shown import printable

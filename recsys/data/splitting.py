@@ -3,7 +3,7 @@ import math
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from recsys.data.error import DataError
+from recsys.errors import DataError
 
 
 def split_rows(

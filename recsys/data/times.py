@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.data.columns import refuse
-from recsys.data.error import DataError
-from recsys.data.error import shown
+from recsys.column_values import refuse
+from recsys.errors import DataError
+from recsys.shown import shown
 
 _ISO = re.compile(
     r"\d{4}-?\d\d-?\d\d"
@@ -54,7 +54,7 @@ def parse_times(
     >>> parse_times(days, "log.csv", "%m/%d/%Y")
     Traceback (most recent call last):
     ...
-    recsys.data.error.DataError: log.csv, column 'day', data row 1 (counted \
+    recsys.errors.DataError: log.csv, column 'day', data row 1 (counted \
 from 1): expected a time of the form '%m/%d/%Y'. Received: '27/01/2020'
     """
     column = column.reset_index(drop=True)

@@ -5,6 +5,7 @@ from recsys.config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
+from recsys.kind import declarations
 from recsys.models.gates import gate_class
 from recsys.models.image_architectures import ImageArchitectures
 from recsys.models.image_classifier import ImageClassifier
@@ -41,7 +42,7 @@ def build_image_classifier(
         dataset: The data set to be trained on.
     """
     _routed_id(config, dataset)
-    tasks = dataset.schema.tasks
+    tasks = {name: kind.type for name, kind in dataset.schema.tasks.items()}
     return ImageClassifier(
         dataset.image_shape,
         tasks,
@@ -64,7 +65,9 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         dataset: The data set to be trained on.
     """
     train = dataset.split("train")
-    features = dataset.schema.features
+    features = {
+        name: kind.type for name, kind in dataset.schema.features.items()
+    }
     vocabularies = {
         name: Vocabulary.of(train[name])
         for name, kind in features.items()
@@ -80,7 +83,7 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         if kind == "number"
     }
     width = len(vocabularies) * config.embedding_dim + len(numbers)
-    tasks = dataset.schema.tasks
+    tasks = {name: kind.type for name, kind in dataset.schema.tasks.items()}
     return Ranker(
         vocabularies,
         numbers,
@@ -105,7 +108,7 @@ def _routed_id(config: TrainConfig, dataset: AnyDataset) -> str | None:
         raise ValueError(
             f"`gate` must not be {config.gate!r}, which routes by an id, "
             "where the data have no id feature. "
-            f"Received: features {dataset.schema.features}"
+            f"Received: features {declarations(dataset.schema.features)}"
         )
     return config.hash_feature
 

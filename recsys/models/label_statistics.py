@@ -43,7 +43,7 @@ def constant_predictions(
         labels = _known_labels(dataset.split("train"), task)
         if not len(labels):
             continue
-        if kind == "multiclass":
+        if kind.type == "multiclass":
             counts = np.bincount(labels.astype(int), minlength=classes[task])
             constants[task] = (counts / len(labels)).tolist()
         else:
@@ -76,7 +76,7 @@ def target_scales(dataset: AnyDataset) -> dict[str, float]:
     scales = {}
     for task, kind in dataset.schema.tasks.items():
         labels = _known_labels(dataset.split("train"), task)
-        if kind == "regression" and len(labels):
+        if kind.type == "regression" and len(labels):
             scales[task] = _scale(labels, task, dataset.schema.name)
     return scales
 

@@ -181,13 +181,13 @@ class MultiTaskModel(keras.Model):
             DataError: It has not.
         """
         schema = dataset.schema
-        columns = schema.features | schema.tasks
+        types = {name: kind.type for name, kind in schema.columns.items()}
         for column, kind in (self.features | self.tasks).items():
-            if columns.get(column) != kind:
+            if types.get(column) != kind:
                 raise DataError.at(
                     f"data set {schema.name!r}",
                     f"a column {column!r} of type {kind}, as in training",
-                    columns.get(column, "no such column"),
+                    types.get(column, "no such column"),
                 )
 
     def loss_of(

@@ -9,6 +9,7 @@ from keras import ops
 
 from recsys.data import DataError
 from recsys.data.columns import parse
+from recsys.features import FEATURES
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.vocabulary import Vocabulary
@@ -150,7 +151,11 @@ class Ranker(MultiTaskModel):
         return ops.concatenate(parts, axis=-1)
 
     def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
-        return parse(table, self.features, "`x`")
+        return parse(
+            table,
+            {name: FEATURES[kind]() for name, kind in self.features.items()},
+            "`x`",
+        )
 
     def encode(self, split: pd.DataFrame) -> dict[str, Any]:
         """Returns the model's inputs for a table of features.

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pandas as pd
 
-from recsys.data.columns import as_strings
+from recsys.column_values import as_strings
 from recsys.errors import FileError
 
 

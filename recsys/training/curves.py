@@ -6,10 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from recsys.column_values import LARGEST_EXACT
 from recsys.data import DataError
 from recsys.data import read_table
-from recsys.data.columns import LARGEST_EXACT
 from recsys.data.dataset import parse_split
+from recsys.features import Feature
+from recsys.features import Id
+from recsys.features import Number
 from recsys.shown import shown
 
 _COUNTED = ("epoch", "expert")
@@ -27,7 +30,7 @@ def read_history(file: Path) -> pd.DataFrame:
     Raises:
         DataError: The file is missing, or no such table.
     """
-    needed = dict.fromkeys(("epoch", "val_loss", "seconds"), "number")
+    needed = dict.fromkeys(("epoch", "val_loss", "seconds"), Number())
     return _read(file, needed).astype({"epoch": np.int64})
 
 
@@ -43,8 +46,8 @@ def read_weights(file: Path) -> pd.DataFrame:
     Raises:
         DataError: The file is missing, or no such table.
     """
-    kinds = {"epoch": "number", "task": "id", "expert": "number"}
-    table = _read(file, {**kinds, "weight": "number"})[[*kinds, "weight"]]
+    kinds = {"epoch": Number(), "task": Id(), "expert": Number()}
+    table = _read(file, {**kinds, "weight": Number()})[[*kinds, "weight"]]
     twice = np.flatnonzero(table.duplicated(list(kinds)))
     if len(twice):
         raise DataError.at(
@@ -63,10 +66,10 @@ def read_weights(file: Path) -> pd.DataFrame:
     )
 
 
-def _read(file: Path, kinds: Mapping[str, str]) -> pd.DataFrame:
+def _read(file: Path, kinds: Mapping[str, Feature]) -> pd.DataFrame:
     """Reads a CSV file of numbers, but for the columns of another kind."""
     table = read_table(file)
-    others = {name: "number" for name in map(str, table) if name not in kinds}
+    others = {name: Number() for name in map(str, table) if name not in kinds}
     rows = parse_split(table, {**kinds, **others}, file)
     for name in kinds:
         counted = name in _COUNTED

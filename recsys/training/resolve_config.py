@@ -7,6 +7,7 @@ import keras
 
 from recsys.config import TrainConfig
 from recsys.data import Schema
+from recsys.kind import declarations
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
@@ -102,12 +103,15 @@ def _preset(config: TrainConfig, schema: Schema) -> str:
 def _standardizes(given: bool | None, schema: Schema) -> bool:
     if given is not None:
         return given
-    is_published = schema.name in _RATINGS and schema.tasks == _RATINGS_TASKS
-    return "regression" in schema.tasks.values() and not is_published
+    is_published = (
+        schema.name in _RATINGS and declarations(schema.tasks) == _RATINGS_TASKS
+    )
+    types = [kind.type for kind in schema.tasks.values()]
+    return "regression" in types and not is_published
 
 
 def _hash_feature(name: str | None, schema: Schema) -> str | None:
-    ids = [name for name, kind in schema.features.items() if kind == "id"]
+    ids = [name for name, kind in schema.features.items() if kind.type == "id"]
     if name is None:
         return ids[0] if ids else None
     if name not in ids:

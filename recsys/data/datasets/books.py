@@ -11,11 +11,11 @@ from recsys.data.datasets.frequent import FILTERS
 from recsys.data.datasets.ratings import check_unique
 from recsys.data.datasets.release import check_release
 from recsys.data.datasets.two_tasks import two_tasks_schema
-from recsys.data.error import DataError
-from recsys.data.error import shown
 from recsys.data.formats.lines import parse_lines
 from recsys.data.splitting import split_rows
+from recsys.errors import DataError
 from recsys.old_names import warn_renamed
+from recsys.shown import shown
 
 _log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from recsys.data.datasets.celeba_lists import PARTITION
 from recsys.data.datasets.celeba_lists import read_attributes
 from recsys.data.datasets.celeba_lists import read_partition
 from recsys.data.datasets.release import check_release
-from recsys.data.error import DataError
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.images import Images
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
+from recsys.errors import DataError
 from recsys.reading import check_fits
 from recsys.reading import reading
 

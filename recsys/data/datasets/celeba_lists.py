@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from recsys.data.datasets.find_file import find_file
-from recsys.data.error import DataError
-from recsys.data.error import shown
 from recsys.data.formats.packed_file import read_packed
+from recsys.errors import DataError
+from recsys.shown import shown
 
 ATTRIBUTES, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 

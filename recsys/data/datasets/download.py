@@ -2,9 +2,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
-from recsys.data.error import DataError
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.formats.zip_member import open_member
+from recsys.errors import DataError
 from recsys.reading import reading
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from recsys.data.error import DataError
+from recsys.errors import DataError
 
 
 def find_file(raw_dir: Path, *names: str) -> Path:

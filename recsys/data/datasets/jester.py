@@ -9,8 +9,8 @@ from recsys.data.datasets.download import find_download
 from recsys.data.datasets.joke_ratings import parse_joke_ratings
 from recsys.data.datasets.release import check_release
 from recsys.data.datasets.two_tasks import two_tasks_schema
-from recsys.data.error import DataError
 from recsys.data.splitting import split_rows
+from recsys.errors import DataError
 
 PARTS = (1, 2, 3)
 RELEASE = {"users": 73_421, "ratings": 4_136_360}

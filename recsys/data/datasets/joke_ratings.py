@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from recsys.data.error import DataError
-from recsys.data.error import shown
+from recsys.errors import DataError
 from recsys.reading import reading
+from recsys.shown import shown
 
 NUM_JOKES = 100
 NOT_RATED = 99.0

@@ -7,9 +7,9 @@ from sklearn.model_selection import train_test_split
 
 from recsys.data.datasets.find_file import find_file
 from recsys.data.datasets.release import check_release
-from recsys.data.error import DataError
 from recsys.data.formats.idx_file import read_idx
 from recsys.data.images import Images
+from recsys.errors import DataError
 
 SIDE = 28
 CLASSES = 10

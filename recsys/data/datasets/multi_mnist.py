@@ -9,10 +9,10 @@ from recsys.data.datasets.image_pairs import PAIRS
 from recsys.data.datasets.image_pairs import DrawPairs
 from recsys.data.datasets.mnist import CLASSES
 from recsys.data.datasets.mnist import read_shuffled_mnist
-from recsys.data.error import DataError
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.images import Images
 from recsys.data.schema import Schema
+from recsys.errors import DataError
 
 SHIFT = 4  # Pixels from the middle of the canvas, in each direction.
 TASKS = ("top_left", "bottom_right")

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from recsys.data.dataset import Dataset
-from recsys.data.error import DataError
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
+from recsys.errors import DataError
 
 EXPERTS_PER_GROUP = 4
 UNITS = 4  # ReLU units of an expert.
@@ -69,7 +69,7 @@ class PlantedTasks:
         splits = {
             name: pd.DataFrame(
                 np.concatenate(self.split(name), axis=1, dtype="float64"),
-                columns=schema.columns,
+                columns=[*schema.columns],
             )
             for name in SPLITS
         }

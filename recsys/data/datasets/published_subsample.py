@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from recsys.data.error import DataError
 from recsys.data.split_dataset import SPLITS
+from recsys.errors import DataError
 
 SHARE = 15  # One in so many rows is drawn: of the rated ones, in training.
 QUANTILE = 0.75  # Of the users' numbers of rated rows; those above it stay.

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
-from recsys.data.error import DataError
 from recsys.data.formats.lines import parse_lines
+from recsys.errors import DataError
 
 FIELDS = {
     "user": r"(\d{1,18})",

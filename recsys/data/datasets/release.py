@@ -1,7 +1,7 @@
 import logging
 from collections.abc import Mapping
 
-from recsys.data.error import DataError
+from recsys.errors import DataError
 
 _log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from rich.progress import Progress
 from recsys.data.datasets.find_file import find_file
 from recsys.data.datasets.mnist import CLASSES
 from recsys.data.datasets.release import check_release
-from recsys.data.error import DataError
-from recsys.data.error import shown
 from recsys.data.formats.mat_file import read_mat
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.images import Images
 from recsys.data.schema import Schema
+from recsys.errors import DataError
+from recsys.shown import shown
 
 SHAPE = (32, 32, 3)
 VALIDATION_ROWS = 50_000

@@ -11,7 +11,7 @@ def two_tasks_schema(name: str) -> Schema:
     """Returns the schema of ratings as two tasks.
 
     Example:
-    >>> two_tasks_schema("films").columns
+    >>> [*two_tasks_schema("films").columns]
     ['user', 'item', 'watch', 'rating']
     """
     return Schema(

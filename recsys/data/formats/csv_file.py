@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from recsys.data.columns import LARGEST_EXACT
-from recsys.data.error import DataError
-from recsys.data.error import shown
+from recsys.column_values import LARGEST_EXACT
 from recsys.data.formats.separator import SEPARATORS
 from recsys.data.formats.separator import detected_separator
+from recsys.errors import DataError
 from recsys.reading import reading
 from recsys.reading import while_it_fits
+from recsys.shown import shown
 
 # A handler of such rows would not be called for what is no UTF-8.
 _UNEQUAL_ROW = re.compile(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from recsys.data.error import DataError
-from recsys.data.error import shown
+from recsys.errors import DataError
+from recsys.shown import shown
 
 CHUNK = 1 << 20  # bytes parsed at a time
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from recsys.data.error import DataError
-from recsys.data.error import shown
+from recsys.errors import DataError
 from recsys.reading import check_fits
 from recsys.reading import reading
 from recsys.reading import while_it_fits
+from recsys.shown import shown
 
 HEADER = 128  # Bytes; the last two say the order of all others.
 CHUNK = 1 << 20  # bytes unpacked at a time

@@ -7,11 +7,11 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from recsys.data.error import DataError
-from recsys.data.error import shown
 from recsys.data.formats.zip_member import open_member
+from recsys.errors import DataError
 from recsys.errors import FileError
 from recsys.reading import reading
+from recsys.shown import shown
 
 _READ_HEADER: dict[tuple[int, int], Any] = {
     (1, 0): np.lib.format.read_array_header_1_0,

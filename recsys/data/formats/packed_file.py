@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 from typing import Any
 
-from recsys.data.error import DataError
+from recsys.errors import DataError
 from recsys.reading import reading
 from recsys.reading import while_it_fits
 

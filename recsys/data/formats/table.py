@@ -6,9 +6,9 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from recsys.data.error import DataError
 from recsys.data.formats.csv_file import cast_or_none
 from recsys.data.formats.csv_file import read_csv
+from recsys.errors import DataError
 from recsys.reading import check_fits
 from recsys.reading import reading
 

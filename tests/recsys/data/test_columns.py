@@ -7,11 +7,17 @@ from pandas.testing import assert_series_equal
 
 from recsys.data import DataError
 from recsys.data.columns import parse
+from recsys.features import FEATURES
+from recsys.features import Id
+from recsys.features import Number
+from recsys.tasks import TASKS
+
+KINDS = {**FEATURES, **TASKS}
 
 
 def parsed(values: Any, kind: str, dtype: Any = None) -> "pd.Series[Any]":
     frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
-    return parse(frame, {"x": kind}, "a.csv")["x"]
+    return parse(frame, {"x": KINDS[kind]()}, "a.csv")["x"]
 
 
 def refusal(values: Any, kind: str, dtype: Any = None) -> str:
@@ -22,14 +28,14 @@ def refusal(values: Any, kind: str, dtype: Any = None) -> str:
 
 def test_columns_come_in_the_order_asked_for_without_the_others() -> None:
     frame = pd.DataFrame({"a": [1], "b": [2], "c": [3]}, index=[7])
-    result = parse(frame, {"c": "id", "a": "number"}, "a.csv")
+    result = parse(frame, {"c": Id(), "a": Number()}, "a.csv")
     assert list(result.columns) == ["c", "a"]
     assert list(result.index) == [0]
 
 
 def test_missing_column() -> None:
     with pytest.raises(DataError) as caught:
-        parse(pd.DataFrame({"a": [1]}), {"user": "id"}, "a.csv")
+        parse(pd.DataFrame({"a": [1]}), {"user": Id()}, "a.csv")
     assert str(caught.value) == (
         "a.csv: expected a column 'user'. Received: the columns ['a']"
     )

@@ -14,6 +14,7 @@ from recsys.data import prepare
 from recsys.data import write_table
 from recsys.data.prepare import prepare_dataset
 from recsys.data.split_summary import Unseen
+from recsys.kind import declarations
 
 COLUMNS: dict[str, Any] = {
     "ids": "user,cat_*",
@@ -67,13 +68,16 @@ def test_one_file(raw_dir: Path) -> None:
     assert sorted(chain(*splits.values())) == list(range(100))
     schema = load(raw_dir.parent / "out").schema
     assert schema.name == "shop"
-    assert schema.features == {
+    assert declarations(schema.features) == {
         "user": "id",
         "cat_1": "id",
         "cat_2": "id",
         "price": "number",
     }
-    assert schema.tasks == {"click": "binary", "stars": "regression"}
+    assert declarations(schema.tasks) == {
+        "click": "binary",
+        "stars": "regression",
+    }
 
 
 def test_one_file_by_time(raw_dir: Path) -> None:
@@ -111,7 +115,7 @@ def test_two_files(raw_dir: Path, given: str) -> None:
 
 def test_lists_from_python(raw_dir: Path) -> None:
     prepared(raw_dir, ids=["user"], numbers=["price", "cat_1"])
-    features = load(raw_dir.parent / "out").schema.features
+    features = declarations(load(raw_dir.parent / "out").schema.features)
     assert features == {"user": "id", "price": "number", "cat_1": "number"}
 
 
@@ -284,7 +288,7 @@ def test_a_list_given_twice_adds_up_and_anything_else_is_an_error(
         "Received: time=time and time=user\n"
     )
     assert run(command) == 0
-    features = load(raw_dir.parent / "out").schema.features
+    features = declarations(load(raw_dir.parent / "out").schema.features)
     assert list(features) == ["user", "cat_1", "cat_2"]
 
 
@@ -349,5 +353,5 @@ def test_separators(
 
 def test_excluded_columns_are_taken_by_no_pattern(raw_dir: Path) -> None:
     prepared(raw_dir, ids="*", exclude="cat_?,time", time="time")
-    features = load(raw_dir.parent / "out").schema.features
+    features = declarations(load(raw_dir.parent / "out").schema.features)
     assert features == {"user": "id", "price": "number"}

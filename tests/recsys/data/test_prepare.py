@@ -13,6 +13,7 @@ from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.movielens import MOVIELENS_100K
 from recsys.data.prepare import DATA_SETS
+from recsys.kind import declarations
 
 NAMES = ("movielens-1m", "movielens-100k")
 any_data_set = pytest.mark.parametrize("name", NAMES)
@@ -51,8 +52,11 @@ def test_a_small_download(raw_dir: Path, tmp_path: Path, name: str) -> None:
     assert rows == {"train": 157, "validation": 23, "test": 20}
     dataset = load(tmp_path / "out")
     assert dataset.schema.name == name
-    assert dataset.schema.features == {"user": "id", "item": "id"}
-    assert dataset.schema.tasks == {"watch": "binary", "rating": "regression"}
+    assert declarations(dataset.schema.features) == {"user": "id", "item": "id"}
+    assert declarations(dataset.schema.tasks) == {
+        "watch": "binary",
+        "rating": "regression",
+    }
     splits = [dataset.split(split) for split in rows]
     assert [len(split) for split in splits] == list(rows.values())
     everything = pd.concat(splits)

@@ -28,7 +28,7 @@ def test_json_round_trip() -> None:
 
 def test_columns_are_features_then_tasks_in_order() -> None:
     schema = Schema.from_json(json.dumps(CONTENT))
-    assert schema.columns == ["user", "age", "watch", "rating"]
+    assert [*schema.columns] == ["user", "age", "watch", "rating"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,8 @@ def test_missing_key(key: str) -> None:
 def test_unknown_feature_type() -> None:
     assert refusal(features={"age": "numeric"}) == (
         "films/dataset.json: 'features', column 'age': expected one of the "
-        "types ['id', 'image', 'number']. Received: 'numeric'"
+        "types ['id', 'image', 'number'] (did you mean 'number'?). "
+        "Received: 'numeric'"
     )
 
 

@@ -14,6 +14,7 @@ from recsys.data import DataError
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.books import parse_records
+from recsys.kind import declarations
 
 SILENT = Progress(disable=True)
 FILE = Path("BX-Book-Ratings.csv")
@@ -130,8 +131,11 @@ def test_the_two_tasks(raw_dir: Path, tmp_path: Path, packed: bool) -> None:
         "test": 30,
     }
     schema = load(out).schema
-    assert schema.features == {"user": "id", "item": "id"}
-    assert schema.tasks == {"watch": "binary", "rating": "regression"}
+    assert declarations(schema.features) == {"user": "id", "item": "id"}
+    assert declarations(schema.tasks) == {
+        "watch": "binary",
+        "rating": "regression",
+    }
     splits = splits_of(out)
     for split in splits.values():
         assert split["watch"].mean() == pytest.approx(0.4, abs=0.02)

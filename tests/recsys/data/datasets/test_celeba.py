@@ -13,6 +13,7 @@ from recsys.data.datasets.celeba import ATTRIBUTES
 from recsys.data.datasets.celeba import celeba
 from recsys.data.datasets.celeba_lists import read_attributes
 from recsys.data.datasets.celeba_lists import read_partition
+from recsys.kind import declarations
 
 # Image i is grey value 40 i; it smiles if i is even, is male from 3 on.
 NAMES = [f"00000{i}.jpg" for i in range(6)]
@@ -52,7 +53,10 @@ def test_images_labels_and_splits(raw_dir: Path) -> None:
         height=20,
         width=10,
     )
-    assert dataset.schema.tasks == {"Male": "binary", "Smiling": "binary"}
+    assert declarations(dataset.schema.tasks) == {
+        "Male": "binary",
+        "Smiling": "binary",
+    }
     for split, numbers in {
         "train": [0, 1, 2],
         "validation": [3, 4],

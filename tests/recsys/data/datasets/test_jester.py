@@ -14,6 +14,7 @@ from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.joke_ratings import parse_joke_ratings
+from recsys.kind import declarations
 
 CSV, XLS = Path("jester-data-1.csv"), Path("jester-data-1.xls")
 
@@ -139,8 +140,11 @@ def test_all_pairs_are_rows(tmp_path: Path) -> None:
     table = rows(20)
     (tmp_path / CSV).write_bytes(csv(table))
     dataset = prepared(tmp_path, tmp_path / "out")
-    assert dataset.schema.features == {"user": "id", "item": "id"}
-    assert dataset.schema.tasks == {"watch": "binary", "rating": "regression"}
+    assert declarations(dataset.schema.features) == {"user": "id", "item": "id"}
+    assert declarations(dataset.schema.tasks) == {
+        "watch": "binary",
+        "rating": "regression",
+    }
     sizes = {"train": 1400, "validation": 300, "test": 300}
     share = (table[:, 1:] != 99).mean()
     for name, size in sizes.items():

@@ -9,6 +9,7 @@ from recsys.data import prepare
 from recsys.data.datasets.mnist import read_shuffled_mnist
 from recsys.data.datasets.multi_mnist import TASKS
 from recsys.data.datasets.multi_mnist import overlay
+from recsys.kind import declarations
 from tests.recsys.data.idx_files import write_mnist
 
 NAMES = ("multi-mnist", "multi-fashion-mnist")
@@ -53,8 +54,10 @@ def test_a_small_download(tmp_path: Path, name: str) -> None:
     dataset = load(out)
     assert isinstance(dataset, ImageDataset)
     assert dataset.schema.name == name
-    assert dataset.schema.features == {"image": "image"}
-    assert dataset.schema.tasks == dict.fromkeys(TASKS, "multiclass")
+    assert declarations(dataset.schema.features) == {"image": "image"}
+    assert declarations(dataset.schema.tasks) == dict.fromkeys(
+        TASKS, "multiclass"
+    )
     assert dataset.image_shape == (36, 36, 1)
     assert dataset.num_classes == dict.fromkeys(TASKS, 10)
 

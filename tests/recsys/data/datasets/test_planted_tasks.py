@@ -9,6 +9,7 @@ from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data.datasets.planted_tasks import PlantedTasks
 from recsys.data.datasets.planted_tasks import planted_tasks
+from recsys.kind import declarations
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +125,12 @@ def test_data_folder(tmp_path: Path) -> None:
     planted = planted_tasks(num_tasks=16, num_rows=70, num_features=3)
     planted.to_dataset().write(tmp_path / "planted")
     read = Dataset.read(tmp_path / "planted")
-    assert read.schema.features == dict.fromkeys(("x0", "x1", "x2"), "number")
-    assert read.schema.tasks == {f"task{t}": "regression" for t in range(16)}
+    assert declarations(read.schema.features) == dict.fromkeys(
+        ("x0", "x1", "x2"), "number"
+    )
+    assert declarations(read.schema.tasks) == {
+        f"task{t}": "regression" for t in range(16)
+    }
     inputs, labels = planted.split("test")
     frame = read.split("test").to_numpy()
     np.testing.assert_array_equal(frame, np.hstack([inputs, labels]))

@@ -1,0 +1,88 @@
+"""Values of a column, checked one by one."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys.errors import DataError
+from recsys.shown import shown
+
+MISSING_NUMBERS = ("", "NA", "N/A", "NULL", "null", "None", "NaN", "nan")
+LARGEST_EXACT = 2**53  # Whole numbers beyond it are rounded in a float.
+
+
+def as_strings(ids: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Returns ids as strings; missing ones stay missing.
+
+    Example:
+    >>> as_strings(pd.Series([7, 8])).tolist()
+    ['7', '8']
+    """
+    return ids.astype(object).map(str, na_action="ignore")
+
+
+def as_numbers(
+    column: "pd.Series[Any]", file: object, expected: str = "a finite number"
+) -> "pd.Series[Any]":
+    """Returns a column as `float64`, NaN where missing.
+
+    Args:
+        column: Numbers, or texts that say numbers.
+        file: Where the column comes from, for the error message.
+        expected: What should be there, for the error message.
+
+    Raises:
+        DataError: A value is no number, or infinite in float32.
+
+    Example:
+    >>> as_numbers(pd.Series(["31", "NA"]), "people.csv").tolist()
+    [31.0, nan]
+    """
+    absent = column.isna()
+    if pd.api.types.is_numeric_dtype(column):
+        values = column.to_numpy("float64", na_value=np.nan)
+    else:
+        absent |= column.isin(MISSING_NUMBERS)
+        texts = column.astype(object)
+        values = pd.to_numeric(texts, errors="coerce").to_numpy("float64")
+    numbers = pd.Series(values, name=column.name)
+    # Models compute in float32: what overflows there is infinite.
+    finite = numbers.abs() <= np.finfo(np.float32).max
+    refuse(column, ~finite & ~absent, expected, file)
+    return numbers
+
+
+def refuse(
+    column: "pd.Series[Any]",
+    bad: "pd.Series[Any]",
+    expected: str,
+    file: object,
+    received: str | None = None,
+) -> None:
+    """Raises DataError, with its row, for the first bad value of a column.
+
+    Args:
+        column: The column.
+        bad: Whether each of its values is bad.
+        expected: What should have been there, for the error message.
+        file: Where the column comes from, for the error message.
+        received: What was there instead; the value unless given.
+
+    Example:
+    >>> ages = pd.Series([31, -7], name="age")
+    >>> refuse(ages, ages < 0, "0 or more", "people.csv")
+    Traceback (most recent call last):
+    ...
+    recsys.errors.DataError: people.csv, column 'age', data row 2 \
+(counted from 1): expected 0 or more. Received: -7
+    """
+    where = np.flatnonzero(bad)
+    if len(where):
+        raise DataError.at(
+            file,
+            expected,
+            received or shown(column.iloc[where[0]]),
+            column=column.name,
+            row=int(where[0]) + 1,
+        )

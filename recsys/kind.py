@@ -1,0 +1,94 @@
+"""What a column means: a kind, declared by its name or by an object."""
+
+from collections.abc import Mapping
+from typing import Any
+from typing import ClassVar
+from typing import TypeVar
+
+import pandas as pd
+from pydantic import BaseModel
+from pydantic import ConfigDict
+
+from recsys.errors import DataError
+from recsys.nearest import did_you_mean
+from recsys.shapes import check_shape
+from recsys.shown import shown
+
+AnyKind = TypeVar("AnyKind", bound="Kind")
+Declaration = str | Mapping[str, Any]
+
+
+class Kind(BaseModel):
+    """What a column means, with the options of that meaning as fields.
+
+    Attributes:
+        type: What `dataset.json` calls it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    type: ClassVar[str]
+
+    def check(self, column: "pd.Series[Any]", file: object) -> Any:
+        """Returns a column in the one form that its values have.
+
+        Args:
+            column: The column as a file has it.
+            file: Where it comes from, for the error message.
+
+        Raises:
+            DataError: A value is none of this kind.
+        """
+        raise NotImplementedError
+
+    @property
+    def declaration(self) -> Declaration:
+        """What `dataset.json` says: the type alone if all else is default."""
+        options = self.model_dump(exclude_defaults=True)
+        return {"type": self.type, **options} if options else self.type
+
+
+def declarations(kinds: Mapping[str, Kind]) -> dict[str, Declaration]:
+    """Returns what `dataset.json` says of columns with these kinds."""
+    return {column: kind.declaration for column, kind in kinds.items()}
+
+
+def declared(
+    declaration: Declaration | AnyKind,
+    kinds: Mapping[str, type[AnyKind]],
+    place: str,
+    column: str,
+) -> AnyKind:
+    """Returns what a column is declared as.
+
+    Args:
+        declaration: The name of a kind, or an object with the name as its
+            `"type"` and options of the kind; or what that stands for.
+        kinds: The kinds by name.
+        place: What the declaration is a part of, for the error message.
+        column: The column.
+
+    Raises:
+        DataError: There is no such kind, or it has no such option.
+
+    Example:
+    >>> from recsys.features import FEATURES
+    >>> declared("id", FEATURES, "'features'", "user")
+    Id()
+    """
+    if isinstance(declaration, Kind):
+        return declaration
+    options: dict[str, Any] = {}
+    name: Any = declaration
+    if isinstance(declaration, Mapping):
+        options = dict(declaration)
+        name = options.pop("type", None)
+    if not isinstance(name, str) or name not in kinds:
+        hint = did_you_mean(name, kinds) if isinstance(name, str) else ""
+        raise DataError.at(
+            place,
+            f"one of the types {sorted(kinds)}{hint}",
+            shown(declaration if name is None else name),
+            column=column,
+        )
+    return check_shape(options, kinds[name], f"{place}, column {column!r}")
