@@ -1,45 +1,67 @@
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import InitVar
 from dataclasses import asdict
-from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import fields
 from dataclasses import replace
-from types import UnionType
+from typing import Annotated
 from typing import Any
-from typing import get_args
-from typing import get_origin
-from typing import get_type_hints
 
-from recsys.nearest import did_you_mean
+from pydantic import BeforeValidator
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic import model_validator
+from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
+from pydantic_core import PydanticCustomError
+
+from recsys.clear_errors import with_clear_errors
 from recsys.old_defaults import with_old_defaults
 from recsys.old_names import with_current_names
 from recsys.optimizers import OPTIMIZERS
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.presets import Sizes
-from recsys.shown import shown
+from recsys.shapes import described
+from recsys.shapes import one_of
 
 # No size or number of epochs is larger, but larger ones overflow somewhere.
 _LARGEST = 2**32
 
-_EXPECTED = {
-    str: "a string",
-    str | None: "a string",
-    int: "an integer",
-    int | None: "an integer",
-    float: "a number",
-    float | None: "a number",
-    bool | None: "true or false",
-    list[int] | None: "a list of integers",
-    dict[str, float]: "numbers by name",
-    dict[str, Any]: "values by name",
-}
+ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 
 
-@dataclass(frozen=True)
+def _as_text(path: Any) -> Any:
+    return os.fspath(path) if isinstance(path, os.PathLike) else path
+
+
+def _usable(number: Any) -> Any:
+    """Refuses numbers that break what they go into; takes anything else."""
+    if isinstance(number, float) and not math.isfinite(number):
+        raise PydanticCustomError("finite", "finite")
+    if isinstance(number, int) and abs(number) > _LARGEST:
+        context = {"largest": f"{_LARGEST:,}"}
+        raise PydanticCustomError("large", "at most {largest}", context)
+    return number
+
+
+_Lax = Field(strict=False)  # Takes tuples for lists, any mapping for a dict.
+_Usable = BeforeValidator(_usable)
+_Text = Annotated[str, described("a string")]
+_Place = Annotated[_Text, BeforeValidator(_as_text)]
+_Count = Annotated[int, Field(ge=1, le=_LARGEST)]
+_Share = Annotated[float, Field(ge=0, lt=1), _Usable]
+_Weight = Annotated[float, Field(ge=0), _Usable]
+_Units = Annotated[list[_Count], _Lax, described("a list of integers")]
+_Weights = Annotated[dict[str, _Weight], _Lax, described("numbers by name")]
+_Options = Annotated[
+    dict[str, Annotated[Any, _Usable]], _Lax, described("values by name")
+]
+
+
+@with_clear_errors
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TrainConfig:
     """Everything that one training run depends on.
 
@@ -120,85 +142,45 @@ class TrainConfig:
     ValueError: `k` must be at least 1. Received: k=0
     """
 
-    data: str
-    out: str
-    preset: str | None = field(
-        default=None, metadata={"choices": tuple(PRESETS)}
-    )
-    architecture: str = field(
-        default="mmoe",
-        metadata={"choices": ("mmoe", "moe", "cgc", "ple", "shared-bottom")},
-    )
-    gate: str = "comet"
-    num_experts: int | None = field(default=None, metadata={"minimum": 2})
-    task_experts: int = field(default=4, metadata={"minimum": 1})
-    num_levels: int = field(default=2, metadata={"minimum": 1})
-    k: int | None = field(default=None, metadata={"minimum": 1})
-    gate_options: dict[str, Any] = field(default_factory=dict)
-    search_epochs: int = field(default=5, metadata={"minimum": 1})
-    search_entropy_weight: float = field(default=1e-4, metadata={"minimum": 0})
-    search_normalized: str = field(
-        default="rows", metadata={"choices": ("rows", "columns")}
-    )
-    execution: str = field(
-        default="auto", metadata={"choices": ("auto", "dense", "sparse")}
-    )
-    embedding_dim: int = field(default=128, metadata={"minimum": 1})
-    expert_units: list[int] | None = field(
-        default=None, metadata={"minimum": 1}
-    )
-    expert_dropout: float | None = field(
-        default=None, metadata={"minimum": 0, "below": 1}
-    )
-    head_units: list[int] | None = field(default=None, metadata={"minimum": 1})
-    hash_feature: str | None = None
-    hash_tables: str = field(
-        default="shared", metadata={"choices": ("shared", "own")}
-    )
-    unknown_rate: float = field(
-        default=0.01, metadata={"minimum": 0, "below": 1}
-    )
-    task_weights: dict[str, float] = field(
-        default_factory=dict, metadata={"minimum": 0}
-    )
+    data: _Place
+    out: _Place
+    preset: Annotated[_Text, one_of(PRESETS)] | None = None
+    architecture: Annotated[_Text, one_of(ARCHITECTURES)] = "mmoe"
+    gate: _Text = "comet"
+    num_experts: Annotated[int, Field(ge=2, le=_LARGEST)] | None = None
+    task_experts: _Count = 4
+    num_levels: _Count = 2
+    k: _Count | None = None
+    gate_options: _Options = field(default_factory=dict)
+    search_epochs: _Count = 5
+    search_entropy_weight: _Weight = 1e-4
+    search_normalized: Annotated[_Text, one_of(["rows", "columns"])] = "rows"
+    execution: Annotated[_Text, one_of(["auto", "dense", "sparse"])] = "auto"
+    embedding_dim: _Count = 128
+    expert_units: _Units | None = None
+    expert_dropout: _Share | None = None
+    head_units: _Units | None = None
+    hash_feature: _Text | None = None
+    hash_tables: Annotated[_Text, one_of(["shared", "own"])] = "shared"
+    unknown_rate: _Share = 0.01
+    task_weights: _Weights = field(default_factory=dict)
     standardize_targets: bool | None = None
-    train_rows: int | None = field(default=None, metadata={"minimum": 1})
-    shuffle_buffer: int | None = field(default=None, metadata={"minimum": 1})
-    optimizer: str = field(
-        default="adam", metadata={"choices": tuple(OPTIMIZERS)}
+    train_rows: _Count | None = None
+    shuffle_buffer: _Count | None = None
+    optimizer: Annotated[_Text, one_of(OPTIMIZERS)] = "adam"
+    learning_rate: Annotated[float, Field(gt=0), _Usable] = 3e-4
+    batch_size: _Count = 512
+    epochs: _Count = 10
+    patience: _Count = 3
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    backend: Annotated[_Text, one_of(["tensorflow", "jax", "torch"])] | None = (
+        None
     )
-    learning_rate: float = field(default=3e-4, metadata={"above": 0})
-    batch_size: int = field(default=512, metadata={"minimum": 1})
-    epochs: int = field(default=10, metadata={"minimum": 1})
-    patience: int = field(default=3, metadata={"minimum": 1})
-    seed: int = field(default=0, metadata={"minimum": 0, "below": 2**32})
-    backend: str | None = field(
-        default=None, metadata={"choices": ("tensorflow", "jax", "torch")}
-    )
-    # The old name of `architecture`.
-    structure: InitVar[str | None] = None
 
-    def __post_init__(self, structure: str | None) -> None:
-        self._take_old_names(structure)
-        hints = get_type_hints(TrainConfig)
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, os.PathLike):
-                value = os.fspath(value)
-            _check_type(item.name, value, hints[item.name])
-            for part in _parts(value):
-                _check_bounds(item.name, part, **item.metadata)
-            object.__setattr__(self, item.name, value)
-
-    def _take_old_names(self, structure: str | None) -> None:
-        named = {"preset": self.preset, "architecture": self.architecture}
-        default = {"architecture": TrainConfig.architecture}
-        if structure is not None:
-            if named["architecture"] == default["architecture"]:
-                del named["architecture"]
-            named["structure"] = structure
-        for name, value in (default | with_current_names(named)).items():
-            object.__setattr__(self, name, value)
+    @model_validator(mode="before")
+    @classmethod
+    def _take_old_names(cls, given: ArgsKwargs) -> ArgsKwargs:
+        return ArgsKwargs(given.args, with_current_names(given.kwargs or {}))
 
     @property
     def sizes(self) -> Sizes:
@@ -225,88 +207,11 @@ class TrainConfig:
             ValueError: There is no such field, one is missing, or a value is
                 outside its bounds.
         """
-        given = with_current_names(values)
+        given = dict(values)
         if given.pop("versions", None) is not None:
             given = with_old_defaults(given)
-        known = [item.name for item in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise ValueError(
-                    "The fields of a training configuration must be among "
-                    f"{', '.join(known)}{did_you_mean(name, known)}. "
-                    f"Received: {name!r}"
-                )
-        for name in ("data", "out"):
-            if name not in given:
-                raise ValueError(
-                    f"`{name}` must be given. Received: {sorted(given)}"
-                )
         return cls(**given)
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns the fields by name, ready for JSON."""
         return asdict(self)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if get_origin(hint) is UnionType:
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is list:
-        return isinstance(value, list | tuple) and all(
-            _fits(item, int) for item in value
-        )
-    if get_origin(hint) is dict:
-        return isinstance(value, Mapping) and all(
-            _fits(item, get_args(hint)[1]) for item in value.values()
-        )
-    if hint is Any:
-        return True
-    if hint is bool:
-        return isinstance(value, bool)
-    if hint is float:
-        hint = int | float
-    return isinstance(value, hint) and not isinstance(value, bool)
-
-
-def _check_type(name: str, value: Any, hint: Any) -> None:
-    if not _fits(value, hint):
-        raise TypeError(
-            f"`{name}` must be {_EXPECTED[hint]}. "
-            f"Received: {name}={shown(value)}"
-        )
-
-
-def _parts(value: Any) -> list[Any]:
-    """The numbers of a list or a mapping; else the one value there is."""
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _check_bounds(
-    name: str,
-    value: Any,
-    minimum: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> None:
-    if choices and value not in (None, *choices):
-        expected = "one of " + ", ".join(choices)
-    elif value is None:
-        return
-    elif minimum is not None and not value >= minimum:
-        expected = f"at least {minimum}"
-    elif above is not None and not value > above:
-        expected = f"above {above}"
-    elif below is not None and not value < below:
-        expected = f"below {below}"
-    elif isinstance(value, float) and not math.isfinite(value):
-        expected = "finite"
-    elif isinstance(value, int) and abs(value) > _LARGEST:
-        expected = f"at most {_LARGEST:,}"
-    else:
-        return
-    raise ValueError(
-        f"`{name}` must be {expected}. Received: {name}={shown(value)}"
-    )

@@ -1,11 +1,16 @@
 """The shapes of what structured files hold, checked field by field."""
 
+from collections.abc import Iterable
 from typing import Any
 from typing import TypeVar
 
+from pydantic import AfterValidator
 from pydantic import TypeAdapter
 from pydantic import ValidationError
+from pydantic import ValidatorFunctionWrapHandler
+from pydantic import WrapValidator
 from pydantic_core import ErrorDetails
+from pydantic_core import PydanticCustomError
 
 from recsys.errors import FileError
 from recsys.nearest import did_you_mean
@@ -14,19 +19,26 @@ from recsys.shown import shown
 
 Shape = TypeVar("Shape")
 
-# What is expected where pydantic reports an error of a type.
+# What is expected where pydantic reports an error of a type; {names} are
+# those of the error's context.
 _EXPECTED = {
     "bool_type": "true or false",
     "dataclass_type": "an object",
     "dict_type": "an object",
     "finite_number": "a finite number",
     "float_type": "a number",
+    "greater_than": "above {gt:.10g}",
+    "greater_than_equal": "at least {ge:.10g}",
     "int_type": "an integer",
+    "less_than": "below {lt:.10g}",
+    "less_than_equal": "at most {le:,.10g}",
     "list_type": "a list",
     "missing": "a value",
     "model_type": "an object",
     "string_type": "a text",
 }
+# Errors of a field that there is none of.
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 
 
 def check_shape(
@@ -53,32 +65,98 @@ def check_shape(
     recsys.errors.FileError: space.json: expected an integer at k[1]. \
 Received: None
     """
-    adapter = TypeAdapter(shape)
     try:
-        return adapter.validate_python(content)
+        return TypeAdapter(shape).validate_python(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = first_error(error)
         place = _place(first)
         if first["type"] == "value_error":
             where = f"{file}" if line is None else f"{file}, line {line}"
-            text = first["msg"].removeprefix("Value error, ")
-            text = f"{where}{place and f', {place}'}: {text}"
+            text = f"{where}{place and f', {place}'}: {own_words(first)}"
             raise FileError(printable(text)) from None
         raise FileError.at(
             file,
-            _expected(first, adapter) + (place and f" at {place}"),
+            expected_by(first, shape) + (place and f" at {place}"),
             "none" if first["type"] == "missing" else shown(first["input"]),
             line=line,
         ) from None
 
 
-def _expected(error: ErrorDetails, adapter: TypeAdapter[Any]) -> str:
-    kind = error["type"]
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = adapter.json_schema()["properties"]
+def one_of(choices: Iterable[str]) -> AfterValidator:
+    """Annotates a text that is one of a few, which the program knows.
+
+    Example:
+    >>> from typing import Annotated
+    >>> Optimizer = Annotated[str, one_of(["adam", "adagrad"])]
+    >>> check_shape("sgd", Optimizer, "config.json")
+    Traceback (most recent call last):
+    ...
+    recsys.errors.FileError: config.json: expected one of adam, adagrad. \
+Received: 'sgd'
+    """
+    known = tuple(choices)
+
+    def check(value: str) -> str:
+        if value not in known:
+            context = {"choices": ", ".join(known)}
+            raise PydanticCustomError("choice", "one of {choices}", context)
+        return value
+
+    return AfterValidator(check)
+
+
+def described(expected: str) -> WrapValidator:
+    """Annotates what is expected where a value, or a part, has another type.
+
+    Example:
+    >>> from typing import Annotated
+    >>> Units = Annotated[list[int], described("a list of integers")]
+    >>> check_shape({"units": [8, None]}, dict[str, Units], "config.json")
+    Traceback (most recent call last):
+    ...
+    recsys.errors.FileError: config.json: expected a list of integers at \
+units. Received: [8, None]
+    """
+
+    def check(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            if not is_of_type(first_error(error)):
+                raise
+            raise PydanticCustomError(
+                "described_type", "{expected}", {"expected": expected}
+            ) from None
+
+    return WrapValidator(check)
+
+
+def first_error(error: ValidationError) -> ErrorDetails:
+    """The error that is told; a wrong name is why another one is missing."""
+    errors = error.errors(include_url=False)
+    return next((e for e in errors if e["type"] in UNKNOWN), errors[0])
+
+
+def is_of_type(error: ErrorDetails) -> bool:
+    """Whether a value has another type than it should."""
+    return error["type"].endswith("_type")
+
+
+def own_words(error: ErrorDetails) -> str:
+    """What a validator of this package says."""
+    return error["msg"].removeprefix("Value error, ")
+
+
+def expected_by(error: ErrorDetails, shape: Any) -> str:
+    """What a shape expects where there is an error."""
+    if error["type"] in UNKNOWN:
+        known = TypeAdapter(shape).json_schema()["properties"]
         hint = did_you_mean(error["loc"][-1], known)
         return f"one of the fields {', '.join(known)}{hint}"
-    return _EXPECTED.get(kind, error["msg"].removeprefix("Input should be "))
+    text = _EXPECTED.get(error["type"])
+    if text is None:
+        return error["msg"].removeprefix("Input should be ")
+    return text.format(**error.get("ctx", {}))
 
 
 def _place(error: ErrorDetails) -> str:

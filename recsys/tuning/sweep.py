@@ -109,7 +109,7 @@ class Sweep:
         started = self.read_plan()
         for name, value in asdict(plan).items():
             was = getattr(started, name)
-            if json.dumps(value) != json.dumps(was):  # (1, 2) is [1, 2] there.
+            if _as_read(value) != _as_read(was):
                 raise ValueError(
                     f"`{name}` must be what the sweep was started with, {was} "
                     f"in {self.plan}, to go on with it. Received: {name}="
@@ -169,3 +169,8 @@ class Sweep:
             sparse_only: As for `select`.
         """
         return self.select(sparse_only).trials[:count]
+
+
+def _as_read(value: Any) -> str:
+    """A value as JSON in which (1, 2) is [1, 2], and 1 is 1.0."""
+    return json.dumps(json.loads(json.dumps(value), parse_int=float))

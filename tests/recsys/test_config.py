@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,6 +19,15 @@ def test_paths_are_taken_as_strings() -> None:
     assert TrainConfig("synthetic", Path("runs", "a")).out == str(
         Path("runs", "a")
     )
+
+
+def test_sequences_and_mappings_are_taken_as_lists_and_dicts() -> None:
+    weights = MappingProxyType({"a": 0.5})
+    config = TrainConfig(
+        "synthetic", "run", expert_units=(8, 4), task_weights=weights
+    )
+    assert config.to_mapping()["expert_units"] == [8, 4]
+    assert config.to_mapping()["task_weights"] == {"a": 0.5}
 
 
 def test_mapping_is_json_and_comes_back() -> None:
@@ -57,9 +67,9 @@ def test_a_search_of_an_earlier_version_is_of_columns(
         ("expert_dropout", -0.1, "at least 0"),
         ("unknown_rate", 1.0, "below 1"),
         ("task_weights", {"watch": -0.1}, "at least 0"),
-        ("task_weights", {"watch": float("nan")}, "at least 0"),
+        ("task_weights", {"watch": float("nan")}, "finite"),
         ("learning_rate", 0.0, "above 0"),
-        ("learning_rate", float("nan"), "above 0"),
+        ("learning_rate", float("nan"), "finite"),
         ("learning_rate", float("inf"), "finite"),
         ("learning_rate", 10**400, "at most 4,294,967,296"),
         ("task_weights", {"watch": 0.5, "rating": float("inf")}, "finite"),
@@ -100,6 +110,9 @@ def test_value_outside_its_bounds_is_named(
         ("learning_rate", "fast", "a number"),
         ("expert_units", 256, "a list of integers"),
         ("expert_units", ["256"], "a list of integers"),
+        ("expert_units", [True], "a list of integers"),
+        ("learning_rate", True, "a number"),
+        ("standardize_targets", 1, "true or false"),
         ("task_weights", {"watch": "0.9"}, "numbers by name"),
         ("gate_options", "gamma=1", "values by name"),
     ],
@@ -178,6 +191,12 @@ def test_unknown_field_is_named() -> None:
         TrainConfig.from_mapping(
             {"data": "synthetic", "out": "run", "momentum": 0.9}
         )
+
+
+def test_what_an_unknown_field_is_close_to_is_named() -> None:
+    """Also where it is why another one is missing."""
+    with pytest.raises(ValueError, match=r"mean 'data'\?\)\. Received: 'dat'"):
+        TrainConfig.from_mapping({"dat": "synthetic", "out": "run"})
 
 
 def test_missing_field_is_named() -> None:

@@ -6,6 +6,7 @@ import pytest
 from pydantic import AfterValidator
 from pydantic import BaseModel
 from pydantic import ConfigDict
+from pydantic import Field
 from pydantic import FiniteFloat
 from pydantic import StrictInt
 
@@ -21,6 +22,7 @@ def _even(number: int) -> int:
 
 class Part(BaseModel):
     loss: FiniteFloat | None = None
+    share: Annotated[float, Field(ge=0, le=1)] = 0.5
     pairs: list[Annotated[StrictInt, AfterValidator(_even)]] = []
 
 
@@ -54,8 +56,17 @@ def test_right_content_comes_back() -> None:
             "part. Received: {}",
         ),
         (
+            {"kin": "first"},
+            "expected one of the fields kind, parts (did you mean 'kind'?) at "
+            "kin. Received: 'first'",
+        ),
+        (
             {"kind": "first", "parts": {"a b": [1]}},
             "expected an object at parts.a b. Received: [1]",
+        ),
+        (
+            {"kind": "first", "parts": {"a": {"share": 2}}},
+            "expected at most 1 at parts.a.share. Received: 2",
         ),
         (
             {"kind": "first", "parts": {"a": {"loss": float("nan")}}},

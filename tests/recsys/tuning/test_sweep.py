@@ -37,6 +37,14 @@ def test_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
             sweep.check_same(replace(PLAN, **change))
 
 
+def test_goes_on_with_what_json_does_not_tell_apart(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path / "sweep")
+    fields = {"data": "synthetic", "learning_rate": 1, "expert_units": [8]}
+    sweep.start(replace(PLAN, fields=fields))
+    same = {**fields, "learning_rate": 1.0, "expert_units": (8,)}
+    sweep.check_same(replace(PLAN, fields=same))
+
+
 def test_does_not_go_on_with_other_data(data: Path, tmp_path: Path) -> None:
     own = shutil.copytree(data, tmp_path / "data")
     plan = replace(PLAN, fields={"data": str(own)})
