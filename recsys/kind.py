@@ -1,6 +1,7 @@
 """What a column means: a kind, declared by its name or by an object."""
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
 from typing import TypeVar
@@ -40,6 +41,16 @@ class Kind(BaseModel):
             DataError: A value is none of this kind.
         """
         raise NotImplementedError
+
+    def unified(
+        self, columns: Sequence["pd.Series[Any]"]
+    ) -> Sequence["pd.Series[Any]"]:
+        """Brings columns that were checked one by one to one form.
+
+        Args:
+            columns: The column in each of several tables.
+        """
+        return columns
 
     @property
     def declaration(self) -> Declaration:

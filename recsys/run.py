@@ -13,6 +13,7 @@ from recsys.config_file import read_fields
 from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.json_files import write_json
+from recsys.kind import declarations
 from recsys.metrics_file import read_metrics
 
 if TYPE_CHECKING:
@@ -132,9 +133,10 @@ class Run:
         from recsys.models.ranker import Ranker
 
         if not isinstance(model, Ranker):
+            features = declarations(model.features)
             raise RunError(
                 f"{self.folder}: expected a run on tables. "
-                f"Received: a run with the features {model.features}"
+                f"Received: a run with the features {features}"
             )
         return model
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from recsys.column_values import as_strings
 from recsys.data.columns import parse
 from recsys.data.formats.table import SUFFIXES
 from recsys.data.formats.table import read_table
@@ -17,8 +16,8 @@ from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.data.split_summary import SplitSummary
-from recsys.data.split_summary import Unseen
 from recsys.errors import DataError
+from recsys.features.unseen import Unseen
 from recsys.kind import Kind
 
 
@@ -54,8 +53,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
     def read(cls, folder: str | Path) -> "Dataset":
         """Reads and checks a data folder.
 
-        An id column has one type in all splits: strings as soon as one split
-        holds a string, integers otherwise.
+        A column has one form in all splits: ids are strings as soon as one
+        split holds a string.
 
         Args:
             folder: The data folder. Columns that `dataset.json` does not name
@@ -72,30 +71,28 @@ class Dataset(SplitDataset[pd.DataFrame]):
             file = _split_file(Path(folder), name)
             splits[name] = parse_split(read_table(file), columns, file)
             check_labelled(splits[name], schema.tasks, file)
-        unify_ids(splits.values(), schema.features)
+        unify(splits.values(), schema.features)
         return cls(schema, splits)
 
     def summary(self) -> dict[str, SplitSummary]:
         """Returns what there is to know about each split before training."""
-        train = self.split("train")
-        ids = [
-            name
-            for name, kind in self.schema.features.items()
-            if kind.type == "id"
-        ]
         return {
             name: SplitSummary(
                 len(self.split(name)),
                 self.times.get(name),
-                {}
-                if name == "train"
-                else {
-                    column: Unseen.of(self.split(name)[column], train[column])
-                    for column in ids
-                },
+                {} if name == "train" else self._unseen(self.split(name)),
             )
             for name in SPLITS
         }
+
+    def _unseen(self, split: pd.DataFrame) -> dict[str, Unseen]:
+        """What of each feature of a split training does not know."""
+        train = self.split("train")
+        unseen = {
+            name: kind.unseen(split[name], train[name])
+            for name, kind in self.schema.features.items()
+        }
+        return {name: found for name, found in unseen.items() if found}
 
     def _write_split(
         self, split: pd.DataFrame, folder: Path, name: str
@@ -123,19 +120,18 @@ def _split_file(folder: Path, split: str) -> Path:
     return folder / found[0]
 
 
-def unify_ids(
+def unify(
     frames: Collection[pd.DataFrame], columns: Mapping[str, Kind]
 ) -> None:
-    """Makes each id column strings in all tables if it is so in any.
+    """Brings each column of several tables to one form.
 
     Args:
-        frames: Parsed tables, which are changed.
-        columns: Names of their columns with their types.
+        frames: Tables, each parsed on its own, which are changed.
+        columns: Names of their columns with what they mean.
     """
-    for column in (name for name, kind in columns.items() if kind.type == "id"):
-        integers = [
-            pd.api.types.is_integer_dtype(frame[column]) for frame in frames
-        ]
-        if any(integers) and not all(integers):
-            for frame in frames:
-                frame[column] = as_strings(frame[column])
+    for name, kind in columns.items():
+        given = [frame[name] for frame in frames]
+        unified = kind.unified(given)
+        if unified is not given:
+            for frame, column in zip(frames, unified, strict=True):
+                frame[name] = column

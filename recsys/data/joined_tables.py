@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from recsys.data.columns import parse
-from recsys.data.dataset import unify_ids
+from recsys.data.dataset import unify
 from recsys.data.from_table import read_times
 from recsys.errors import DataError
 from recsys.kind import Kind
@@ -50,7 +50,7 @@ def joined_tables(
                 else f"no {column!r}",
             )
     parts = [parse(table, columns, file) for file, table in tables.items()]
-    unify_ids(parts, columns)
+    unify(parts, columns)
     rows = pd.concat(parts, ignore_index=True)
     if rows.empty:
         raise DataError.at(first, "at least one row", "no rows")

@@ -1,6 +1,3 @@
-import numpy as np
-import pandas as pd
-
 from recsys.config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
@@ -14,7 +11,6 @@ from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.table_architectures import TableArchitectures
-from recsys.models.vocabulary import Vocabulary
 
 
 def build_model(config: TrainConfig, dataset: AnyDataset) -> MultiTaskModel:
@@ -57,8 +53,8 @@ def build_image_classifier(
 def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     """Builds the untrained ranker of a configuration.
 
-    Vocabularies, means and variances, those of regression labels too, are of
-    the training split.
+    Features are fitted to the training split; means and variances of
+    regression labels are of it, too.
 
     Args:
         config: A configuration whose open fields are resolved.
@@ -66,27 +62,26 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     """
     train = dataset.split("train")
     features = {
-        name: kind.type for name, kind in dataset.schema.features.items()
-    }
-    vocabularies = {
-        name: Vocabulary.of(train[name])
-        for name, kind in features.items()
-        if kind == "id"
+        name: kind.fit([train[name]])
+        # Those with tables first: where runs of earlier versions have them,
+        # which may be resumed.
+        for name, kind in sorted(
+            dataset.schema.features.items(),
+            key=lambda item: not item[1].routable,
+        )
     }
     hash_feature = _routed_id(config, dataset)
     num_buckets = 0
     if hash_feature is not None:
-        num_buckets = vocabularies[hash_feature].size + 1
-    numbers = {
-        name: _moments(train[name])
-        for name, kind in features.items()
-        if kind == "number"
-    }
-    width = len(vocabularies) * config.embedding_dim + len(numbers)
+        vocabulary = features[hash_feature].vocabulary
+        assert vocabulary is not None, "a routable kind has one"
+        num_buckets = vocabulary.size + 1
+    width = sum(
+        feature.width(config.embedding_dim) for feature in features.values()
+    )
     tasks = {name: kind.type for name, kind in dataset.schema.tasks.items()}
     return Ranker(
-        vocabularies,
-        numbers,
+        features,
         tasks,
         TableArchitectures(config, list(tasks), num_buckets, width).create(),
         config.embedding_dim,
@@ -111,11 +106,3 @@ def _routed_id(config: TrainConfig, dataset: AnyDataset) -> str | None:
             f"Received: features {declarations(dataset.schema.features)}"
         )
     return config.hash_feature
-
-
-def _moments(column: "pd.Series[float]") -> tuple[float, float]:
-    """Mean and variance of what is there; of a standard normal if nothing."""
-    numbers = column.dropna().to_numpy(np.float64)
-    if not len(numbers):
-        return 0.0, 1.0
-    return float(numbers.mean()), float(numbers.var())

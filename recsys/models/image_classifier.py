@@ -9,6 +9,8 @@ from keras import ops
 from recsys.data import DataError
 from recsys.data import Images
 from recsys.data.load import AnyDataset
+from recsys.features import Feature
+from recsys.features import Image
 from recsys.models.multi_task_model import MultiTaskModel
 
 _WHITE = 255  # Sums of pixels may be larger.
@@ -89,8 +91,8 @@ class ImageClassifier(MultiTaskModel):
         self.build()
 
     @property
-    def features(self) -> dict[str, str]:
-        return {self.feature: "image"}
+    def features(self) -> dict[str, Feature]:
+        return {self.feature: Image()}
 
     def encode(self, split: Images) -> dict[str, Any]:
         """Returns the model's inputs for images: their pixels by feature."""

@@ -8,8 +8,11 @@ import pandas as pd
 
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
+from recsys.features import Feature
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
+from recsys.kind import Kind
+from recsys.kind import declarations
 from recsys.models.losses import LOSSES
 from recsys.models.losses import StandardizedSquaredError
 from recsys.tensorflow_log import relevant_log
@@ -96,8 +99,8 @@ class MultiTaskModel(keras.Model):
                 )
 
     @property
-    def features(self) -> dict[str, str]:
-        """The features with their type, as in a schema."""
+    def features(self) -> dict[str, Feature]:
+        """The features with their kind, as in a schema."""
         raise NotImplementedError
 
     def encode(self, split: Any) -> dict[str, Any]:
@@ -170,7 +173,7 @@ class MultiTaskModel(keras.Model):
         raise DataError.at(
             "`x`",
             f"inputs by feature, as `encode` returns them, for a model with "
-            f"the features {self.features}",
+            f"the features {declarations(self.features)}",
             "a DataFrame",
         )
 
@@ -181,8 +184,8 @@ class MultiTaskModel(keras.Model):
             DataError: It has not.
         """
         schema = dataset.schema
-        types = {name: kind.type for name, kind in schema.columns.items()}
-        for column, kind in (self.features | self.tasks).items():
+        types = _types(schema.columns)
+        for column, kind in (_types(self.features) | self.tasks).items():
             if types.get(column) != kind:
                 raise DataError.at(
                     f"data set {schema.name!r}",
@@ -257,6 +260,10 @@ class MultiTaskModel(keras.Model):
             "constants": self.constants,
             "target_scales": self.target_scales,
         }
+
+
+def _types(columns: Mapping[str, Kind]) -> dict[str, str]:
+    return {name: kind.type for name, kind in columns.items()}
 
 
 def _head(

@@ -3,32 +3,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import pandas as pd
 from keras import ops
 
-from recsys.data import DataError
 from recsys.data.columns import parse
 from recsys.features import FEATURES
+from recsys.features import Feature
+from recsys.features.fitted_feature import FittedFeature
+from recsys.kind import declared
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.vocabulary import Vocabulary
 
 
 @keras.saving.register_keras_serializable(package="recsys")
 class Ranker(MultiTaskModel):
     """The multi-task recommender: embeddings, a mixture, a head for each task.
 
-    Each id is embedded, numbers are standardised, and all of it concatenated;
-    the mixture turns that into one vector a task, and each task's head turns
-    its vector into a prediction. A missing number counts as the mean, a
-    missing id as an unknown one.
+    Each feature becomes a vector as its kind says (`recsys.features`): ids
+    are embedded, numbers standardised. The vectors are concatenated, the
+    mixture turns them into one vector a task, and each task's head turns its
+    vector into a prediction.
 
     The model is built when it is constructed.
 
     Args:
-        vocabularies: Id features with the ids that the model knows.
-        numbers: Number features with their mean and variance.
+        features: The features, fitted to the training split.
         tasks: Tasks with their type, `"binary"` or `"regression"`.
         mixture: `keras_moe.layers.MMoE` with one gate per task.
         embedding_dim: Integer, width of an id's embedding. Defaults to 128.
@@ -41,8 +40,8 @@ class Ranker(MultiTaskModel):
             `trainable`, `dtype`.
 
     Call arguments:
-        inputs: Dict of feature to tensor `(batch,)`: int32 ids and float32
-            numbers, as `encode` returns them.
+        inputs: Dict of feature to tensor `(batch,)`, as `encode` returns
+            them.
         training: Boolean.
 
     Returns:
@@ -51,10 +50,13 @@ class Ranker(MultiTaskModel):
 
     Example:
     >>> from keras_moe.layers import MLPExperts, MMoE, SoftmaxGate
+    >>> from recsys.features import Id, Number
     >>> people = pd.DataFrame({"user": [7, 9], "age": [31.0, float("nan")]})
     >>> ranker = Ranker(
-    ...     {"user": Vocabulary.of(people["user"])},
-    ...     {"age": (31.0, 0.0)},
+    ...     {
+    ...         "user": Id().fit([people["user"]]),
+    ...         "age": Number().fit([people["age"]]),
+    ...     },
     ...     {"watch": "binary"},
     ...     MMoE({"watch": SoftmaxGate(4)}, MLPExperts(4, 8)),
     ... )
@@ -69,8 +71,7 @@ class Ranker(MultiTaskModel):
 
     def __init__(
         self,
-        vocabularies: Mapping[str, Vocabulary],
-        numbers: Mapping[str, Sequence[float]],
+        features: Mapping[str, FittedFeature],
         tasks: Mapping[str, str],
         mixture: keras.layers.Layer,
         embedding_dim: int = 128,
@@ -80,8 +81,12 @@ class Ranker(MultiTaskModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(tasks, mixture, head_units, **kwargs)
-        self.vocabularies = dict(vocabularies)
-        self.numbers = {name: list(pair) for name, pair in numbers.items()}
+        self.fitted = dict(features)
+        self.vocabularies = {
+            name: feature.vocabulary
+            for name, feature in self.fitted.items()
+            if feature.vocabulary is not None
+        }
         self.embedding_dim = embedding_dim
         self.hash_feature = hash_feature
         self.unknown_rate = unknown_rate
@@ -89,19 +94,13 @@ class Ranker(MultiTaskModel):
             name: IdEmbedding(known.size + 1, embedding_dim, unknown_rate)
             for name, known in self.vocabularies.items()
         }
-        if self.numbers:
-            means, variances = zip(*self.numbers.values(), strict=True)
-            self.normalization = keras.layers.Normalization(
-                mean=list(means), variance=list(variances)
-            )
         self.heads = self._make_heads()
         self.build()
 
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
         """Returns a ranker with this one's weights and another mixture."""
         other = Ranker(
-            self.vocabularies,
-            self.numbers,
+            self.fitted,
             self.tasks,
             mixture,
             self.embedding_dim,
@@ -121,12 +120,12 @@ class Ranker(MultiTaskModel):
 
     def build(self, input_shape: Any = None) -> None:
         """Builds every layer; the shapes follow from the arguments."""
-        width = len(self.numbers)
         for embedding in self.embeddings.values():
             embedding.build((None,))
-            width += self.embedding_dim
-        if self.numbers:
-            self.normalization.build((None, len(self.numbers)))
+        width = sum(
+            feature.width(self.embedding_dim)
+            for feature in self.fitted.values()
+        )
         gate_inputs = None if self.hash_feature is None else (None,)
         self._build_towers((None, width), gate_inputs)
 
@@ -139,72 +138,54 @@ class Ranker(MultiTaskModel):
         return self._features(inputs, training), gate_inputs
 
     def _features(self, inputs: Any, training: bool | None) -> Any:
-        parts = [
-            embedding(inputs[name], training=training)
+        rows = {
+            name: embedding(inputs[name], training=training)
             for name, embedding in self.embeddings.items()
+        }
+        parts = [
+            feature.vectors(inputs[name], rows.get(name))
+            for name, feature in self.fitted.items()
         ]
-        if self.numbers:
-            numbers = self.normalization(
-                ops.stack([inputs[name] for name in self.numbers], axis=-1)
-            )
-            parts.append(ops.where(ops.isnan(numbers), 0.0, numbers))
-        return ops.concatenate(parts, axis=-1)
+        return ops.concatenate(
+            [ops.cast(part, self.compute_dtype) for part in parts], axis=-1
+        )
 
     def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
-        return parse(
-            table,
-            {name: FEATURES[kind]() for name, kind in self.features.items()},
-            "`x`",
-        )
+        return parse(table, self.features, "`x`")
 
     def encode(self, split: pd.DataFrame) -> dict[str, Any]:
         """Returns the model's inputs for a table of features.
 
         Args:
-            split: A column per feature, ids and numbers as
-                `recsys.data.Dataset` holds them; other columns are ignored.
+            split: A column per feature as `recsys.data.Dataset` holds it;
+                other columns are ignored.
 
         Returns:
             Dict of feature to int32 or float32 array `(rows,)`.
         """
-        ids = {
-            name: vocabulary.encode(split[name])
-            for name, vocabulary in self.vocabularies.items()
+        return {
+            name: feature.encode(split[name])
+            for name, feature in self.fitted.items()
         }
-        numbers = {
-            name: split[name].to_numpy(np.float32) for name in self.numbers
-        }
-        return ids | numbers
 
     def check_inputs(self, inputs: Mapping[str, Any]) -> None:
-        for name, values in inputs.items():
-            if values.ndim != 1:
-                raise DataError.at(
-                    f"feature {name!r}", "one value per row", f"{values.shape}"
-                )
-        for name, vocabulary in self.vocabularies.items():
-            ids, most = inputs[name], vocabulary.size
-            if ids.dtype.kind == "f" or not 0 <= ids.min() <= ids.max() <= most:
-                raise DataError.at(
-                    f"feature {name!r}",
-                    f"numbers of ids, from 0 to {most}",
-                    f"{ids.dtype} from {ids.min()} to {ids.max()}",
-                )
+        for name, feature in self.fitted.items():
+            feature.check_encoded(name, inputs[name])
 
     @property
-    def features(self) -> dict[str, str]:
-        return dict.fromkeys(self.vocabularies, "id") | dict.fromkeys(
-            self.numbers, "number"
-        )
+    def features(self) -> dict[str, Feature]:
+        return {name: feature.kind for name, feature in self.fitted.items()}
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "vocabularies": {
-                name: keras.saving.serialize_keras_object(vocabulary)
-                for name, vocabulary in self.vocabularies.items()
+            "features": {
+                name: {
+                    "declaration": feature.kind.declaration,
+                    "state": feature.get_state(),
+                }
+                for name, feature in self.fitted.items()
             },
-            "numbers": self.numbers,
             "embedding_dim": self.embedding_dim,
             "hash_feature": self.hash_feature,
             "unknown_rate": self.unknown_rate,
@@ -214,14 +195,40 @@ class Ranker(MultiTaskModel):
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "Ranker":
+        config = _with_features(config)
         restore = keras.saving.deserialize_keras_object
         return cls(
             **{
                 **config,
-                "vocabularies": {
-                    name: restore(vocabulary)
-                    for name, vocabulary in config["vocabularies"].items()
+                "features": {
+                    name: declared(
+                        feature["declaration"], FEATURES, "'features'", name
+                    ).restore(feature["state"])
+                    for name, feature in config["features"].items()
                 },
                 "mixture": restore(config["mixture"]),
             }
         )
+
+
+def _with_features(config: dict[str, Any]) -> dict[str, Any]:
+    """Brings the configuration of an earlier version to today's form."""
+    if "features" in config:
+        return config
+    others = dict(config)
+    vocabularies, numbers = others.pop("vocabularies"), others.pop("numbers")
+    ids = {
+        name: {
+            "declaration": "id",
+            "state": {"vocabulary": vocabulary["config"]},
+        }
+        for name, vocabulary in vocabularies.items()
+    }
+    moments = {
+        name: {
+            "declaration": "number",
+            "state": {"mean": mean, "variance": variance},
+        }
+        for name, (mean, variance) in numbers.items()
+    }
+    return {**others, "features": ids | moments}

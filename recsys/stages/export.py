@@ -1,4 +1,3 @@
-import itertools
 import os
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from recsys.lifeline import run_alongside
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.models.vocabulary import Vocabulary
 from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.stages.input_names import input_names
@@ -102,7 +100,11 @@ def verify(saved_model: Path, ranker: Ranker) -> None:
     """
     sample = _sample(ranker)
     expected = Scorer(ranker).score(sample).predictions
-    for name, received in _outputs(saved_model, sample).items():
+    raw = {
+        name: feature.raw(sample[name])
+        for name, feature in ranker.fitted.items()
+    }
+    for name, received in _outputs(saved_model, raw).items():
         task, size = name.rsplit("/", 1)
         wanted = expected[task][: None if int(size) else 0]
         tolerated = _tolerated(ranker, task, wanted)
@@ -127,13 +129,13 @@ def _tolerated(ranker: Ranker, task: str, predictions: Any) -> Any:
     return TOLERANCE * (unit + size) + _ROUNDING * abs(center)
 
 
-def _outputs(saved_model: Path, sample: pd.DataFrame) -> dict[str, Any]:
+def _outputs(saved_model: Path, raw: dict[str, Any]) -> dict[str, Any]:
     """What the SavedModel returns in a process without Keras."""
     with tempfile.TemporaryDirectory() as folder:
         inputs, outputs = Path(folder, "in.npz"), Path(folder, "out.npz")
         columns = {
-            f"inputs/{name}": _raw(sample[feature])
-            for feature, name in input_names(map(str, sample)).items()
+            f"inputs/{name}": raw[feature]
+            for feature, name in input_names(raw).items()
         }
         np.savez(inputs, **columns)
         process = run_alongside(
@@ -154,35 +156,14 @@ def _outputs(saved_model: Path, sample: pd.DataFrame) -> dict[str, Any]:
 
 
 def _sample(ranker: Ranker) -> pd.DataFrame:
-    """Rows with known and unknown ids, with and without numbers."""
+    """Rows with known, unknown and missing values of all features."""
     generator = np.random.default_rng(0)
-    columns = {
-        name: _sample_ids(vocabulary, generator)
-        for name, vocabulary in ranker.vocabularies.items()
-    }
-    for name, (mean, variance) in ranker.numbers.items():
-        numbers = generator.normal(mean, variance**0.5, SAMPLED_ROWS)
-        numbers[::5] = np.nan
-        columns[name] = numbers
-    return pd.DataFrame(columns)
-
-
-def _sample_ids(vocabulary: Vocabulary, generator: np.random.Generator) -> Any:
-    known = vocabulary.values.tolist()
-    if vocabulary.holds_strings:
-        unknown = max(known, key=len, default="") + "?"
-    else:
-        taken = set(known)
-        unknown = next(i for i in itertools.count() if i not in taken)
-    ids = [*known, unknown]
-    drawn = generator.integers(0, len(ids), SAMPLED_ROWS)
-    drawn[::7] = len(known)  # The unknown one, however many others there are.
-    return [ids[index] for index in drawn]
-
-
-def _raw(column: "pd.Series[Any]") -> Any:
-    kinds = {"f": np.float32, "i": np.int64}
-    return column.to_numpy().astype(kinds.get(column.dtype.kind, np.str_))
+    return pd.DataFrame(
+        {
+            name: feature.sample(generator, SAMPLED_ROWS)
+            for name, feature in ranker.fitted.items()
+        }
+    )
 
 
 def _python(module: str, *arguments: str | Path) -> list[str]:

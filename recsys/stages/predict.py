@@ -9,7 +9,6 @@ from recsys.data import read_table
 from recsys.data import write_table
 from recsys.data.columns import parse
 from recsys.data.formats.table import SUFFIXES
-from recsys.features import FEATURES
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
@@ -45,13 +44,7 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
     with sole_writer(out):
         ranker = Run(run).load_ranker()
         table = read_table(input)
-        scores = Scorer(ranker).score(
-            parse(
-                table,
-                {n: FEATURES[k]() for n, k in ranker.features.items()},
-                input,
-            )
-        )
+        scores = Scorer(ranker).score(parse(table, ranker.features, input))
         predicted = table.rename(
             columns=_kept_labels(table, ranker.tasks, input)
         )

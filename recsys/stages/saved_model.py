@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from recsys.json_files import write_json
 from recsys.models.ranker import Ranker
-from recsys.models.vocabulary import Vocabulary
 from recsys.stages.input_names import INPUTS_FILE
 from recsys.stages.input_names import input_names
 from recsys.tensorflow_log import relevant_log
@@ -17,10 +16,10 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
     """Writes a SavedModel that needs neither Keras nor this package.
 
     Its signature `serving_default` takes the raw features by name, tensors
-    `(batch,)` for any batch size: ids as int64 or string, whichever they were
-    in training, and numbers as float32, NaN where missing. It returns the
-    tasks by name, float32 `(batch,)`. An id that is not in the vocabulary is
-    an unknown id, whatever its value.
+    `(batch,)` for any batch size, of the kind's `raw_dtype`: ids as int64 or
+    string, whichever they were in training, and numbers as float32, NaN where
+    missing. It returns the tasks by name, float32 `(batch,)`. An id that is
+    not in the vocabulary is an unknown id, whatever its value.
 
     A feature whose name cannot be that of an input is renamed as
     `recsys.stages.input_names` says. `assets.extra/inputs.json` in the folder
@@ -31,17 +30,17 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
         folder: Where to write.
     """
     inputs = input_names(ranker.features)
-    tables = {
-        name: _lookup_table(vocabulary)
-        for name, vocabulary in ranker.vocabularies.items()
-    }
+    encoders, resources = {}, []
+    for name, feature in ranker.fitted.items():
+        encoders[name], needed = feature.raw_encoder()
+        resources += needed
 
     def serve(**tensors: Any) -> dict[str, Any]:
-        features = {name: tensors[inputs[name]] for name in inputs}
-        ids = {
-            name: table.lookup(features[name]) for name, table in tables.items()
+        encoded = {
+            name: encode(tensors[inputs[name]])
+            for name, encode in encoders.items()
         }
-        predictions = ranker(features | ids, training=False)
+        predictions = ranker(encoded, training=False)
         return {
             task: tf.squeeze(prediction, axis=-1)
             for task, prediction in predictions.items()
@@ -49,12 +48,12 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
 
     signature = tf.function(serve).get_concrete_function(
         **{
-            input: tf.TensorSpec((None,), _dtype(ranker, name), input)
+            input: tf.TensorSpec((None,), ranker.fitted[name].raw_dtype, input)
             for name, input in inputs.items()
         }
     )
     module = tf.Module()
-    module.tables = tables
+    module.resources = resources
     # Not the ranker: TensorFlow would describe its layers in the file.
     module.weights = [variable.value for variable in ranker.variables]
     with relevant_log():
@@ -62,25 +61,3 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
             module, str(folder), signatures={"serving_default": signature}
         )
     write_json(folder / INPUTS_FILE, inputs)
-
-
-def _lookup_table(vocabulary: Vocabulary) -> Any:
-    numbers = {id: i for i, id in enumerate(vocabulary.values.tolist(), 1)}
-    numbers = numbers or {"": 0}  # TensorFlow has no empty table.
-    return tf.lookup.StaticHashTable(
-        tf.lookup.KeyValueTensorInitializer(
-            tf.constant(list(numbers), _key_dtype(vocabulary)),
-            tf.constant(list(numbers.values()), tf.int32),
-        ),
-        default_value=0,
-    )
-
-
-def _key_dtype(vocabulary: Vocabulary) -> Any:
-    return tf.string if vocabulary.holds_strings else tf.int64
-
-
-def _dtype(ranker: Ranker, feature: str) -> Any:
-    if feature in ranker.numbers:
-        return tf.float32
-    return _key_dtype(ranker.vocabularies[feature])

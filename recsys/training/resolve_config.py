@@ -111,7 +111,7 @@ def _standardizes(given: bool | None, schema: Schema) -> bool:
 
 
 def _hash_feature(name: str | None, schema: Schema) -> str | None:
-    ids = [name for name, kind in schema.features.items() if kind.type == "id"]
+    ids = [name for name, kind in schema.features.items() if kind.routable]
     if name is None:
         return ids[0] if ids else None
     if name not in ids:

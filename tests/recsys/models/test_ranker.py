@@ -104,7 +104,9 @@ def test_numbers_are_standardised_and_missing_ones_are_the_mean(
 ) -> None:
     ranker = build(tiny)
     age = tiny.split("train")["age"]
-    assert ranker.numbers["age"] == pytest.approx([age.mean(), age.var(ddof=0)])
+    assert ranker.fitted["age"].get_state() == pytest.approx(
+        {"mean": age.mean(), "variance": age.var(ddof=0)}
+    )
     frame = tiny.split("test")[:3].assign(user=1, film="é1")
     frame["age"] = [age.mean(), np.nan, age.mean() + age.std(ddof=0)]
     inputs = ranker.encode(frame)

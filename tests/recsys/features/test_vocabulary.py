@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recsys.models.vocabulary import Vocabulary
+from recsys.features.vocabulary import Vocabulary
 
 
 def encode(vocabulary: Vocabulary, values: list[Any], **kind: Any) -> Any:

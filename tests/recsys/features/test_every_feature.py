@@ -1,0 +1,158 @@
+import json
+import subprocess
+import sys
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from keras import ops
+from pandas.testing import assert_series_equal
+
+from recsys.data import DataError
+from recsys.features import FEATURES
+from recsys.features import Feature
+from recsys.features import Image
+from recsys.features.fitted_feature import FittedFeature
+from tests.recsys.features.cases import CASES
+
+DIM = 3
+
+
+def vectors(fitted: FittedFeature, column: "pd.Series[Any]") -> Any:
+    """What the experts see, with numbered rows where there is a table."""
+    values = fitted.encode(column)
+    rows = None
+    if fitted.vocabulary is not None:
+        table = np.arange((fitted.vocabulary.size + 1) * DIM, dtype="float32")
+        rows = ops.convert_to_tensor(table.reshape(-1, DIM)[values])
+    return ops.convert_to_numpy(
+        fitted.vectors(ops.convert_to_tensor(values), rows)
+    )
+
+
+def restored(fitted: FittedFeature) -> FittedFeature:
+    """What a saved model makes of it in another process."""
+    state = json.loads(json.dumps(fitted.get_state()))
+    other = fitted.kind.restore(state)
+    if fitted.vocabulary is not None:  # Its ids are an asset of the file.
+        assert other.vocabulary is not None
+        other.vocabulary.values = fitted.vocabulary.values
+    return other
+
+
+@pytest.fixture(params=CASES)
+def case(request: Any) -> tuple[Feature, "pd.Series[Any]"]:
+    kind, column = CASES[request.param]
+    return kind, kind.check(column.rename("x"), "a.csv")
+
+
+Case = tuple[Feature, "pd.Series[Any]"]
+
+
+def test_every_kind_of_a_table_has_a_case() -> None:
+    kinds = {type(kind) for kind, _ in CASES.values()}
+    assert kinds == set(FEATURES.values()) - {Image}
+
+
+def test_a_checked_column_passes_the_check_unchanged(case: Case) -> None:
+    kind, column = case
+    assert_series_equal(kind.check(column, "a.csv"), column)
+
+
+def test_the_experts_see_finite_vectors_of_the_width(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    seen = vectors(fitted, column)
+    assert seen.shape == (len(column), fitted.width(DIM))
+    assert np.isfinite(seen).all()
+
+
+def test_no_row_and_one_row(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    for count in (0, 1):
+        seen = vectors(fitted, column[:count])
+        assert seen.shape == (count, fitted.width(DIM))
+
+
+def test_nothing_but_missing_values(case: Case) -> None:
+    kind, column = case
+    nothing = kind.check(pd.Series([None, None], dtype=object), "a.csv")
+    seen = vectors(kind.fit([nothing]), column)
+    assert np.isfinite(seen).all()
+
+
+def test_parts_teach_what_the_whole_teaches(case: Case) -> None:
+    kind, column = case
+    whole = kind.fit([column])
+    parts = kind.fit([column[:1], column[1:1], column[1:4], column[4:]])
+    np.testing.assert_allclose(
+        vectors(parts, column), vectors(whole, column), rtol=1e-6
+    )
+
+
+def test_a_restored_feature_encodes_the_same(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    other = restored(fitted)
+    assert other.kind == kind
+    assert other.raw_dtype == fitted.raw_dtype
+    sample = pd.Series(fitted.sample(np.random.default_rng(0), 50))
+    np.testing.assert_array_equal(other.encode(sample), fitted.encode(sample))
+
+
+def test_samples_are_of_the_kind_known_and_unknown(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    sample = pd.Series(fitted.sample(np.random.default_rng(0), 50))
+    encoded = fitted.encode(kind.check(sample, "sample"))
+    fitted.check_encoded("x", encoded)
+    absent = np.isnan(encoded) | (encoded == 0)
+    assert absent.any()
+    assert not absent.all()
+
+
+def test_what_is_encoded_has_one_value_a_row(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    with pytest.raises(DataError, match="feature 'x': expected one value per"):
+        fitted.check_encoded("x", fitted.encode(column)[:, None])
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="of a SavedModel"
+)
+def test_a_saved_model_encodes_the_same(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    sample = pd.Series(fitted.sample(np.random.default_rng(0), 50))
+    encode, _ = fitted.raw_encoder()
+    raw = ops.convert_to_tensor(fitted.raw(sample))
+    assert raw.dtype == fitted.raw_dtype
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(encode(raw)), fitted.encode(sample)
+    )
+
+
+def test_columns_of_one_kind_of_value_stay_as_they_are(case: Case) -> None:
+    kind, column = case
+    columns = [column, column]
+    assert kind.unified(columns) is columns
+
+
+def test_what_is_unseen_is_told_of_ids_alone(case: Case) -> None:
+    kind, column = case
+    told = kind.unseen(column, column[:1])
+    assert (told is not None) == kind.routable
+    if told is not None:
+        assert 0 < told.share_of_rows < 1
+
+
+def test_importing_kinds_does_not_import_keras() -> None:
+    code = (
+        "import sys, recsys.features, recsys.tasks;"
+        "assert not {'keras', 'tensorflow', 'sklearn'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
