@@ -6,14 +6,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-# The loss of a regression task is its MSE.
-_TITLES = {
-    "loss": "Loss",
-    "auc": "AUC",
-    "accuracy": "Accuracy",
-    "rmse": "RMSE",
-    "mae": "MAE",
-}
 _STANDARDIZED = (
     "The weighted total counts squared errors in standard deviations of the "
     "labels of "
@@ -49,8 +41,9 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
         for task, scores in values["tasks"].items()
     ]
     measured = {name for _, scores in by_task for name in scores}
-    names = [name for name in _TITLES if name in measured]
-    for title in (*(_TITLES[name] for name in names), "Experts/example"):
+    titles = _titles()
+    names = [name for name in titles if name in measured]
+    for title in (*(titles[name] for name in names), "Experts/example"):
         table.add_column(title, justify="right")
     for split, values in metrics.items():
         experts = values["experts_per_example_by_task"]
@@ -81,6 +74,17 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     if standardized:
         table.caption = f"{_STANDARDIZED}{', '.join(standardized)}."
     return table
+
+
+def _titles() -> dict[str, str]:
+    """The titles of what is shown of any task."""
+    # Not before it is needed: pandas, which checks labels, takes its time.
+    from recsys.tasks import TASKS
+
+    titles = {"loss": "Loss"}
+    for kind in TASKS.values():
+        titles |= kind.scores
+    return titles
 
 
 def _overall(values: Mapping[str, Any]) -> dict[str, Any]:

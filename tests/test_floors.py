@@ -24,7 +24,7 @@ FLOORS = {
         {"kind"},
         {"features", "tasks"},
         {"data"},
-        {"data_file", "models"},
+        {"data_file", "metrics_table", "models"},
         {"run"},
         {"training"},
         {"tuning"},

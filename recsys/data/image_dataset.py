@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from recsys.column_values import refuse
 from recsys.data.formats.npz_file import read_npz
 from recsys.data.formats.npz_file import write_npz
 from recsys.data.images import Images
@@ -14,8 +14,6 @@ from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.errors import DataError
-
-MOST_CLASSES = 100_000  # Larger labels are no classes: each has weights.
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,15 @@ class ImageDataset(SplitDataset[Images]):
         schema = read_schema(folder)
         files = {name: Path(folder, f"{name}.npz") for name in SPLITS}
         splits = {name: _read(file, schema) for name, file in files.items()}
+        train = splits["train"]
         num_classes = {
-            task: _count_classes(splits["train"][task], files["train"])
+            task: count
             for task, kind in schema.tasks.items()
-            if kind.type == "multiclass"
+            for count in [kind.num_classes(train[task], files["train"])]
+            if count is not None
         }
         for name, images in splits.items():
-            _check_like(splits["train"], images, num_classes, files[name])
+            _check_like(train, images, num_classes, files[name])
         return cls(schema, splits, num_classes)
 
     def _write_split(self, split: Images, folder: Path, name: str) -> None:
@@ -112,23 +112,8 @@ def _read(file: Path, schema: Schema) -> Images:
             )
     images = Images.of(pixels, arrays)
     for task, kind in schema.tasks.items():
-        labels = images[task]
-        if kind.type == "binary":
-            _refuse(labels, ~labels.isin((0, 1)), "0 or 1", file)
-        else:
-            outside = (labels < 0) | (labels >= MOST_CLASSES)
-            expected = f"a class, 0 to {MOST_CLASSES - 1:,}"
-            _refuse(labels, outside, expected, file)
+        kind.check_integers(images[task], file)
     return images
-
-
-def _count_classes(labels: "pd.Series[int]", file: Path) -> int:
-    largest = int(labels.max())
-    if largest == 0:
-        raise DataError.at(
-            file, "at least two classes", "the class 0", column=labels.name
-        )
-    return largest + 1
 
 
 def _check_like(
@@ -143,23 +128,8 @@ def _check_like(
         )
     for task, count in num_classes.items():
         expected = f"one of the classes 0 to {count - 1} of train.npz"
-        _refuse(images[task], images[task] >= count, expected, file)
+        refuse(images[task], images[task] >= count, expected, file)
 
 
 def _described(array: Any) -> str:
     return f"{array.dtype} {array.shape}"
-
-
-def _refuse(
-    labels: "pd.Series[int]", bad: Any, expected: str, file: Path
-) -> None:
-    where = np.flatnonzero(bad)
-    if len(where):
-        row = int(where[0])
-        raise DataError.at(
-            file,
-            expected,
-            str(labels.iloc[row]),
-            column=labels.name,
-            row=row + 1,
-        )

@@ -38,7 +38,7 @@ def build_image_classifier(
         dataset: The data set to be trained on.
     """
     _routed_id(config, dataset)
-    tasks = {name: kind.type for name, kind in dataset.schema.tasks.items()}
+    tasks = dataset.schema.tasks
     return ImageClassifier(
         dataset.image_shape,
         tasks,
@@ -79,7 +79,7 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     width = sum(
         feature.width(config.embedding_dim) for feature in features.values()
     )
-    tasks = {name: kind.type for name, kind in dataset.schema.tasks.items()}
+    tasks = dataset.schema.tasks
     return Ranker(
         features,
         tasks,

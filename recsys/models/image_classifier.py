@@ -11,7 +11,9 @@ from recsys.data import Images
 from recsys.data.load import AnyDataset
 from recsys.features import Feature
 from recsys.features import Image
+from recsys.kind import Declaration
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.tasks import Task
 
 _WHITE = 255  # Sums of pixels may be larger.
 
@@ -27,7 +29,7 @@ class ImageClassifier(MultiTaskModel):
 
     Args:
         image_shape: Integers, height, width and channels.
-        tasks: Tasks with their type, `"binary"` or `"multiclass"`.
+        tasks: Tasks with their kind, `"binary"` or `"multiclass"`.
         mixture: `keras_moe.layers.MMoE` with one gate per task and experts that
             take images.
         head_units: Integers, the hidden widths of a head. Defaults to
@@ -77,7 +79,7 @@ class ImageClassifier(MultiTaskModel):
     def __init__(
         self,
         image_shape: Sequence[int],
-        tasks: Mapping[str, str],
+        tasks: Mapping[str, Declaration | Task],
         mixture: keras.layers.Layer,
         head_units: Sequence[int] = (50, 50),
         num_classes: Mapping[str, int] | None = None,

@@ -5,14 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from recsys.data import DataError
 from recsys.data import Split
 from recsys.data.load import AnyDataset
-
-# Float32 tells numbers apart that differ by 2^-24 of their size. Labels that
-# spread over less than 16 such steps cannot be learned in it.
-_SMALLEST_SPREAD = 2.0**-20
-_TINY = float(np.finfo(np.float32).tiny)
 
 
 def constant_predictions(
@@ -41,29 +35,24 @@ def constant_predictions(
     classes = num_classes or {}
     for task, kind in dataset.schema.tasks.items():
         labels = _known_labels(dataset.split("train"), task)
-        if not len(labels):
-            continue
-        if kind.type == "multiclass":
-            counts = np.bincount(labels.astype(int), minlength=classes[task])
-            constants[task] = (counts / len(labels)).tolist()
-        else:
-            constants[task] = float(labels.mean())
+        if len(labels):
+            constants[task] = kind.constant(labels, classes.get(task))
     return constants
 
 
 def target_scales(dataset: AnyDataset) -> dict[str, float]:
-    """Returns the standard deviation of each regression task's labels.
+    """Returns the scale of each task that can be standardised.
 
     Args:
         dataset: The data set to be trained on.
 
     Returns:
-        By task, the standard deviation of the training split's labels; 1
-        where they are all the same. A task without a label is left out.
+        By task, what `Task.scale` makes of the training split's labels: the
+        standard deviation of those of a regression task. A task without a
+        label is left out.
 
     Raises:
-        DataError: Labels are so close together, compared with their size,
-            that float32 cannot tell them apart.
+        DataError: Labels cannot be standardised.
 
     Example:
     >>> import pandas as pd
@@ -76,26 +65,10 @@ def target_scales(dataset: AnyDataset) -> dict[str, float]:
     scales = {}
     for task, kind in dataset.schema.tasks.items():
         labels = _known_labels(dataset.split("train"), task)
-        if kind.type == "regression" and len(labels):
-            scales[task] = _scale(labels, task, dataset.schema.name)
+        if kind.standardizable and len(labels):
+            source = f"data set {dataset.schema.name!r}, split 'train'"
+            scales[task] = kind.scale(labels, task, source)
     return scales
-
-
-def _scale(labels: Any, task: str, data_set: str) -> float:
-    # Rounding gives equal labels a deviation that is not quite 0.
-    if labels.min() == labels.max():
-        return 1.0
-    scale, largest = float(labels.std()), float(np.abs(labels).max())
-    if scale < max(_SMALLEST_SPREAD * largest, _TINY):
-        raise DataError.at(
-            f"data set {data_set!r}, split 'train'",
-            "labels whose differences float32 can tell; subtract a constant "
-            "from them, or change their unit",
-            f"labels of up to {largest:g} with a standard deviation of "
-            f"{scale:g}",
-            column=task,
-        )
-    return scale
 
 
 def _known_labels(split: Split, task: str) -> Any:

@@ -6,18 +6,20 @@ import keras
 import numpy as np
 import pandas as pd
 
+# Registers the loss that the file of a model may name.
+import recsys.tasks.standardized_squared_error  # noqa: F401
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
 from recsys.features import Feature
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
+from recsys.kind import Declaration
 from recsys.kind import Kind
 from recsys.kind import declarations
-from recsys.models.losses import LOSSES
-from recsys.models.losses import StandardizedSquaredError
+from recsys.kind import declared
+from recsys.tasks import TASKS
+from recsys.tasks import Task
 from recsys.tensorflow_log import relevant_log
-
-_ACTIVATIONS = {"binary": "sigmoid", "multiclass": "softmax"}
 
 
 class MultiTaskModel(keras.Model):
@@ -32,8 +34,8 @@ class MultiTaskModel(keras.Model):
             divide into batches.
 
     Args:
-        tasks: Tasks with their type, `"binary"`, `"regression"` or
-            `"multiclass"`.
+        tasks: Tasks with their kind, of `recsys.tasks`, or what `dataset.json`
+            says of it: `"binary"`, `"regression"` or `"multiclass"`.
         mixture: Layer that takes what `mixture_inputs` returns, such as a
             `keras_moe.layers.MMoE` with one gate per task.
         head_units: Integers, the hidden widths of a head.
@@ -66,7 +68,7 @@ class MultiTaskModel(keras.Model):
 
     def __init__(
         self,
-        tasks: Mapping[str, str],
+        tasks: Mapping[str, Declaration | Task],
         mixture: keras.layers.Layer,
         head_units: Sequence[int],
         num_classes: Mapping[str, int] | None = None,
@@ -75,7 +77,10 @@ class MultiTaskModel(keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.tasks = dict(tasks)
+        self.tasks: dict[str, Task] = {
+            task: declared(kind, TASKS, "`tasks`", task)
+            for task, kind in tasks.items()
+        }
         self.mixture = mixture
         self.head_units = list(head_units)
         self.num_classes = dict(num_classes or {})
@@ -90,12 +95,14 @@ class MultiTaskModel(keras.Model):
                     f"{constant} and num_classes={self.num_classes}"
                 )
         for task, scale in self.target_scales.items():
-            standardizable = self.tasks.get(task) == "regression"
-            if not (standardizable and task in self.constants and scale > 0):
+            standardizable = task in self.tasks and task in self.constants
+            standardizable &= self.tasks[task].standardizable
+            if not (standardizable and scale > 0):
                 raise ValueError(
                     "`target_scales` must be above 0, and of regression tasks "
                     f"with a constant. Received: {task!r} with {scale} among "
-                    f"tasks={self.tasks} and constants={self.constants}"
+                    f"tasks={declarations(self.tasks)} and "
+                    f"constants={self.constants}"
                 )
 
     @property
@@ -185,7 +192,8 @@ class MultiTaskModel(keras.Model):
         """
         schema = dataset.schema
         types = _types(schema.columns)
-        for column, kind in (_types(self.features) | self.tasks).items():
+        own = _types(self.features) | _types(self.tasks)
+        for column, kind in own.items():
             if types.get(column) != kind:
                 raise DataError.at(
                     f"data set {schema.name!r}",
@@ -202,16 +210,14 @@ class MultiTaskModel(keras.Model):
             task: Name of the task.
             reduction: As in `keras.losses.Loss`.
         """
-        if task in self.target_scales:
-            return StandardizedSquaredError(self.target_scales[task], reduction)
-        return LOSSES[self.tasks[task]](reduction=reduction)
+        return self.tasks[task].loss(reduction, self.target_scales.get(task))
 
     def _make_heads(self) -> dict[str, keras.layers.Layer]:
         return {
             task: _head(
                 self.head_units,
                 self.num_classes.get(task, 1),
-                _ACTIVATIONS.get(kind),
+                kind.activation,
             )
             for task, kind in self.tasks.items()
         }
@@ -254,7 +260,7 @@ class MultiTaskModel(keras.Model):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "tasks": self.tasks,
+            "tasks": declarations(self.tasks),
             "mixture": keras.saving.serialize_keras_object(self.mixture),
             "head_units": self.head_units,
             "constants": self.constants,

@@ -10,9 +10,11 @@ from recsys.data.columns import parse
 from recsys.features import FEATURES
 from recsys.features import Feature
 from recsys.features.fitted_feature import FittedFeature
+from recsys.kind import Declaration
 from recsys.kind import declared
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.tasks import Task
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -28,7 +30,7 @@ class Ranker(MultiTaskModel):
 
     Args:
         features: The features, fitted to the training split.
-        tasks: Tasks with their type, `"binary"` or `"regression"`.
+        tasks: Tasks with their kind, `"binary"` or `"regression"`.
         mixture: `keras_moe.layers.MMoE` with one gate per task.
         embedding_dim: Integer, width of an id's embedding. Defaults to 128.
         head_units: Integers, the hidden widths of a head. Defaults to `(256,)`.
@@ -72,7 +74,7 @@ class Ranker(MultiTaskModel):
     def __init__(
         self,
         features: Mapping[str, FittedFeature],
-        tasks: Mapping[str, str],
+        tasks: Mapping[str, Declaration | Task],
         mixture: keras.layers.Layer,
         embedding_dim: int = 128,
         head_units: Sequence[int] = (256,),

@@ -1,8 +1,65 @@
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import ClassVar
+
+import numpy as np
+
+from recsys.column_values import refuse
+from recsys.errors import DataError
+from recsys.tasks.probabilities import bounded
 from recsys.tasks.task import Task
+
+if TYPE_CHECKING:
+    import keras
+    import pandas as pd
+
+MOST_CLASSES = 100_000  # Larger labels are no classes: each has weights.
 
 
 class Multiclass(Task):
-    """A class 0, 1, 2, ... as a label."""
+    """A class 0, 1, 2, ... as a label.
+
+    Predictions are the probabilities of the classes, of which there are as
+    many as the largest label of the training split says.
+    """
 
     type = "multiclass"
     of_tables = False
+    activation = "softmax"
+    metrics = ("loss", "accuracy")
+    scores: ClassVar[Mapping[str, str]] = {"accuracy": "Accuracy"}
+
+    def check_integers(self, labels: "pd.Series[int]", file: object) -> None:
+        outside = (labels < 0) | (labels >= MOST_CLASSES)
+        refuse(labels, outside, f"a class, 0 to {MOST_CLASSES - 1:,}", file)
+
+    def num_classes(self, labels: "pd.Series[Any]", file: object) -> int:
+        largest = int(labels.max())
+        if largest == 0:
+            raise DataError.at(
+                file, "at least two classes", "the class 0", column=labels.name
+            )
+        return largest + 1
+
+    def constant(self, labels: Any, num_classes: int | None) -> Any:
+        """Returns the share of each class."""
+        counts = np.bincount(labels.astype(int), minlength=num_classes or 0)
+        return (counts / len(labels)).tolist()
+
+    def loss(
+        self, reduction: str | None, scale: float | None = None
+    ) -> "keras.losses.Loss":
+        import keras
+
+        return keras.losses.SparseCategoricalCrossentropy(reduction=reduction)
+
+    def _measure(
+        self, labels: Any, predictions: Any
+    ) -> dict[str, float | None]:
+        classes = labels.astype(np.int64)
+        of_label = predictions[np.arange(len(classes)), classes]
+        return {
+            "loss": float(-np.log(bounded(of_label)).mean()),
+            "accuracy": float((predictions.argmax(axis=1) == classes).mean()),
+        }

@@ -1,19 +1,42 @@
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from typing import Any
+from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
+from recsys.errors import DataError
 from recsys.tasks.task import Task
 
+if TYPE_CHECKING:
+    import keras
+
 LARGEST_LABEL = 1e15  # Sums of squares of larger ones overflow in float32.
+# Float32 tells numbers apart that differ by 2^-24 of their size. Labels that
+# spread over less than 16 such steps cannot be learned in it.
+_SMALLEST_SPREAD = 2.0**-20
+_TINY = float(np.finfo(np.float32).tiny)
 
 
 class Regression(Task):
-    """Numbers up to 1e15 as labels, `float64` with NaN where missing."""
+    """Numbers up to 1e15 as labels, `float64` with NaN where missing.
+
+    Predictions and metrics are in the label's own unit. The loss is the mean
+    squared error; that of a standardised task divides it by the variance of
+    the training split's labels.
+    """
 
     type = "regression"
     of_images = False
+    standardizable = True
+    metrics = ("loss", "mse", "rmse", "mae")
+    scores: ClassVar[Mapping[str, str]] = {
+        "rmse": "RMSE",
+        "mae": "MAE",
+    }  # The loss is the MSE.
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
         labels = as_numbers(column, file)
@@ -21,3 +44,62 @@ class Regression(Task):
         expected = f"a number of at most {LARGEST_LABEL:.0e} in size"
         refuse(column, too_large, expected, file)
         return labels
+
+    def scale(self, labels: Any, task: str, source: str) -> float:
+        """Returns the labels' standard deviation, 1 if they are all the same.
+
+        Args:
+            labels: As in `Task.scale`.
+            task: As in `Task.scale`.
+            source: As in `Task.scale`.
+
+        Raises:
+            DataError: Labels are so close together, compared with their size,
+                that float32 cannot tell them apart.
+        """
+        # Rounding gives equal labels a deviation that is not quite 0.
+        if labels.min() == labels.max():
+            return 1.0
+        scale, largest = float(labels.std()), float(np.abs(labels).max())
+        if scale < max(_SMALLEST_SPREAD * largest, _TINY):
+            raise DataError.at(
+                source,
+                "labels whose differences float32 can tell; subtract a "
+                "constant from them, or change their unit",
+                f"labels of up to {largest:g} with a standard deviation of "
+                f"{scale:g}",
+                column=task,
+            )
+        return scale
+
+    def loss(
+        self, reduction: str | None, scale: float | None = None
+    ) -> "keras.losses.Loss":
+        import keras
+
+        from recsys.tasks.standardized_squared_error import (
+            StandardizedSquaredError,
+        )
+
+        if scale is None:
+            return keras.losses.MeanSquaredError(reduction=reduction)
+        return StandardizedSquaredError(scale, reduction)
+
+    def measure(
+        self, labels: Any, predictions: Any, scale: float | None = None
+    ) -> dict[str, float | None]:
+        metrics = super().measure(labels, predictions)
+        if scale is not None:
+            mse = metrics["mse"]
+            metrics["standardized_loss"] = (
+                None if mse is None else mse / scale**2
+            )
+        return metrics
+
+    def _measure(
+        self, labels: Any, predictions: Any
+    ) -> dict[str, float | None]:
+        errors = labels - predictions
+        mse = float(np.square(errors).mean())
+        mae = float(np.abs(errors).mean())
+        return {"loss": mse, "mse": mse, "rmse": mse**0.5, "mae": mae}

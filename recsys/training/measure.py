@@ -4,21 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from keras_moe.metrics import balanced_experts
 from keras_moe.metrics import load_balance
 from recsys.data import Split
 from recsys.models.scorer import Scores
-
-# What Keras's cross-entropies keep probabilities away from 0 and 1.
-_EPSILON = 1e-7
+from recsys.tasks import Task
 
 
 def measure(
     scores: Scores,
     rows: Split,
-    tasks: Mapping[str, str],
+    tasks: Mapping[str, Task],
     task_weights: Mapping[str, float],
     target_scales: Mapping[str, float] | None = None,
     constants: Mapping[str, Any] | None = None,
@@ -29,8 +26,7 @@ def measure(
         scores: What the model says about the rows.
         rows: The rows with their labels, one column per task, NaN where
             missing.
-        tasks: The tasks with their type, "binary", "regression" or
-            "multiclass".
+        tasks: The tasks with their kind.
         task_weights: Weight of each task's loss.
         target_scales: The model's, for the regression tasks that it
             standardises. None unless given.
@@ -39,25 +35,20 @@ def measure(
 
     Returns:
         "loss", the weighted sum of the tasks' losses without regularizers, as
-        they are trained on; "rows"; "tasks", for each the "loss", a mean over
-        the rows that have a label, with "auc" and "accuracy", "accuracy", or
-        "mse", "rmse" and "mae"; "experts_per_example", the mean of
-        "experts_per_example_by_task"; where all tasks share their experts,
-        "experts_evaluated", the mean of how many different ones the tasks of
-        a row have together; with experts, "load_balance" and
+        they are trained on; "rows"; "tasks", for each what `measure` of its
+        kind says of the rows that have a label; "experts_per_example", the
+        mean of "experts_per_example_by_task"; where all tasks share their
+        experts, "experts_evaluated", the mean of how many different ones the
+        tasks of a row have together; with experts, "load_balance" and
         "balanced_experts" as in `keras_moe.metrics`, and both by task, where
         experts come in levels the means of the levels. What cannot be
         computed, such as an AUC of one class or the experts of a shared
         bottom, is `None`.
 
-        The "accuracy" of a binary task is the share of the rows that are
-        right where a probability above a half is taken for a 1. Where there
-        are several tasks and each has an accuracy, "accuracy" is their mean.
-
-        All metrics of a regression task are in the label's own unit, its
-        "loss", which is its "mse", too. A standardised task also has a
-        "standardized_loss", the "mse" divided by the scale squared, and that
-        is what counts in the weighted sum.
+        Where there are several tasks and each has an accuracy, "accuracy" is
+        their mean. All metrics of a standardised task are in the label's own
+        unit, but for its "standardized_loss", which is what counts in the
+        weighted sum.
 
         Each task with a constant has "constant": the same metrics of
         predicting it for every row. The "constant" of the whole has the
@@ -143,70 +134,17 @@ def _overall(
 
 
 def _measure_task(
-    kind: str, labels: Any, predictions: Any, scale: float | None, constant: Any
+    kind: Task,
+    labels: Any,
+    predictions: Any,
+    scale: float | None,
+    constant: Any,
 ) -> dict[str, Any]:
     labelled = ~np.isnan(labels)
     labels, predictions = labels[labelled], predictions[labelled]
-    metrics = _scores(kind, labels, predictions, scale)
+    metrics: dict[str, Any] = kind.measure(labels, predictions, scale)
     if constant is not None:
         shape = len(labels), *np.shape(constant)
         same = np.broadcast_to(np.asarray(constant, np.float64), shape)
-        metrics["constant"] = _scores(kind, labels, same, scale)
+        metrics["constant"] = kind.measure(labels, same, scale)
     return metrics
-
-
-def _scores(
-    kind: str, labels: Any, predictions: Any, scale: float | None
-) -> dict[str, Any]:
-    metrics: dict[str, Any] = _MEASURES[kind](labels, predictions)
-    if scale is not None:
-        loss = metrics["loss"]
-        metrics["standardized_loss"] = None if loss is None else loss / scale**2
-    return metrics
-
-
-def _measure_binary(labels: Any, probabilities: Any) -> dict[str, float | None]:
-    if not len(labels):
-        return dict.fromkeys(("loss", "auc", "accuracy"))
-    certain = np.clip(probabilities, _EPSILON, 1 - _EPSILON)
-    likelihood = np.where(labels == 1, certain, 1 - certain)
-    one_class = labels.min() == labels.max()
-    return {
-        "loss": float(-np.log(likelihood).mean()),
-        "auc": None
-        if one_class
-        else float(roc_auc_score(labels, probabilities)),
-        "accuracy": float(((probabilities > 0.5) == labels).mean()),
-    }
-
-
-def _measure_regression(
-    labels: Any, predictions: Any
-) -> dict[str, float | None]:
-    if not len(labels):
-        return dict.fromkeys(("loss", "mse", "rmse", "mae"))
-    errors = labels - predictions
-    mse = float(np.square(errors).mean())
-    mae = float(np.abs(errors).mean())
-    return {"loss": mse, "mse": mse, "rmse": mse**0.5, "mae": mae}
-
-
-def _measure_multiclass(
-    labels: Any, probabilities: Any
-) -> dict[str, float | None]:
-    if not len(labels):
-        return {"loss": None, "accuracy": None}
-    classes = labels.astype(np.int64)
-    of_label = probabilities[np.arange(len(classes)), classes]
-    certain = np.clip(of_label, _EPSILON, 1 - _EPSILON)
-    return {
-        "loss": float(-np.log(certain).mean()),
-        "accuracy": float((probabilities.argmax(axis=1) == classes).mean()),
-    }
-
-
-_MEASURES = {
-    "binary": _measure_binary,
-    "regression": _measure_regression,
-    "multiclass": _measure_multiclass,
-}

@@ -38,7 +38,7 @@ def write_outcome(
         run: The run, with a model.
         config: The run's configuration.
         dataset: The data set that the model was trained on.
-        splits: The splits to evaluate; calibration is drawn for the last.
+        splits: The splits to evaluate; predictions are drawn for the last.
 
     Returns:
         The metrics by split; beside them, what `search_distance` returns for
@@ -58,7 +58,7 @@ def write_outcome(
             model.target_scales,
             model.constants,
         )
-    _draw_calibration(run, model, rows, scores, split)
+    _draw_predictions(run, model, rows, scores, split)
     sample = Sample.of(model, dataset)
     sample.write(run.sample)
     if has_routing(model):
@@ -74,17 +74,17 @@ def write_outcome(
     return metrics
 
 
-def _draw_calibration(
+def _draw_predictions(
     run: Run, model: MultiTaskModel, rows: Split, scores: Scores, split: str
 ) -> None:
     for task, kind in model.tasks.items():
-        if kind == "binary":
-            figure = plots.calibration(
-                f"{task}, {split} split",
-                rows[task].to_numpy(),
-                scores.predictions[task],
-            )
-            plots.save(figure, run.plots / f"calibration_{task}.png")
+        figures = kind.figures(
+            f"{task}, {split} split",
+            rows[task].to_numpy(),
+            scores.predictions[task],
+        )
+        for name, figure in figures.items():
+            plots.save(figure, run.plots / f"{name}_{task}.png")
 
 
 def _draw_routing(run: Run, model: MultiTaskModel, sample: Sample) -> None:

@@ -106,8 +106,8 @@ def _standardizes(given: bool | None, schema: Schema) -> bool:
     is_published = (
         schema.name in _RATINGS and declarations(schema.tasks) == _RATINGS_TASKS
     )
-    types = [kind.type for kind in schema.tasks.values()]
-    return "regression" in types and not is_published
+    standardizable = [kind.standardizable for kind in schema.tasks.values()]
+    return any(standardizable) and not is_published
 
 
 def _hash_feature(name: str | None, schema: Schema) -> str | None:

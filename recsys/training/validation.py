@@ -10,15 +10,12 @@ from recsys.models.scorer import Scorer
 from recsys.training.measure import measure
 from recsys.training.measure import trained_loss
 
-# What is logged of a task beside its loss, in the label's own unit.
-SCORES = ("auc", "accuracy", "rmse", "mae")
-
 
 class Validation(keras.callbacks.Callback):
     """Adds the exact metrics of the validation split to an epoch's logs.
 
     They are `val_loss`, and for each task `val_<task>_loss`, the loss that it
-    is trained on, beside `_auc`, `_accuracy`, or `_rmse` and `_mae`, which are
+    is trained on, beside the `scores` of its kind, such as `_auc`, which are
     in the label's own unit. Where all tasks share their experts,
     `experts_evaluated` is the mean of how many have to run for a row.
 
@@ -66,7 +63,8 @@ class Validation(keras.callbacks.Callback):
             logs["experts_evaluated"] = metrics["experts_evaluated"]
         for task, values in metrics["tasks"].items():
             logged = {"loss": trained_loss(values)}
-            logged |= {name: values.get(name) for name in SCORES}
+            kind = model.tasks[task]
+            logged |= {name: values.get(name) for name in kind.scores}
             for name, value in logged.items():
                 if value is not None:
                     logs[f"val_{task}_{name}"] = value

@@ -129,32 +129,5 @@ def test_numbers_beyond_float32(value: float) -> None:
     assert "data row 1 " in refusal([value, 1.0], "number")
 
 
-@pytest.mark.parametrize("value", [3e38, -1.1e15])
-def test_labels_whose_squared_error_is_infinite(value: float) -> None:
-    assert refusal([1.0, value], "regression") == (
-        "a.csv, column 'x', data row 2 (counted from 1): expected a number of "
-        f"at most 1e+15 in size. Received: {value}"
-    )
-    assert parsed([1e15, -1e15], "regression").tolist() == [1e15, -1e15]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [[1, 0, None], ["1", "0", ""], [True, False, None], ["1.0", 0, None]],
-)
-def test_binary_labels(values: list[Any]) -> None:
-    labels = parsed(values, "binary", object)
-    assert labels.dtype == "float64"
-    np.testing.assert_array_equal(labels, [1, 0, np.nan])
-
-
-@pytest.mark.parametrize("value", [3, -1, 0.5, "yes", float("inf")])
-def test_binary_labels_outside_their_type(value: Any) -> None:
-    assert refusal([0, 1, None, value], "binary", object) == (
-        "a.csv, column 'x', data row 4 (counted from 1): expected 0, 1 or "
-        f"nothing. Received: {value!r}"
-    )
-
-
 def test_long_values_are_shortened() -> None:
     assert len(refusal(["x" * 1000], "number")) < 250

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from recsys.models.losses import StandardizedSquaredError
+from recsys.tasks.standardized_squared_error import StandardizedSquaredError
 
 
 def test_by_hand() -> None:

@@ -1,16 +1,7 @@
-"""What a task is trained on."""
-
 from typing import Any
 
 import keras
 from keras import ops
-
-# The loss of each type of task.
-LOSSES = {
-    "binary": keras.losses.BinaryCrossentropy,
-    "regression": keras.losses.MeanSquaredError,
-    "multiclass": keras.losses.SparseCategoricalCrossentropy,
-}
 
 
 @keras.saving.register_keras_serializable(package="recsys")
