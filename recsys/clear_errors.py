@@ -1,3 +1,4 @@
+from dataclasses import fields
 from functools import wraps
 from typing import Any
 
@@ -45,10 +46,14 @@ def with_clear_errors(shape: type[Shape]) -> type[Shape]:
     return shape
 
 
-def _clear(error: ErrorDetails, shape: type) -> TypeError | ValueError:
+def _clear(error: ErrorDetails, shape: Any) -> TypeError | ValueError:
     if error["type"] == "value_error":
         return ValueError(own_words(error))
+    if error["type"] == "unexpected_positional_argument":
+        return TypeError(f"expected at most {error['loc'][0]} arguments")
     name = error["loc"][0]
+    if isinstance(name, int):  # Given by its place.
+        name = fields(shape)[name].name
     expected, received = expected_by(error, shape), shown(error["input"])
     if error["type"] in UNKNOWN:
         return ValueError(f"expected {expected}. Received: {name!r}")

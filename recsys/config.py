@@ -27,7 +27,7 @@ from recsys.shapes import described
 from recsys.shapes import one_of
 
 # No size or number of epochs is larger, but larger ones overflow somewhere.
-_LARGEST = 2**32
+LARGEST = 2**32
 
 ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 
@@ -40,8 +40,8 @@ def _usable(number: Any) -> Any:
     """Refuses numbers that break what they go into; takes anything else."""
     if isinstance(number, float) and not math.isfinite(number):
         raise PydanticCustomError("finite", "finite")
-    if isinstance(number, int) and abs(number) > _LARGEST:
-        context = {"largest": f"{_LARGEST:,}"}
+    if isinstance(number, int) and abs(number) > LARGEST:
+        context = {"largest": f"{LARGEST:,}"}
         raise PydanticCustomError("large", "at most {largest}", context)
     return number
 
@@ -50,7 +50,7 @@ _Lax = Field(strict=False)  # Takes tuples for lists, any mapping for a dict.
 _Usable = BeforeValidator(_usable)
 _Text = Annotated[str, described("a string")]
 _Place = Annotated[_Text, BeforeValidator(_as_text)]
-_Count = Annotated[int, Field(ge=1, le=_LARGEST)]
+_Count = Annotated[int, Field(ge=1, le=LARGEST)]
 _Share = Annotated[float, Field(ge=0, lt=1), _Usable]
 _Weight = Annotated[float, Field(ge=0), _Usable]
 _Units = Annotated[list[_Count], _Lax, described("a list of integers")]
@@ -147,7 +147,7 @@ class TrainConfig:
     preset: Annotated[_Text, one_of(PRESETS)] | None = None
     architecture: Annotated[_Text, one_of(ARCHITECTURES)] = "mmoe"
     gate: _Text = "comet"
-    num_experts: Annotated[int, Field(ge=2, le=_LARGEST)] | None = None
+    num_experts: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
     task_experts: _Count = 4
     num_levels: _Count = 2
     k: _Count | None = None

@@ -30,6 +30,7 @@ _EXPECTED = {
     "greater_than": "above {gt:.10g}",
     "greater_than_equal": "at least {ge:.10g}",
     "int_type": "an integer",
+    "invalid_key": "a name that is a text",
     "less_than": "below {lt:.10g}",
     "less_than_equal": "at most {le:,.10g}",
     "list_type": "a list",

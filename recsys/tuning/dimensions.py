@@ -1,13 +1,28 @@
 """The kinds of sets that a hyperparameter is drawn from."""
 
+import dataclasses
 import json
-from dataclasses import dataclass
+from typing import Annotated
 from typing import Any
+from typing import ClassVar
+from typing import Literal
 
-SAMPLINGS = ("linear", "log")
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic import FiniteFloat
+from pydantic import Strict
+from pydantic import StrictInt
+from pydantic.dataclasses import dataclass
+
+from recsys.clear_errors import with_clear_errors
+from recsys.config import LARGEST
+
+_Integer = Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)]
+_Number = Annotated[FiniteFloat, Strict()]
+_OWN_FIELDS = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Choices:
     """A few values, each as likely as the others.
 
@@ -52,20 +67,21 @@ class Choices:
         return json.loads(value)
 
 
-@dataclass(frozen=True)
+@with_clear_errors
+@dataclass(frozen=True, config=_OWN_FIELDS)
 class Range:
     """An interval of numbers, both ends included.
 
     Args:
-        minimum: The lower end.
-        maximum: The upper end.
-        integer: Whether only integers are drawn.
+        min: The lower end.
+        max: The upper end.
         sampling: What is drawn uniformly: "linear", the number, or "log", its
             logarithm.
         step: Distance between the numbers that may be drawn, or their ratio
             with `sampling="log"`; any number may be drawn with `None`.
 
     Raises:
+        TypeError: An argument has another type.
         ValueError: The range is empty, or a number cannot be sampled so.
 
     Example:
@@ -73,26 +89,24 @@ class Range:
     [5e-05, 0.0005]
     """
 
-    minimum: float
-    maximum: float
-    integer: bool = False
-    sampling: str = "linear"
-    step: float | None = None
+    number: ClassVar[type] = float
+
+    min: _Number
+    max: _Number
+    sampling: Literal["linear", "log"] = "linear"
+    step: _Number | None = None
 
     def __post_init__(self) -> None:
         logarithmic = self.sampling == "log"
-        if self.sampling not in SAMPLINGS:
-            self._refuse("sampling", f"one of {', '.join(SAMPLINGS)}")
-        if not self.minimum < self.maximum:
-            self._refuse("max", f"above min, {self.minimum}")
-        if logarithmic and self.minimum <= 0:
+        if not self.min < self.max:
+            self._refuse("max", f"above min, {self.min:.10g}")
+        if logarithmic and self.min <= 0:
             self._refuse("min", "above 0 where the sampling is log")
         if self.step is not None and not self.step > logarithmic:
             self._refuse("step", f"above {int(logarithmic)}")
 
     def _refuse(self, key: str, expected: str) -> None:
-        names = {"min": "minimum", "max": "maximum"}
-        value = getattr(self, names.get(key, key))
+        value = getattr(self, key)
         raise ValueError(
             f"expected `{key}` to be {expected}. Received: {key}={value!r}"
         )
@@ -105,22 +119,35 @@ class Range:
     @property
     def examples(self) -> list[float]:
         """Values that are fit for training if all are."""
-        return [self.minimum, self.maximum]
+        return [self.min, self.max]
 
     def declare(self, hyperparameters: Any, name: str) -> None:
         """Adds the dimension to a `keras_tuner.HyperParameters`."""
-        add = hyperparameters.Int if self.integer else hyperparameters.Float
-        add(
-            name,
-            self.minimum,
-            self.maximum,
-            step=self.step,
-            sampling=self.sampling,
-        )
+        kinds = {int: hyperparameters.Int, float: hyperparameters.Float}
+        add = kinds[self.number]
+        add(name, self.min, self.max, step=self.step, sampling=self.sampling)
 
     def decode(self, value: float) -> float:
         """Returns the value that KerasTuner's stands for."""
-        return int(value) if self.integer else float(value)
+        drawn: float = self.number(value)
+        return drawn
+
+
+@with_clear_errors
+@dataclass(frozen=True, config=_OWN_FIELDS)
+class IntegerRange(Range):
+    """A range of which only integers are drawn, with integers for its ends.
+
+    Example:
+    >>> IntegerRange(1, 9, step=4).decode(5.0)
+    5
+    """
+
+    number: ClassVar[type] = int
+
+    min: _Integer
+    max: _Integer
+    step: _Integer | None = None
 
 
 Dimension = Choices | Range

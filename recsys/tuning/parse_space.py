@@ -1,19 +1,26 @@
 """Reads a search space in the form that a YAML file has."""
 
-import sys
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Annotated
 from typing import Any
 from typing import get_args
 from typing import get_origin
 from typing import get_type_hints
 
+from pydantic import AfterValidator
+
 from recsys.config import TrainConfig
+from recsys.errors import FileError
 from recsys.models.gates import option_types
 from recsys.nearest import did_you_mean
+from recsys.shapes import check_shape
+from recsys.shapes import described
+from recsys.shown import shown
 from recsys.tuning.dimensions import Choices
 from recsys.tuning.dimensions import Dimension
+from recsys.tuning.dimensions import IntegerRange
 from recsys.tuning.dimensions import Range
 from recsys.tuning.space import Space
 
@@ -21,7 +28,11 @@ from recsys.tuning.space import Space
 # targets cannot be compared with others.
 _SHARED = ("data", "out", "gate", "backend", "standardize_targets")
 
-_RANGE_KEYS = ("min", "max", "sampling", "step")
+_Choices = Annotated[list[Any], AfterValidator(Choices)]
+_Fields = Annotated[
+    dict[str, Any], described("the fields to be searched by name")
+]
+_Entries = Annotated[dict[str, Any], described("what to search by name")]
 
 
 def parse_space(content: Mapping[str, Any], given: Mapping[str, Any]) -> Space:
@@ -72,25 +83,16 @@ def _flat(
     content: Mapping[str, Any], known: list[str]
 ) -> Iterator[tuple[str, Any]]:
     """Yields names and descriptions; options get their dotted names."""
-    if not isinstance(content, Mapping):
-        raise ValueError(
-            f"expected the fields to be searched by name. Received: {content!r}"
-        )
     hints = get_type_hints(TrainConfig)
-    for name, description in content.items():
+    for name, description in _checked(content, _Fields, "space").items():
         if get_origin(hints.get(name)) is not dict:
             _check_known(name, known)
             yield name, description
-        elif not isinstance(description, Mapping):
-            raise ValueError(
-                f"`{name}`: expected what to search by name. "
-                f"Received: {description!r}"
-            )
-        else:
-            for key in description:
-                if name == "gate_options":
-                    _check_known(f"{name}.{key}", known)
-                yield f"{name}.{key}", description[key]
+            continue
+        for key, entry in _checked(description, _Entries, name).items():
+            if name == "gate_options":
+                _check_known(f"{name}.{key}", known)
+            yield f"{name}.{key}", entry
 
 
 def _check_known(name: str, known: list[str]) -> None:
@@ -104,53 +106,27 @@ def _check_known(name: str, known: list[str]) -> None:
 def _dimension(
     name: str, description: Any, kinds: Mapping[str, Any]
 ) -> Dimension:
+    # The weights of tasks, whose names only the data know.
+    hint = kinds.get(name, float)
+    types = {hint, *get_args(hint)}
+    is_number = bool({int, float} & types)
+    if isinstance(description, list):
+        shape: Any = _Choices
+    elif isinstance(description, Mapping) and is_number:
+        shape = Range if float in types else IntegerRange
+    else:
+        rest = "or a range with min and max"
+        if not is_number:
+            rest = "as it is not a number"
+        raise ValueError(
+            f"`{name}`: expected a list of choices, {rest}. "
+            f"Received: {shown(description)}"
+        )
+    return _checked(description, shape, name)
+
+
+def _checked(content: Any, shape: Any, name: str) -> Any:
     try:
-        if isinstance(description, list):
-            return Choices(description)
-        if isinstance(description, Mapping):
-            # The weights of tasks, whose names only the data know.
-            return _range(description, kinds.get(name, float))
-    except ValueError as error:
-        raise ValueError(f"`{name}`: {error}") from None
-    raise ValueError(
-        f"`{name}`: expected a list of choices, or a range with min and max. "
-        f"Received: {description!r}"
-    )
-
-
-def _range(description: Mapping[str, Any], hint: Any) -> Range:
-    for key in description:
-        if key not in _RANGE_KEYS:
-            raise ValueError(
-                f"expected a range to have the keys {', '.join(_RANGE_KEYS)}"
-                f"{did_you_mean(key, _RANGE_KEYS)}. Received: {key!r}"
-            )
-    types = get_args(hint) or (hint,)
-    if not {int, float} & set(types):
-        raise ValueError(
-            "expected a list of choices, as it is not a number. "
-            f"Received: {dict(description)}"
-        )
-    integer = float not in types
-    step = description.get("step")
-    return Range(
-        _number("min", description.get("min"), integer),
-        _number("max", description.get("max"), integer),
-        integer,
-        description.get("sampling", "linear"),
-        step if step is None else _number("step", step, integer),
-    )
-
-
-def _number(key: str, value: Any, integer: bool) -> float:
-    kinds = int if integer else int | float
-    if (
-        not isinstance(value, kinds)
-        or isinstance(value, bool)
-        or not abs(value) <= sys.float_info.max  # Nor NaN.
-    ):
-        expected = "an integer" if integer else "a number"
-        raise ValueError(
-            f"expected `{key}` to be {expected}. Received: {key}={value!r}"
-        )
-    return value
+        return check_shape(content, shape, f"`{name}`")
+    except FileError as error:  # Whoever has read the file knows its name.
+        raise ValueError(str(error)) from None

@@ -60,3 +60,13 @@ def test_first_wrong_argument_is_named(
         Interval(**arguments)
     assert caught.type is kind
     assert str(caught.value) == message
+
+
+def test_an_argument_that_is_given_by_its_place_is_named() -> None:
+    with pytest.raises(TypeError, match=r"^`high` must be a number\. Received"):
+        Interval(0.0, "1")  # type: ignore[arg-type]
+
+
+def test_too_many_arguments() -> None:
+    with pytest.raises(TypeError, match="expected at most 2 arguments"):
+        Interval(0.0, 1.0, 2.0)  # type: ignore[call-arg]

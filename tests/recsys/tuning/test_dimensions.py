@@ -5,6 +5,7 @@ import keras_tuner
 import pytest
 
 from recsys.tuning.dimensions import Choices
+from recsys.tuning.dimensions import IntegerRange
 from recsys.tuning.dimensions import Range
 
 
@@ -62,16 +63,16 @@ def test_linear_range_draws_both_halves_alike() -> None:
 @pytest.mark.parametrize(
     ("dimension", "expected"),
     [
-        (Range(1, 3, integer=True), {1, 2, 3}),
-        (Range(1, 9, integer=True, step=4), {1, 5, 9}),
-        (Range(4, 32, integer=True, sampling="log", step=2), {4, 8, 16, 32}),
+        (IntegerRange(1, 3), {1, 2, 3}),
+        (IntegerRange(1, 9, step=4), {1, 5, 9}),
+        (IntegerRange(4, 32, sampling="log", step=2), {4, 8, 16, 32}),
         (Range(0.5, 1.5, step=0.5), {0.5, 1.0, 1.5}),
     ],
 )
 def test_steps_reach_both_ends(dimension: Range, expected: set[float]) -> None:
     drawn = drawn_by_keras_tuner(dimension)
     assert set(drawn) == expected
-    kind = int if dimension.integer else float
+    kind = int if isinstance(dimension, IntegerRange) else float
     assert all(type(value) is kind for value in drawn)
 
 
@@ -80,10 +81,13 @@ def test_steps_reach_both_ends(dimension: Range, expected: set[float]) -> None:
     [
         ((2, 1), "expected `max` to be above min, 2. Received: max=1"),
         ((1, 1), "expected `max` to be above min"),
-        ((0, 1, False, "log"), "expected `min` to be above 0 where the"),
-        ((0, 1, False, "uniform"), "expected `sampling` to be one of linear"),
-        ((0, 1, False, "linear", 0), "expected `step` to be above 0"),
-        ((1, 9, False, "log", 1), "expected `step` to be above 1"),
+        ((0, 1, "log"), "expected `min` to be above 0 where the"),
+        (
+            (0, 1, "uniform"),
+            "`sampling` must be 'linear' or 'log'. Received: s",
+        ),
+        ((0, 1, "linear", 0), "expected `step` to be above 0"),
+        ((1, 9, "log", 1), "expected `step` to be above 1"),
     ],
 )
 def test_impossible_ranges(arguments: tuple[Any, ...], message: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from recsys.tuning.dimensions import Choices
+from recsys.tuning.dimensions import IntegerRange
 from recsys.tuning.dimensions import Range
 from recsys.tuning.parse_space import parse_space
 
@@ -27,7 +28,7 @@ def test_lists_ranges_and_options() -> None:
     )
     assert space.dimensions == {
         "learning_rate": Range(1e-4, 1e-3, sampling="log"),
-        "k": Range(1, 4, integer=True),
+        "k": IntegerRange(1, 4),
         "batch_size": Choices([256, 512]),
         "optimizer": Choices(["adam", "adagrad"]),
         "gate_options.gamma": Range(1, 10),
@@ -84,6 +85,8 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
     [
         ([], "expected the fields to be searched by name. Received: []"),
         (None, "expected the fields to be searched by name. Received: None"),
+        ({1: [2]}, "expected the fields to be searched by name. Received: {1"),
+        ({"k": {1: 2, "min": 1, "max": 2}}, "`k`: expected a name that is a t"),
         ({"momentum": [1]}, "must be among preset, architecture"),
         ({"momentum": [1]}, "Received: 'momentum'"),
         ({"gate": ["comet"]}, "Received: 'gate'"),
@@ -96,17 +99,32 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
         ),
         ({"k": 2}, "`k`: expected a list of choices, or a range with min and"),
         ({"k": []}, "`k`: expected at least one value"),
-        ({"k": {"min": 1}}, "`k`: expected `max` to be an integer. Received"),
-        ({"k": {"min": 0.5, "max": 2}}, "`min` to be an integer"),
-        ({"k": {"min": True, "max": 2}}, "`min` to be an integer"),
-        ({"k": {"min": 1, "max": 2, "log": 1}}, "keys min, max, sampling, st"),
+        ({"k": {"min": 1}}, "`k`: expected a value at max. Received: none"),
+        (
+            {"k": {"min": 0.5, "max": 2}},
+            "`k`: expected an integer at min. Received: 0.5",
+        ),
+        (
+            {"k": {"min": True, "max": 2}},
+            "`k`: expected an integer at min. Received: True",
+        ),
+        ({"k": {"min": 1, "max": 10**400}}, "`k`: expected at most 4,294,96"),
+        (
+            {"k": {"min": 1, "max": 2, "steps": 1}},
+            "`k`: expected one of the fields min, max, sampling, step (did you "
+            "mean 'step'?) at steps. Received: 1",
+        ),
+        (
+            {"k": {"min": 1, "max": 2, "sampling": "uniform"}},
+            "`k`: expected 'linear' or 'log' at sampling. Received: 'uniform'",
+        ),
         (
             {"learning_rate": {"min": "a", "max": 1}},
-            "`learning_rate`: expected `min` to be a number. Rec",
+            "`learning_rate`: expected a number at min. Received: 'a'",
         ),
         (
             {"learning_rate": {"min": 1, "max": float("inf")}},
-            "`learning_rate`: expected `max` to be a number. Rec",
+            "`learning_rate`: expected a finite number at max. Received: inf",
         ),
         (
             {"learning_rate": {"min": 1, "max": 0.1}},
@@ -118,7 +136,7 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
         ),
         (
             {"gate_options": {"gamma": {"min": 0, "max": 1, "step": "a"}}},
-            "`gate_options.gamma`: expected `step` to be a number",
+            "`gate_options.gamma`: expected a number at step. Received: 'a'",
         ),
     ],
 )
