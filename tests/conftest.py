@@ -5,6 +5,11 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# A busy machine is no error.
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
 
 # Gates and plans that do not keep what they promise raise errors here.
 os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")

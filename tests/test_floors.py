@@ -21,7 +21,7 @@ FLOORS = {
         {"__init__"},
     ],
     "recsys": [
-        {"kind"},
+        {"kind", "metrics"},
         {"features", "tasks"},
         {"data"},
         {"data_file", "metrics_table", "models"},

