@@ -22,7 +22,7 @@ FLOORS = {
     ],
     "recsys": [
         {"kind", "metrics"},
-        {"features", "tasks"},
+        {"features", "tables", "tasks"},
         {"data"},
         {"data_file", "metrics_table", "models"},
         {"run"},

@@ -1,0 +1,173 @@
+"""A training step on JAX, with gradients of the rows that were looked up.
+
+A gradient is as large as what it is of, on JAX: that of a table has all rows.
+So nothing is differentiated by a table. To the rows that each lookup returns,
+zeros are added, and what is differentiated by are these zeros: their gradient
+is that of the rows.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import keras
+from jax import numpy as jnp
+
+from recsys.tables.row_gradient import RowGradient
+from recsys.tables.row_lookups import RowLookups
+from recsys.tables.row_lookups import TrainsByRows
+
+State = tuple[Any, Any, Any, Any]
+
+
+class _JaxLookups(RowLookups):
+    """Lookups that write down their ids, and add zeros if there are any.
+
+    Attributes:
+        tables: The table of each lookup, in their order.
+        ids: What each lookup was given.
+    """
+
+    def __init__(
+        self, optimizer: TrainsByRows, zeros: list[Any] | None = None
+    ) -> None:
+        super().__init__(optimizer)
+        self.zeros = zeros
+        self.tables: list[keras.Variable] = []
+        self.ids: list[Any] = []
+
+    def lookup(self, table: keras.Variable, ids: Any) -> Any:
+        rows = jnp.take(jax.lax.stop_gradient(table.value), ids, axis=0)
+        self.tables.append(table)
+        self.ids.append(ids)
+        if self.zeros is None:
+            return rows
+        return rows + self.zeros[len(self.ids) - 1]
+
+
+def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
+    """`keras.Model.train_step` on JAX, with `RowGradient`s for tables.
+
+    Args:
+        model: A compiled and built Keras model.
+        state: Values of its trainable and non-trainable variables, of its
+            optimizer's and of its metrics'.
+        data: A batch, as `fit` draws it.
+
+    Returns:
+        The logs and the new state.
+
+    Raises:
+        ValueError: Something else than a lookup uses a table.
+    """
+    trainable, untrained, optimizer_variables, metrics_variables = state
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+
+    def loss_of(
+        trainable: Any, zeros: Any, tables: list[keras.Variable]
+    ) -> tuple[Any, Any]:
+        trainable = [
+            _guarded(value, variable)
+            if model.optimizer.trains_by_rows(variable)
+            else value
+            for value, variable in zip(
+                trainable, model.trainable_variables, strict=True
+            )
+        ]
+        with _JaxLookups(model.optimizer, zeros) as lookups:
+            loss, rest = model.compute_loss_and_updates(
+                trainable,
+                untrained,
+                metrics_variables,
+                x,
+                y,
+                sample_weight,
+                training=True,
+                optimizer_variables=optimizer_variables,
+            )
+        tables[:] = lookups.tables
+        return loss, (rest, lookups.ids)
+
+    tables: list[keras.Variable] = []
+    # Traced, not run: only the shapes of the ids are known before a step.
+    ids = jax.eval_shape(lambda: loss_of(trainable, None, tables)[1][1])
+    zeros = [
+        jnp.zeros((*shaped.shape, table.shape[1]), table.dtype)
+        for shaped, table in zip(ids, tables, strict=True)
+    ]
+    (_, (rest, ids)), (gradients, of_rows) = jax.value_and_grad(
+        loss_of, argnums=(0, 1), has_aux=True
+    )(trainable, zeros, tables)
+    loss, predictions, untrained, metrics_variables = rest
+    by_table = _by_table(tables, ids, of_rows)
+    trainable, optimizer_variables = model.optimizer.stateless_apply(
+        optimizer_variables,
+        [
+            by_table.get(id(variable), gradient)
+            for variable, gradient in zip(
+                model.trainable_variables, gradients, strict=True
+            )
+        ],
+        trainable,
+    )
+    logs, metrics_variables = _measure(
+        model, metrics_variables, loss, x, y, predictions, sample_weight
+    )
+    return logs, (trainable, untrained, optimizer_variables, metrics_variables)
+
+
+def _guarded(value: Any, table: keras.Variable) -> Any:
+    """The value of a table that raises an error if it is differentiated by."""
+    guard = jax.custom_vjp(lambda value: value)
+
+    def forward(value: Any) -> tuple[Any, None]:
+        return value, None
+
+    def backward(_: None, gradient: Any) -> tuple[Any]:
+        raise ValueError(
+            "A table that is trained by rows must be used by lookups alone. "
+            f"Received: a gradient {gradient.shape} for all rows of "
+            f"{table.path!r}, such as a regularizer has"
+        )
+
+    guard.defvjp(forward, backward)
+    return guard(value)
+
+
+def _by_table(
+    tables: list[keras.Variable], ids: list[Any], of_rows: list[Any]
+) -> Mapping[int, RowGradient]:
+    """The gradient of each table, of all its lookups one after the other."""
+    by_table: dict[int, RowGradient] = {}
+    for table, rows, values in zip(tables, ids, of_rows, strict=True):
+        values = values.reshape(-1, table.shape[1])
+        rows = rows.reshape(-1)
+        if id(table) in by_table:
+            before = by_table[id(table)]
+            values = jnp.concatenate([before.values, values])
+            rows = jnp.concatenate([before.indices, rows])
+        by_table[id(table)] = RowGradient(values, rows)
+    return by_table
+
+
+def _measure(
+    model: Any,
+    metrics_variables: Any,
+    loss: Any,
+    x: Any,
+    y: Any,
+    predictions: Any,
+    sample_weight: Any,
+) -> tuple[Any, list[Any]]:
+    """The logs after the step, and the new values of the metrics' variables."""
+    mapping = list(zip(model.metrics_variables, metrics_variables, strict=True))
+    with keras.StatelessScope(state_mapping=mapping) as scope:
+        examples = next(
+            part for part in keras.tree.flatten(x) if part is not None
+        )
+        model._loss_tracker.update_state(loss, sample_weight=len(examples))
+        logs = model.compute_metrics(x, y, predictions, sample_weight)
+    return logs, [
+        scope.get_current_value(variable)
+        for variable in model.metrics_variables
+    ]

@@ -1,0 +1,17 @@
+from typing import Any
+from typing import NamedTuple
+
+
+class RowGradient(NamedTuple):
+    """The gradient of a table, of the rows that were looked up.
+
+    TensorFlow's `tf.IndexedSlices` has the same fields and stands for it
+    there.
+
+    Attributes:
+        values: Tensor `(n, width)`.
+        indices: Integer tensor `(n,)`, the row of each of the values.
+    """
+
+    values: Any
+    indices: Any

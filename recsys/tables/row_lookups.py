@@ -1,0 +1,55 @@
+from contextvars import ContextVar
+from contextvars import Token
+from typing import Any
+from typing import Protocol
+from typing import Self
+
+import keras
+
+from recsys.tables.backend_rows import backend_rows
+
+
+class TrainsByRows(Protocol):
+    """An optimizer that wants the gradients of some tables by rows."""
+
+    def trains_by_rows(self, variable: keras.Variable) -> bool:
+        """Whether a variable is such a table."""
+
+
+class RowLookups:
+    """The scope of a training step in which tables are looked up by rows.
+
+    Outside of it, and for any other optimizer, a lookup is the plain one.
+
+    Args:
+        optimizer: It says which tables.
+    """
+
+    def __init__(self, optimizer: TrainsByRows) -> None:
+        self.optimizer = optimizer
+        self._tokens: list[Token[RowLookups | None]] = []
+
+    def __enter__(self) -> Self:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._tokens.pop())
+
+    def take(self, table: keras.Variable) -> bool:
+        """Whether a table is to be looked up by `lookup`."""
+        return self.optimizer.trains_by_rows(table)
+
+    def lookup(self, table: keras.Variable, ids: Any) -> Any:
+        """Returns rows of a table, `(*ids.shape, width)`."""
+        return backend_rows.lookup(table, ids)
+
+
+_current: ContextVar[RowLookups | None] = ContextVar(
+    "row_lookups", default=None
+)
+
+
+def current_lookups() -> RowLookups | None:
+    """The scope that is entered, if any."""
+    return _current.get()

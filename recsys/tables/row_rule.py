@@ -1,0 +1,57 @@
+from abc import ABC
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+class RowRule(ABC):
+    """How an optimizer changes the rows that a batch has looked up.
+
+    A rule is a pure function: it holds hyperparameters and no state.
+    """
+
+    @abstractmethod
+    def slot_shapes(self, table_shape: Shape) -> dict[str, Shape]:
+        """Returns the shape of each slot: what is kept for every row.
+
+        Args:
+            table_shape: That of the table, `(rows, width)`. A slot has as many
+                rows.
+        """
+
+    @property
+    def initial_slot(self) -> float:
+        """What every number of a slot starts at."""
+        return 0.0
+
+    @abstractmethod
+    def update(
+        self,
+        rows: Any,
+        slots: Mapping[str, Any],
+        gradients: Any,
+        learning_rate: Any,
+        step: Any,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns the new rows of the table and of the slots.
+
+        Args:
+            rows: Tensor `(touched, width)`, rows of the table, each once.
+            slots: Their rows of each slot.
+            gradients: Tensor `(touched, width)`. Where an id occurs several
+                times in a batch, its gradients are summed.
+            learning_rate: Scalar tensor of the type of the table.
+            step: Scalar tensor of the type of the table, 1 in the first step
+                of training, whenever a row was last touched.
+        """
+
+    @abstractmethod
+    def get_config(self) -> dict[str, Any]:
+        """Returns the hyperparameters."""
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "RowRule":
+        """Creates the rule from what `get_config` returns."""
+        return cls(**config)

@@ -1,0 +1,56 @@
+from typing import Any
+
+import keras
+
+from recsys.tables.row_lookups import current_lookups
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class TableEmbedding(keras.layers.Embedding):
+    """An embedding whose table a `TableOptimizer` trains by rows.
+
+    In a training step of a `TableTraining` model with such an optimizer, the
+    gradient of the table is one of the rows that were looked up. Everywhere
+    else, and with every other optimizer, the layer is Keras's `Embedding`.
+
+    A table may be looked up several times in a step, by one layer that is
+    called for several features: the gradients of a row are summed over all
+    lookups before the row changes. One call with the ids of all of them
+    concatenated is the same, and a little faster.
+
+    Nothing but lookups may use a table that is trained by rows: a regularizer
+    of the table, or a loss on all of it, has a gradient for every row, and the
+    step raises a `ValueError`. A constraint is applied to all rows after each
+    step, which costs what a step of a dense optimizer costs.
+
+    Args:
+        *args: Those of `keras.layers.Embedding`.
+        **kwargs: Those of `keras.layers.Embedding`.
+
+    Call arguments:
+        inputs: Integer tensor `(...)` of ids in `[0, input_dim)`.
+
+    Returns:
+        Tensor `(..., output_dim)`.
+
+    Example:
+    >>> tuple(TableEmbedding(10, 4)(np.array([0, 9])).shape)
+    (2, 4)
+    """
+
+    def build(self, input_shape: Any = None) -> None:
+        super().build(input_shape)
+        # Optimizers are given variables, and never their layers.
+        self._embeddings.is_table = True
+
+    def call(self, inputs: Any) -> Any:
+        lookups = current_lookups()
+        if lookups is None or not lookups.take(self._embeddings):
+            return super().call(inputs)
+        if keras.backend.standardize_dtype(inputs.dtype) not in _INTEGERS:
+            inputs = keras.ops.cast(inputs, "int32")
+        rows = lookups.lookup(self._embeddings, inputs)
+        return keras.ops.cast(rows, self.compute_dtype)
+
+
+_INTEGERS = ("int32", "int64")

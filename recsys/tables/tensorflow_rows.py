@@ -1,0 +1,46 @@
+"""Rows of tables on TensorFlow, whose lookups have gradients of rows."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+def lookup(table: keras.Variable, ids: Any) -> Any:
+    """Returns rows of a table, whose gradient is one of rows."""
+    # Not `keras.ops.take`, which copies the whole table.
+    return tf.nn.embedding_lookup(table.value, ids)
+
+
+def is_row_gradient(gradient: Any) -> bool:
+    """Whether a gradient is of rows, not of a whole table."""
+    return isinstance(gradient, tf.IndexedSlices)
+
+
+def whole(gradient: Any) -> Any:
+    """Returns the gradient of a table that is not trained by rows."""
+    return tf.convert_to_tensor(gradient)
+
+
+def summed(gradient: tf.IndexedSlices, table: Any) -> tf.IndexedSlices:
+    """Returns the gradient with every row once, its parts summed."""
+    rows, segments = tf.unique(gradient.indices)
+    sums = tf.math.unsorted_segment_sum(
+        gradient.values, segments, tf.size(rows)
+    )
+    return tf.IndexedSlices(sums, rows)
+
+
+def read(variable: Any, rows: Any) -> Any:
+    """Returns rows of a table or a slot."""
+    # Not `sparse_read`, which variables of a distribution strategy lack.
+    return tf.gather(_native(variable), rows)
+
+
+def write(variable: Any, rows: Any, values: Any) -> None:
+    """Replaces rows of a table or a slot, in place."""
+    _native(variable).scatter_update(tf.IndexedSlices(values, rows))
+
+
+def _native(variable: Any) -> Any:
+    return variable.value if isinstance(variable, keras.Variable) else variable

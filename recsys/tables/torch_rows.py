@@ -1,0 +1,41 @@
+"""Rows of tables on PyTorch, whose lookups can have sparse gradients."""
+
+from typing import Any
+
+import keras
+import torch
+
+from recsys.tables.row_gradient import RowGradient
+
+
+def lookup(table: keras.Variable, ids: Any) -> Any:
+    """Returns rows of a table, whose gradient is one of rows."""
+    return torch.nn.functional.embedding(ids, table.value, sparse=True)
+
+
+def is_row_gradient(gradient: Any) -> bool:
+    """Whether a gradient is of rows, not of a whole table."""
+    return isinstance(gradient, RowGradient) or gradient.is_sparse
+
+
+def whole(gradient: Any) -> Any:
+    """Returns the gradient of a table that is not trained by rows."""
+    return gradient
+
+
+def summed(gradient: Any, table: keras.Variable) -> RowGradient:
+    """Returns the gradient with every row once, its parts summed."""
+    if isinstance(gradient, RowGradient):
+        return gradient  # It comes from here.
+    gradient = gradient.coalesce()
+    return RowGradient(gradient.values(), gradient.indices()[0])
+
+
+def read(variable: keras.Variable, rows: Any) -> Any:
+    """Returns rows of a table or a slot."""
+    return torch.index_select(variable.value.detach(), 0, rows)
+
+
+def write(variable: keras.Variable, rows: Any, values: Any) -> None:
+    """Replaces rows of a table or a slot, in place."""
+    variable.value.detach().index_copy_(0, rows, values)
