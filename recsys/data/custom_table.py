@@ -36,6 +36,7 @@ def custom_table(
     numbers: Sequence[str] = (),
     binary: Sequence[str] = (),
     regression: Sequence[str] = (),
+    multiclass: Sequence[str] = (),
     exclude: Sequence[str] = (),
     time: str | None = None,
     time_format: str | None = None,
@@ -62,6 +63,7 @@ def custom_table(
         numbers: Features that are numbers.
         binary: Tasks with labels 0 and 1.
         regression: Tasks with numbers as labels.
+        multiclass: Tasks with classes 0, 1, 2, ... as labels.
         exclude: Columns that are neither, whatever pattern they match.
         time: Column by whose order splits are taken off the end of the
             training rows; they are drawn unless given. Numbers, dates, or
@@ -115,6 +117,7 @@ def custom_table(
             "number": numbers,
             "binary": binary,
             "regression": regression,
+            "multiclass": multiclass,
         },
         file,
         [name for name in exclude if name != time],

@@ -7,11 +7,15 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.data.classes import check_classes
+from recsys.data.classes import check_names
+from recsys.data.classes import count_classes
 from recsys.data.columns import parse
 from recsys.data.formats.table import SUFFIXES
 from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
 from recsys.data.labels import check_labelled
+from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
@@ -37,6 +41,12 @@ class Dataset(SplitDataset[pd.DataFrame]):
             `recsys.data.columns.parse` returns it.
         times: By split, the first and the last time of its rows, where that
             is known. It is not written.
+        num_classes: For each multiclass task, how many classes there are: 0
+            to the largest label of the training split. Counted unless given.
+
+    Raises:
+        DataError: A split has a class that the training split has not, or a
+            column has the name of a class's prediction.
 
     Example:
     >>> from recsys.data.schema import Schema
@@ -48,6 +58,16 @@ class Dataset(SplitDataset[pd.DataFrame]):
     """
 
     times: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    num_classes: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.num_classes:
+            sources = {
+                split: f"data set {self.schema.name!r}, {split} split"
+                for split in self.splits
+            }
+            counts = _checked_classes(self.schema, self.splits, sources)
+            object.__setattr__(self, "num_classes", counts)
 
     @classmethod
     def read(cls, folder: str | Path) -> "Dataset":
@@ -66,13 +86,14 @@ class Dataset(SplitDataset[pd.DataFrame]):
         """
         schema = read_schema(folder)
         columns = schema.columns
-        splits = {}
+        splits, files = {}, {}
         for name in SPLITS:
-            file = _split_file(Path(folder), name)
+            files[name] = file = _split_file(Path(folder), name)
             splits[name] = parse_split(read_table(file), columns, file)
             check_labelled(splits[name], schema.tasks, file)
         unify(splits.values(), schema.features)
-        return cls(schema, splits)
+        counts = _checked_classes(schema, splits, files)
+        return cls(schema, splits, num_classes=counts)
 
     def summary(self) -> dict[str, SplitSummary]:
         """Returns what there is to know about each split before training."""
@@ -108,6 +129,20 @@ def parse_split(
     if split.empty:
         raise DataError.at(file, "at least one row", "no rows")
     return split
+
+
+def _checked_classes(
+    schema: Schema,
+    splits: Mapping[str, pd.DataFrame],
+    sources: Mapping[str, object],
+) -> dict[str, int]:
+    """Counts the classes of training, which the other splits must have."""
+    train = splits["train"]
+    counts = count_classes(train, schema.tasks, sources["train"])
+    for name, split in splits.items():
+        check_classes(split, counts, sources[name], "the training split")
+    check_names(schema, counts)
+    return counts
 
 
 def _split_file(folder: Path, split: str) -> Path:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from recsys.column_values import refuse
+from recsys.data.classes import check_classes
+from recsys.data.classes import count_classes
 from recsys.data.formats.npz_file import read_npz
 from recsys.data.formats.npz_file import write_npz
 from recsys.data.images import Images
@@ -70,14 +71,10 @@ class ImageDataset(SplitDataset[Images]):
         files = {name: Path(folder, f"{name}.npz") for name in SPLITS}
         splits = {name: _read(file, schema) for name, file in files.items()}
         train = splits["train"]
-        num_classes = {
-            task: count
-            for task, kind in schema.tasks.items()
-            for count in [kind.num_classes(train[task], files["train"])]
-            if count is not None
-        }
+        num_classes = count_classes(train, schema.tasks, files["train"])
         for name, images in splits.items():
-            _check_like(train, images, num_classes, files[name])
+            _check_shape(train, images, files[name])
+            check_classes(images, num_classes, files[name], "train.npz")
         return cls(schema, splits, num_classes)
 
     def _write_split(self, split: Images, folder: Path, name: str) -> None:
@@ -116,19 +113,14 @@ def _read(file: Path, schema: Schema) -> Images:
     return images
 
 
-def _check_like(
-    train: Images, images: Images, num_classes: Mapping[str, int], file: Path
-) -> None:
-    """Checks that a split has the image shape and classes of training."""
+def _check_shape(train: Images, images: Images, file: Path) -> None:
+    """Checks that a split has the image shape of training."""
     if images.shape != train.shape:
         raise DataError.at(
             file,
             f"images of the shape {train.shape} of those in train.npz",
             f"images of the shape {images.shape}",
         )
-    for task, count in num_classes.items():
-        expected = f"one of the classes 0 to {count - 1} of train.npz"
-        refuse(images[task], images[task] >= count, expected, file)
 
 
 def _described(array: Any) -> str:

@@ -48,8 +48,8 @@ class Schema:
             `"id"` (integers or strings, only equality counts) or `"number"`;
             or one `"image"` alone.
         tasks: Label columns, each with its kind, of `recsys.tasks`:
-            `"binary"` (0 or 1) or `"regression"` (numbers up to 1e15); of
-            images, `"binary"` or `"multiclass"` (a class 0, 1, 2, ...).
+            `"binary"` (0 or 1), `"multiclass"` (a class 0, 1, 2, ...) or, not
+            of images, `"regression"` (numbers up to 1e15).
 
     A kind is the name that `dataset.json` calls it by, or an object with the
     name as its `"type"` and options beside it, or an object of its class.
@@ -91,7 +91,7 @@ class Schema:
             {
                 name: kind
                 for name, kind in TASKS.items()
-                if (kind.of_images if images else kind.of_tables)
+                if kind.of_images or not images
             },
         )
         if both := inputs.keys() & labels.keys():

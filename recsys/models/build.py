@@ -46,7 +46,7 @@ def build_image_classifier(
         config.sizes.head_units,
         dataset.num_classes,
         dataset.image_feature,
-        constants=constant_predictions(dataset, dataset.num_classes),
+        constants=constant_predictions(dataset),
     )
 
 
@@ -88,6 +88,7 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         config.sizes.head_units,
         hash_feature,
         config.unknown_rate,
+        num_classes=dataset.num_classes,
         constants=constant_predictions(dataset),
         target_scales=target_scales(dataset)
         if config.standardize_targets

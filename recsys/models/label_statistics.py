@@ -1,6 +1,5 @@
 """What the labels of a training split are like, for the model to keep."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,11 @@ from recsys.data import Split
 from recsys.data.load import AnyDataset
 
 
-def constant_predictions(
-    dataset: AnyDataset, num_classes: Mapping[str, int] | None = None
-) -> dict[str, Any]:
+def constant_predictions(dataset: AnyDataset) -> dict[str, Any]:
     """Returns the best prediction of each task that looks at no feature.
 
     Args:
         dataset: The data set to be trained on.
-        num_classes: For each multiclass task, how many classes there are.
 
     Returns:
         By task, the mean of the training split's labels: the base rate of a
@@ -32,11 +28,11 @@ def constant_predictions(
     {'price': 6.0}
     """
     constants: dict[str, Any] = {}
-    classes = num_classes or {}
     for task, kind in dataset.schema.tasks.items():
         labels = _known_labels(dataset.split("train"), task)
         if len(labels):
-            constants[task] = kind.constant(labels, classes.get(task))
+            count = dataset.num_classes.get(task)
+            constants[task] = kind.constant(labels, count)
     return constants
 
 

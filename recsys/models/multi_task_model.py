@@ -150,7 +150,9 @@ class MultiTaskModel(keras.Model):
             For a table, a `pandas.DataFrame` with its index and a float64
             column for each task, named after it: the probability of a 1 for a
             binary task, a number in the label's unit for a regression task.
-            Otherwise what `keras.Model.predict` returns.
+            A multiclass task has a column for the probability of each class,
+            `<task>_0`, `<task>_1` and so on. Otherwise what
+            `keras.Model.predict` returns.
 
         Raises:
             DataError: A column is missing or not the only one of its name, or
@@ -162,7 +164,7 @@ class MultiTaskModel(keras.Model):
                 return super().predict(x, batch_size, verbose, **kwargs)
         rows = self._parse(x)
         if not len(rows):
-            nothing = dict.fromkeys(self.tasks, np.zeros(0))
+            nothing = self.columns(self.no_predictions())
             return pd.DataFrame(nothing, index=x.index)
         size = batch_size or self.rows_per_step
         batches = feed(InputBatches(self.encode(rows), size))
@@ -170,10 +172,32 @@ class MultiTaskModel(keras.Model):
         with relevant_log():
             outputs = super().predict(batches, verbose=shown, **kwargs)
         return pd.DataFrame(
-            {task: outputs[task][:, 0] for task in self.tasks},
-            index=x.index,
-            dtype="float64",
+            self.columns(outputs), index=x.index, dtype="float64"
         )
+
+    def columns(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns predictions as the columns of a table.
+
+        Args:
+            predictions: By task, an array `(rows,)` or `(rows, outputs)`.
+
+        Returns:
+            Arrays `(rows,)` by the names that the kinds of the tasks give
+            them, in the order of the tasks.
+        """
+        columns: dict[str, Any] = {}
+        for task, kind in self.tasks.items():
+            names = kind.columns(task, self.num_classes.get(task))
+            outputs = predictions[task].reshape(-1, len(names))
+            columns |= dict(zip(names, outputs.T, strict=True))
+        return columns
+
+    def no_predictions(self) -> dict[str, Any]:
+        """Returns what is predicted for no row, by task."""
+        return {
+            task: np.zeros((0, self.num_classes.get(task, 1)))
+            for task in self.tasks
+        }
 
     def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
         """Checks a table and brings its features to the form of a split."""
@@ -199,6 +223,16 @@ class MultiTaskModel(keras.Model):
                     f"data set {schema.name!r}",
                     f"a column {column!r} of type {kind}, as in training",
                     types.get(column, "no such column"),
+                )
+        for task, count in self.num_classes.items():
+            largest = max(
+                split[task].max() for split in dataset.splits.values()
+            )
+            if largest >= count:
+                raise DataError.at(
+                    f"data set {schema.name!r}",
+                    f"one of {count} classes of {task!r}, as in training",
+                    f"a class {largest:.0f}",
                 )
 
     def loss_of(
@@ -263,6 +297,7 @@ class MultiTaskModel(keras.Model):
             "tasks": declarations(self.tasks),
             "mixture": keras.saving.serialize_keras_object(self.mixture),
             "head_units": self.head_units,
+            "num_classes": self.num_classes,
             "constants": self.constants,
             "target_scales": self.target_scales,
         }

@@ -30,7 +30,7 @@ class Ranker(MultiTaskModel):
 
     Args:
         features: The features, fitted to the training split.
-        tasks: Tasks with their kind, `"binary"` or `"regression"`.
+        tasks: Tasks with their kind, of `recsys.tasks`, or its name.
         mixture: `keras_moe.layers.MMoE` with one gate per task.
         embedding_dim: Integer, width of an id's embedding. Defaults to 128.
         head_units: Integers, the hidden widths of a head. Defaults to `(256,)`.
@@ -38,8 +38,8 @@ class Ranker(MultiTaskModel):
             with `None` (default) they see what the experts see.
         unknown_rate: Float in `[0, 1)`, share of the ids that are treated as
             unknown while training. Defaults to 0.01.
-        **kwargs: `constants` and `target_scales` of `MultiTaskModel`, `name`,
-            `trainable`, `dtype`.
+        **kwargs: `num_classes`, `constants` and `target_scales` of
+            `MultiTaskModel`, `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Dict of feature to tensor `(batch,)`, as `encode` returns
@@ -47,8 +47,7 @@ class Ranker(MultiTaskModel):
         training: Boolean.
 
     Returns:
-        Dict of task to float32 tensor `(batch, 1)`: the probability of a 1
-        for a binary task, a number in the label's unit for a regression task.
+        Dict of task to float32 tensor, as `MultiTaskModel` returns it.
 
     Example:
     >>> from keras_moe.layers import MLPExperts, MMoE, SoftmaxGate
@@ -109,6 +108,7 @@ class Ranker(MultiTaskModel):
             self.head_units,
             self.hash_feature,
             self.unknown_rate,
+            num_classes=self.num_classes,
             constants=self.constants,
             target_scales=self.target_scales,
         )

@@ -90,8 +90,11 @@ class Scorer(keras.Model):
         """
         tasks = self.model.tasks  # JAX returns dicts in another order.
         if not len(split):
-            nothing = dict.fromkeys(tasks, np.zeros(0))
-            return Scores(nothing, nothing)
+            nothing = self.model.no_predictions()
+            return Scores(
+                {task: _without_unit_axis(nothing[task]) for task in tasks},
+                dict.fromkeys(tasks, np.zeros(0)),
+            )
         with relevant_log():
             batches = InputBatches(self.model.encode(split), self.batch_size)
             outputs = self.predict(feed(batches), verbose=0)

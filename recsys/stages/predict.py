@@ -25,8 +25,9 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         input: Table with the feature columns, `.parquet`, `.csv`, `.tsv`,
             `.csv.gz` or `.tsv.gz`. Other columns are kept.
         out: Table to write, of any of these types: the columns of `input`
-            and one column per task, named after it. Where `input` has a column
-            of that name, it is kept as `<task>_label`.
+            and one column per task, named after it, or for a multiclass task
+            `<task>_0`, `<task>_1`, ..., the probability of each class. Where
+            `input` has a column of such a name, it is kept as `<name>_label`.
 
     Returns:
         The number of rows.
@@ -45,20 +46,21 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         ranker = Run(run).load_ranker()
         table = read_table(input)
         scores = Scorer(ranker).score(parse(table, ranker.features, input))
-        predicted = table.rename(
-            columns=_kept_labels(table, ranker.tasks, input)
-        )
-        columns = {**predicted, **scores.predictions}
+        predictions = ranker.columns(scores.predictions)
+        kept = table.rename(columns=_kept_labels(table, predictions, input))
+        columns = {**kept, **predictions}
         with replacing(out) as unfinished:
             write_table(pd.DataFrame(columns), unfinished)
     return len(table)
 
 
 def _kept_labels(
-    table: pd.DataFrame, tasks: Iterable[str], file: object
+    table: pd.DataFrame, predicted: Iterable[str], file: object
 ) -> dict[str, str]:
     """The new names of the columns that predictions are to be named after."""
-    names = {task: f"{task}_label" for task in tasks if task in table.columns}
+    names = {
+        name: f"{name}_label" for name in predicted if name in table.columns
+    }
     for name in names.values():
         if name in table.columns:
             raise DataError.at(

@@ -18,8 +18,9 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
     Its signature `serving_default` takes the raw features by name, tensors
     `(batch,)` for any batch size, of the kind's `raw_dtype`: ids as int64 or
     string, whichever they were in training, and numbers as float32, NaN where
-    missing. It returns the tasks by name, float32 `(batch,)`. An id that is
-    not in the vocabulary is an unknown id, whatever its value.
+    missing. It returns the tasks by name, float32 `(batch,)`, or
+    `(batch, classes)` for a multiclass task. An id that is not in the
+    vocabulary is an unknown id, whatever its value.
 
     A feature whose name cannot be that of an input is renamed as
     `recsys.stages.input_names` says. `assets.extra/inputs.json` in the folder
@@ -43,6 +44,8 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
         predictions = ranker(encoded, training=False)
         return {
             task: tf.squeeze(prediction, axis=-1)
+            if prediction.shape[-1] == 1
+            else prediction
             for task, prediction in predictions.items()
         }
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
 from recsys.probabilities import bounded
@@ -15,32 +16,46 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_CLASSES = 100_000  # Larger labels are no classes: each has weights.
+_EXPECTED = f"a class, 0 to {MOST_CLASSES - 1:,}"
 
 
 class Multiclass(Task):
-    """A class 0, 1, 2, ... as a label.
+    """Classes 0, 1, 2, ..., `float64` with NaN where missing.
 
     Predictions are the probabilities of the classes, of which there are as
-    many as the largest label of the training split says.
+    many as the largest label of the training split says. In a table they are
+    columns `<task>_0`, `<task>_1` and so on.
     """
 
     type = "multiclass"
-    of_tables = False
     activation = "softmax"
     metrics = ("loss", "accuracy")
     scores: ClassVar[Mapping[str, str]] = {"accuracy": "Accuracy"}
 
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        expected = f"{_EXPECTED}, or nothing"
+        labels = as_numbers(column, file, expected)
+        whole = (labels >= 0) & (labels < MOST_CLASSES) & (labels % 1 == 0)
+        refuse(column, ~whole & labels.notna(), expected, file)
+        return labels
+
     def check_integers(self, labels: "pd.Series[int]", file: object) -> None:
         outside = (labels < 0) | (labels >= MOST_CLASSES)
-        refuse(labels, outside, f"a class, 0 to {MOST_CLASSES - 1:,}", file)
+        refuse(labels, outside, _EXPECTED, file)
 
     def num_classes(self, labels: "pd.Series[Any]", file: object) -> int:
-        largest = int(labels.max())
-        if largest == 0:
+        largest = labels.max()
+        if not largest > 0:  # NaN neither.
             raise DataError.at(
-                file, "at least two classes", "the class 0", column=labels.name
+                file,
+                "at least two classes",
+                "the class 0" if largest == 0 else "no label",
+                column=labels.name,
             )
-        return largest + 1
+        return int(largest) + 1
+
+    def columns(self, task: str, num_classes: int | None) -> list[str]:
+        return [f"{task}_{index}" for index in range(num_classes or 0)]
 
     def constant(self, labels: Any, num_classes: int | None) -> Any:
         """Returns the share of each class."""

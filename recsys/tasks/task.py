@@ -21,7 +21,6 @@ class Task(Kind):
 
     Attributes:
         of_images: Whether images may have such a task.
-        of_tables: Whether tables may.
         activation: What Keras calls the activation of the head.
         standardizable: Whether the task may be trained in units of a scale.
         metrics: The names of what `measure` returns, "loss" first.
@@ -30,7 +29,6 @@ class Task(Kind):
     """
 
     of_images: ClassVar[bool] = True
-    of_tables: ClassVar[bool] = True
     activation: ClassVar[str | None] = None
     standardizable: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]]
@@ -63,6 +61,18 @@ class Task(Kind):
             DataError: There is no class to tell from another.
         """
         return None
+
+    def columns(self, task: str, num_classes: int | None) -> list[str]:
+        """Returns the names of the columns of predictions in a table.
+
+        Args:
+            task: Name of the task.
+            num_classes: What the method of this name returns.
+
+        Returns:
+            As many as the head has outputs, in their order.
+        """
+        return [task]
 
     def constant(self, labels: Any, num_classes: int | None) -> Any:
         """Returns the best prediction that looks at no feature.

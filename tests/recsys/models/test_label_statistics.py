@@ -51,6 +51,5 @@ def test_shares_of_classes() -> None:
     """A class that no training row has keeps its place."""
     images = Images.of(np.zeros((4, 1, 1, 1), np.uint8), {"kind": [1, 1, 0, 1]})
     schema = Schema("photos", {"image": "image"}, {"kind": "multiclass"})
-    classes = {"kind": 3}
-    data = ImageDataset(schema, {"train": images}, classes)
-    assert constant_predictions(data, classes) == {"kind": [0.25, 0.75, 0.0]}
+    data = ImageDataset(schema, {"train": images}, {"kind": 3})
+    assert constant_predictions(data) == {"kind": [0.25, 0.75, 0.0]}

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -6,8 +7,28 @@ import pytest
 
 from recsys.data import DataError
 from recsys.tasks import Multiclass
+from tests.recsys.tasks.label_check import checked
+from tests.recsys.tasks.label_check import refusal
 
 PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.3, 0.3, 0.4]])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[2, 0, None], ["2", "0", ""], ["2.0", 0, None], [99_999, 0, None]],
+)
+def test_labels(values: list[Any]) -> None:
+    labels = checked(values, Multiclass(), object)
+    assert labels.dtype == "float64"
+    np.testing.assert_array_equal(labels, [float(values[0]), 0, np.nan])
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, 100_000, "shoes", float("inf")])
+def test_labels_that_are_no_class(value: Any) -> None:
+    assert refusal([0, 1, None, value], Multiclass(), object) == (
+        "a.csv, column 'x', data row 4 (counted from 1): expected a class, 0 "
+        f"to 99,999, or nothing. Received: {value!r}"
+    )
 
 
 def test_metrics_by_hand() -> None:
@@ -34,10 +55,19 @@ def test_classes_go_to_the_largest_label() -> None:
     assert Multiclass().num_classes(labels, "train.npz") == 3
 
 
-def test_one_class_is_none() -> None:
+@pytest.mark.parametrize(
+    ("labels", "received"),
+    [([0.0, math.nan], "the class 0"), ([math.nan] * 2, "no label")],
+)
+def test_one_class_is_none(labels: list[float], received: str) -> None:
     with pytest.raises(DataError) as caught:
-        Multiclass().num_classes(pd.Series([0, 0], name="kind"), "train.npz")
+        Multiclass().num_classes(pd.Series(labels, name="kind"), "train.npz")
     assert str(caught.value) == (
         "train.npz, column 'kind': expected at least two classes. Received: "
-        "the class 0"
+        + received
     )
+
+
+def test_columns_are_numbered() -> None:
+    columns = ["kind_0", "kind_1", "kind_2"]
+    assert Multiclass().columns("kind", 3) == columns

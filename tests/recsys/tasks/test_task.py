@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,20 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
+from pandas.testing import assert_frame_equal
 
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import SoftmaxGate
 from recsys.data import Dataset
-from recsys.data import ImageDataset
-from recsys.data import Images
 from recsys.data import Schema
-from recsys.data.load import AnyDataset
 from recsys.features import Id
-from recsys.models.image_classifier import ImageClassifier
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
-from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.tasks import TASKS
@@ -31,7 +28,8 @@ from recsys.training.measure import measure
 from recsys.training.measure import trained_loss
 
 LABELS = np.array([0.0, 1.0, 1.0, np.nan, 0.0, 1.0])
-USERS = pd.DataFrame({"user": np.arange(len(LABELS))})
+ROWS = pd.DataFrame({"user": np.arange(len(LABELS)), "y": LABELS})
+KNOWN = LABELS[~np.isnan(LABELS)]
 SEVERAL = pytest.mark.parametrize("kind", [kind() for kind in TASKS.values()])
 
 
@@ -47,49 +45,18 @@ def num_classes(kind: Task) -> int | None:
     return kind.num_classes(pd.Series([0, 1], name="y"), "rows")
 
 
-def small_model(kind: Task, scale: float | None = None) -> MultiTaskModel:
-    """A model with a task `y` of a kind, for rows that `inputs` makes."""
+def small_model(kind: Task, scale: float | None = None) -> Ranker:
+    """A ranker with a task `y` of a kind, for the users of `ROWS`."""
     count = num_classes(kind)
-    constant = kind.constant(LABELS[~np.isnan(LABELS)], count)
-    fitted: dict[str, Any] = {
-        "constants": {"y": constant},
-        "target_scales": {} if scale is None else {"y": scale},
-    }
-    gates = {"y": SoftmaxGate(2, seed=0)}
-    if kind.of_tables:
-        users = Id().fit([USERS["user"]])
-        mixture = MMoE(gates, MLPExperts(2, 4, seed=0))
-        return Ranker({"user": users}, {"y": kind}, mixture, 4, **fitted)
-    layers = [keras.layers.Flatten() for _ in range(2)]
-    classes = {} if count is None else {"y": count}
-    mixture = MMoE(gates, layers)
-    shape = (1, 2, 1)
-    return ImageClassifier(shape, {"y": kind}, mixture, (), classes, **fitted)
-
-
-def rows_of(kind: Task) -> Any:
-    """Rows with an input each, and labels `y`; one of a table is missing."""
-    if kind.of_tables:
-        return USERS.assign(y=LABELS)
-    pixels = np.arange(2 * len(LABELS), dtype=np.uint8)
-    images = pixels.reshape(-1, 1, 2, 1)
-    return Images.of(images, {"y": np.nan_to_num(LABELS)})
-
-
-def data_of(kind: Task) -> AnyDataset:
-    """A data set to train on with these rows."""
-    splits = {"train": rows_of(kind)}
-    if kind.of_tables:
-        return Dataset(Schema("shop", {"user": "id"}, {"y": kind}), splits)
-    schema = Schema("shop", {"image": "image"}, {"y": kind})
-    return ImageDataset(schema, splits, {})
-
-
-def labels_of(rows: Any) -> Any:
-    """The labels that are not missing, and where they are."""
-    labels = rows["y"].to_numpy(np.float64)
-    known = ~np.isnan(labels)
-    return labels[known], known
+    return Ranker(
+        {"user": Id().fit([ROWS["user"]])},
+        {"y": kind},
+        MMoE({"y": SoftmaxGate(2, seed=0)}, MLPExperts(2, 4, seed=0)),
+        embedding_dim=4,
+        num_classes={} if count is None else {"y": count},
+        constants={"y": kind.constant(KNOWN, count)},
+        target_scales={} if scale is None else {"y": scale},
+    )
 
 
 def test_each_is_called_what_the_registry_says() -> None:
@@ -112,8 +79,7 @@ def test_labels_are_checked_without_keras() -> None:
 
 @SEVERAL
 def test_metrics_are_those_that_are_named(kind: Task) -> None:
-    labels = LABELS[~np.isnan(LABELS)]
-    metrics = kind.measure(labels, predictions_of(kind, len(labels)))
+    metrics = kind.measure(KNOWN, predictions_of(kind, len(KNOWN)))
     assert tuple(metrics) == kind.metrics
     assert kind.metrics[0] == "loss"
     assert set(kind.scores) < set(kind.metrics)
@@ -129,12 +95,11 @@ def test_no_row_has_no_metric(kind: Task) -> None:
 @SEVERAL
 def test_constant_is_the_best_of_its_form(kind: Task) -> None:
     """Neither a larger nor a smaller prediction has a smaller loss."""
-    labels = LABELS[~np.isnan(LABELS)]
-    best = np.asarray(kind.constant(labels, num_classes(kind)))
+    best = np.asarray(kind.constant(KNOWN, num_classes(kind)))
 
     def loss_of(constant: Any) -> float:
-        same = np.broadcast_to(constant, (len(labels), *best.shape))
-        loss = kind.measure(labels, same)["loss"]
+        same = np.broadcast_to(constant, (len(KNOWN), *best.shape))
+        loss = kind.measure(KNOWN, same)["loss"]
         assert loss is not None
         return loss
 
@@ -144,15 +109,14 @@ def test_constant_is_the_best_of_its_form(kind: Task) -> None:
 
 
 @SEVERAL
-def test_a_scale_is_had_only_where_it_is_meant(kind: Task) -> None:
-    data = data_of(kind)
+def test_what_is_fitted_to_a_training_split(kind: Task) -> None:
+    schema = Schema("shop", {"user": "id"}, {"y": kind})
+    data = Dataset(schema, {"train": ROWS})
+    assert data.num_classes.get("y") == num_classes(kind)
+    assert constant_predictions(data) == {
+        "y": kind.constant(KNOWN, num_classes(kind))
+    }
     assert bool(target_scales(data)) is kind.standardizable
-    count = num_classes(kind)
-    classes = {} if count is None else {"y": count}
-    np.testing.assert_allclose(
-        constant_predictions(data, classes)["y"],
-        kind.constant(labels_of(data.split("train"))[0], count),
-    )
 
 
 @SEVERAL
@@ -163,34 +127,44 @@ def test_what_is_measured_is_what_is_trained(
     """The loss that Keras computes, over the rows that have a label."""
     if standardised and not kind.standardizable:
         return
-    scale = 3.0 if standardised else None
-    model, rows = small_model(kind, scale), rows_of(kind)
-    scores = Scorer(model).score(rows)
+    model = small_model(kind, 3.0 if standardised else None)
     metrics = measure(
-        scores, rows, model.tasks, {"y": 1.0}, model.target_scales
+        Scorer(model).score(ROWS),
+        ROWS,
+        model.tasks,
+        {"y": 1.0},
+        model.target_scales,
     )
-    labels, known = labels_of(rows)
-    outputs = to_numpy(model(model.encode(rows))["y"])
+    outputs = to_numpy(model(model.encode(ROWS[ROWS["y"].notna()]))["y"])
     loss = model.loss_of("y", "mean_with_sample_weight")
-    expected = loss(labels[:, None].astype("float32"), outputs[known])
+    expected = loss(KNOWN[:, None].astype("float32"), outputs)
     assert metrics["loss"] == pytest.approx(float(expected), rel=1e-5)
     assert trained_loss(metrics["tasks"]["y"]) == metrics["loss"]
 
 
 @SEVERAL
-def test_a_model_is_trained_and_comes_back(kind: Task, tmp_path: Any) -> None:
-    model, rows = small_model(kind), rows_of(kind)
-    labels, known = labels_of(rows)
-    inputs = {name: x[known] for name, x in model.encode(rows).items()}
+def test_a_model_is_trained_and_comes_back(kind: Task, tmp_path: Path) -> None:
+    model = small_model(kind)
+    inputs = model.encode(ROWS[ROWS["y"].notna()])
+    labels = {"y": KNOWN.astype("float32")}
     model.compile("adam", {"y": model.loss_of("y")})
-    before = model.evaluate(inputs, {"y": labels}, verbose=0)
-    model.fit(inputs, {"y": labels}, epochs=20, verbose=0)
-    after = model.evaluate(inputs, {"y": labels}, verbose=0)
-    assert after < before
+    before = model.evaluate(inputs, labels, verbose=0)
+    model.fit(inputs, labels, epochs=20, verbose=0)
+    assert model.evaluate(inputs, labels, verbose=0) < before
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.tasks == {"y": kind}
     assert again.get_config()["tasks"] == {"y": kind.type}
-    np.testing.assert_allclose(
-        to_numpy(again(inputs)["y"]), to_numpy(model(inputs)["y"]), rtol=1e-5
-    )
+    assert_frame_equal(again.predict(ROWS), model.predict(ROWS))
+
+
+@SEVERAL
+@pytest.mark.parametrize("num_rows", [0, 1, 6])
+def test_predictions_are_columns(kind: Task, num_rows: int) -> None:
+    model, rows = small_model(kind), ROWS[:num_rows]
+    table = model.predict(rows)
+    assert list(table) == kind.columns("y", num_classes(kind))
+    assert len(table) == num_rows
+    assert (table.dtypes == "float64").all()
+    scored = model.columns(Scorer(model).score(rows).predictions)
+    assert_frame_equal(table, pd.DataFrame(scored, index=rows.index))
