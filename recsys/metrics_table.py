@@ -34,7 +34,7 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     Args:
         metrics: By split, what `recsys.training.measure.measure` returns.
     """
-    table = Table("Split", "Task", box=SIMPLE_HEAD)
+    table = Table("Split", "Task", box=SIMPLE_HEAD, collapse_padding=True)
     by_task = [
         (task, scores)
         for values in metrics.values()

@@ -9,6 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from recsys.atomic import replacing
+from recsys.metrics import ScoredRows
+from recsys.metrics import calibration_bins
+from recsys.metrics import ece
+from recsys.metrics.calibration import DEFAULT_BINS
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -73,11 +77,12 @@ def _highest(history: pd.DataFrame, column: str) -> float | None:
 
 
 def calibration(
-    task: str, labels: Any, probabilities: Any, num_bins: int = 20
+    task: str, labels: Any, probabilities: Any, num_bins: int = DEFAULT_BINS
 ) -> Figure:
     """Draws how often a binary label is 1 against how often it is said to be.
 
-    Below, how many rows were given each probability.
+    Below, how many rows were given each probability. The legend has the
+    expected calibration error over the same bins.
 
     Args:
         task: Name of the task.
@@ -86,19 +91,17 @@ def calibration(
         num_bins: Number of bins of equal width.
     """
     labelled = ~np.isnan(labels)
-    labels, probabilities = labels[labelled], probabilities[labelled]
-    edges = np.linspace(0, 1, num_bins + 1)
-    bins = np.clip(np.digitize(probabilities, edges) - 1, 0, num_bins - 1)
-    counts = np.bincount(bins, minlength=num_bins)
-    filled = counts > 0
-    observed = np.bincount(bins, labels, num_bins)[filled] / counts[filled]
-    predicted = (
-        np.bincount(bins, probabilities, num_bins)[filled] / counts[filled]
-    )
+    rows = ScoredRows.of(labels[labelled], probabilities[labelled])
+    bins = calibration_bins(rows, num_bins)
+    filled = bins.weights > 0
+    error = ece(rows, num_bins)
+    model = "model" if error is None else f"model, ECE {error:.4f}"
     figure = Figure(figsize=(4.5, 5.2), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     top.plot((0, 1), (0, 1), color="0.6", ls="--", lw=1, label="perfect")
-    top.plot(predicted, observed, "o-", ms=4, label="model")
+    top.plot(
+        bins.predicted[filled], bins.observed[filled], "o-", ms=4, label=model
+    )
     top.set(
         title=f"Calibration of {task}",
         ylabel="Share of rows with label 1",
@@ -106,7 +109,8 @@ def calibration(
         ylim=(0, 1),
     )
     top.legend(frameon=False)
-    bottom.bar(edges[:-1], counts, width=1 / num_bins, align="edge")
+    lower = np.arange(num_bins) / num_bins
+    bottom.bar(lower, bins.weights, width=1 / num_bins, align="edge")
     bottom.set(xlabel="Predicted probability", ylabel="Rows")
     for axis in (top, bottom):
         axis.grid(alpha=0.3)

@@ -1,11 +1,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-_NO_SCORES = ("loss", "standardized_loss", "constant")
+_LEFT_OUT = (
+    "loss",
+    "standardized_loss",
+    "constant",
+    # Of a binary task, whose AUC and accuracy stand for it: a table of many
+    # models has no room for more.
+    "pr_auc",
+    "ece",
+    "normalized_entropy",
+)
 
 
 def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    """Returns the scores of the tasks on a split, without their losses.
+    """Returns the scores of the tasks that tables of several runs show.
+
+    Not their losses, and of a binary task the AUC and the accuracy alone.
 
     Args:
         metrics: What `recsys.training.measure.measure` returns.
@@ -23,7 +34,7 @@ def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
         f"{task} {name}": value
         for task, values in metrics["tasks"].items()
         for name, value in values.items()
-        if name not in _NO_SCORES
+        if name not in _LEFT_OUT
     }
     if "accuracy" in metrics:
         scores["mean accuracy"] = metrics["accuracy"]

@@ -21,7 +21,7 @@ FLOORS = {
         {"__init__"},
     ],
     "recsys": [
-        {"kind", "metrics"},
+        {"kind", "metrics", "plots"},
         {"features", "tables", "tasks"},
         {"data"},
         {"data_file", "metrics_table", "models"},

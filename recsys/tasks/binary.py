@@ -1,3 +1,4 @@
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from typing import Any
@@ -8,7 +9,6 @@ import pandas as pd
 
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
-from recsys.probabilities import bounded
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -20,13 +20,26 @@ class Binary(Task):
     """Labels 0 and 1, `float64` with NaN where missing.
 
     Predictions are probabilities of a 1. One above a half is taken for a 1 in
-    the accuracy. There is no AUC where all labels are the same.
+    the accuracy; the other metrics are those of `recsys.metrics`. There is no
+    AUC where all labels are the same.
     """
 
     type = "binary"
     activation = "sigmoid"
-    metrics = ("loss", "auc", "accuracy")
-    scores: ClassVar[Mapping[str, str]] = {"auc": "AUC", "accuracy": "Accuracy"}
+    metrics = (
+        "loss",
+        "auc",
+        "pr_auc",
+        "accuracy",
+        "ece",
+        "normalized_entropy",
+    )
+    scores: ClassVar[Mapping[str, str]] = {
+        "auc": "AUC",
+        "pr_auc": "PR-AUC",
+        "accuracy": "Accuracy",
+        "ece": "ECE",
+    }
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
         expected = "0, 1 or nothing"
@@ -47,17 +60,23 @@ class Binary(Task):
     def _measure(
         self, labels: Any, predictions: Any
     ) -> dict[str, float | None]:
-        from sklearn.metrics import roc_auc_score
+        from recsys.metrics import ScoredRows
+        from recsys.metrics import auc
+        from recsys.metrics import ece
+        from recsys.metrics import log_loss
+        from recsys.metrics import normalized_entropy
+        from recsys.metrics import pr_auc
 
-        certain = bounded(predictions)
-        likelihood = np.where(labels == 1, certain, 1 - certain)
-        one_class = labels.min() == labels.max()
+        if np.isnan(predictions).any():  # Of a model that has diverged.
+            return dict.fromkeys(self.metrics) | {"loss": math.nan}
+        rows = ScoredRows.of(labels, predictions)
         return {
-            "loss": float(-np.log(likelihood).mean()),
-            "auc": None
-            if one_class
-            else float(roc_auc_score(labels, predictions)),
+            "loss": log_loss(rows),
+            "auc": auc(rows),
+            "pr_auc": pr_auc(rows),
             "accuracy": float(((predictions > 0.5) == labels).mean()),
+            "ece": ece(rows),
+            "normalized_entropy": normalized_entropy(rows),
         }
 
     def figures(

@@ -64,3 +64,18 @@ def test_accuracies_of_the_tasks_and_their_mean(
         if "0.5000" in line or "0.6000" in line or "total" in line
     ]
     assert [next(x for x in row if x in shown) for row in rows] == shown
+
+
+def test_ranking_and_calibration_of_a_binary_task_are_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    split = metrics(1.0, "rating")
+    split["tasks"]["watch"] |= {"pr_auc": 0.375, "ece": 0.0625}
+    print_metrics({"test": split})
+    lines = capsys.readouterr().out.splitlines()
+    (header,) = (line for line in lines if "Split" in line)
+    (watch,) = (line.split() for line in lines if "watch" in line)
+    titles = header.split()[2:]
+    shown = dict(zip(titles, watch[2:], strict=False))
+    assert shown["PR-AUC"] == "0.3750"
+    assert shown["ECE"] == "0.0625"

@@ -41,6 +41,8 @@ def test_calibration_by_hand() -> None:
     figure = plots.calibration("a", labels, probabilities, num_bins=2)
     reliability = figure.axes[0].lines[1]
     assert reliability.get_xdata().tolist() == [0.2, 0.95]
+    # Half of the rows are off by 0.3, the others by 0.05.
+    assert reliability.get_label() == "model, ECE 0.1750"
     assert reliability.get_ydata().tolist() == [0.5, 1.0]
     assert [bar.get_height() for bar in figure.axes[1].patches] == [2, 2]
 

@@ -38,7 +38,14 @@ def test_metrics_by_hand() -> None:
             -(math.log(0.8) + math.log(0.5) + math.log(0.1)) / 3
         ),
         "auc": 0.5,
+        "pr_auc": 0.5,
         "accuracy": pytest.approx(2 / 3),
+        # Each row in a bin of its own.
+        "ece": pytest.approx((0.2 + 0.5 + 0.9) / 3),
+        "normalized_entropy": pytest.approx(
+            (math.log(0.8) + math.log(0.5) + math.log(0.1))
+            / (math.log(1 / 3) + 2 * math.log(2 / 3))
+        ),
     }
 
 
@@ -57,7 +64,14 @@ def test_auc_is_the_share_of_pairs_in_the_right_order() -> None:
 def test_auc_of_one_class_is_null() -> None:
     metrics = Binary().measure(np.ones(2), np.array([0.8, 0.5]))
     assert metrics["auc"] is None
+    assert metrics["normalized_entropy"] is None
     assert metrics["accuracy"] == 0.5
+
+
+def test_predictions_of_a_diverged_model_have_a_loss_of_nan() -> None:
+    metrics = Binary().measure(np.ones(2), np.array([0.8, np.nan]))
+    assert math.isnan(metrics.pop("loss") or 0)
+    assert set(metrics.values()) == {None}
 
 
 def test_certain_mistake_costs_what_keras_says() -> None:

@@ -8,6 +8,7 @@ import pytest
 from recsys import NonFiniteLossError
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
+from recsys.tasks import Regression
 from recsys.training.finite_loss import FiniteLoss
 from recsys.training.validation import Validation
 
@@ -28,7 +29,7 @@ def test_validation_loss_names_the_epoch() -> None:
     frame = pd.DataFrame({"rating": [1.0, 2.0]})
     lost = np.full(2, np.nan)
     scorer = SimpleNamespace(
-        model=SimpleNamespace(tasks={"rating": "regression"}, target_scales={}),
+        model=SimpleNamespace(tasks={"rating": Regression()}, target_scales={}),
         score=lambda frame: Scores({"rating": lost}, {"rating": lost}),
     )
     callback = Validation(cast(Scorer, scorer), frame, {"rating": 1.0})

@@ -25,6 +25,8 @@ SCORES = Scores(
     },
     {"watch": np.array([1, 2, 2, 2]), "rating": np.array([1, 1, 1, 1])},
 )
+# Of the labels 1, 0 and 0 of "watch".
+ENTROPY = -(math.log(1 / 3) + 2 * math.log(2 / 3)) / 3
 
 
 def test_metrics_by_hand() -> None:
@@ -39,7 +41,10 @@ def test_metrics_by_hand() -> None:
             "watch": {
                 "loss": pytest.approx(bce),
                 "auc": 0.5,
+                "pr_auc": 0.5,
                 "accuracy": pytest.approx(2 / 3),
+                "ece": pytest.approx((0.2 + 0.5 + 0.9) / 3),
+                "normalized_entropy": pytest.approx(bce / ENTROPY),
             },
             "rating": {
                 "loss": mse,
@@ -79,7 +84,7 @@ def test_task_without_labels_is_null_and_counts_nothing() -> None:
     )
     without = measure(SCORES, FRAME.assign(watch=NAN), TASKS, WEIGHTS)
     assert without["tasks"]["watch"] == dict.fromkeys(
-        ("loss", "auc", "accuracy")
+        ("loss", "auc", "pr_auc", "accuracy", "ece", "normalized_entropy")
     )
     watch = metrics["tasks"]["watch"]["loss"]
     assert metrics["loss"] == pytest.approx(0.9 * watch)
@@ -113,7 +118,10 @@ def test_constants_have_the_same_metrics() -> None:
     assert watch["constant"] == {
         "loss": pytest.approx(bce),
         "auc": 0.5,
+        "pr_auc": pytest.approx(1 / 3),
         "accuracy": pytest.approx(2 / 3),
+        "ece": pytest.approx(1 / 3 - 0.25),
+        "normalized_entropy": pytest.approx(bce / ENTROPY),
     }
     assert rating["constant"] == {
         "loss": 2.5,
