@@ -46,7 +46,7 @@ def as_numbers(
         absent |= column.isin(MISSING_NUMBERS)
         texts = column.astype(object)
         values = pd.to_numeric(texts, errors="coerce").to_numpy("float64")
-    numbers = pd.Series(values, name=column.name)
+    numbers = pd.Series(values, column.index, name=column.name)
     # Models compute in float32: what overflows there is infinite.
     finite = numbers.abs() <= np.finfo(np.float32).max
     refuse(column, ~finite & ~absent, expected, file)
@@ -63,7 +63,7 @@ def refuse(
     """Raises DataError, with its row, for the first bad value of a column.
 
     Args:
-        column: The column.
+        column: The column, indexed by its rows, counted from 0.
         bad: Whether each of its values is bad.
         expected: What should have been there, for the error message.
         file: Where the column comes from, for the error message.
@@ -84,5 +84,5 @@ def refuse(
             expected,
             received or shown(column.iloc[where[0]]),
             column=column.name,
-            row=int(where[0]) + 1,
+            row=int(column.index[where[0]]) + 1,
         )

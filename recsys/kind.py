@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic import ConfigDict
 
 from recsys.errors import DataError
+from recsys.errors import FileError
 from recsys.nearest import did_you_mean
 from recsys.shapes import check_shape
 from recsys.shown import shown
@@ -102,4 +103,7 @@ def declared(
             shown(declaration if name is None else name),
             column=column,
         )
-    return check_shape(options, kinds[name], f"{place}, column {column!r}")
+    try:
+        return check_shape(options, kinds[name], f"{place}, column {column!r}")
+    except FileError as error:
+        raise DataError(str(error)) from None

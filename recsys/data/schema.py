@@ -82,6 +82,8 @@ class Schema:
         if not isinstance(name, str) or not name:
             raise DataError.at("'name'", "a text", shown(name))
         inputs = _declared("features", features, FEATURES)
+        for column, kind in inputs.items():
+            kind.check_among(inputs, column)
         images = any(isinstance(kind, Image) for kind in inputs.values())
         if images and len(inputs) > 1:
             raise DataError.at("'features'", "an image alone", str([*inputs]))

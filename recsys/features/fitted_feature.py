@@ -9,17 +9,25 @@ from recsys.errors import DataError
 from recsys.features.feature import Feature
 
 if TYPE_CHECKING:
+    import keras
+
     from recsys.features.vocabulary import Vocabulary
 
 
 class FittedFeature:
     """A feature as a model has it: with what its training split taught.
 
-    A feature with a vocabulary has a table of the model, a row for each id and
-    row 0 for all unknown ones; the model looks its values up there.
+    What has to be looked up goes to a table of the model, in which row 0 stands
+    for whatever is unknown: one of its own, with `num_rows` rows, or that of
+    another feature.
 
     Attributes:
+        num_rows: How many rows its own table has, `None` without one.
+        dim: Width of its own table, `None` for the model's `embedding_dim`.
+        of: Feature whose table it shares, `None` without one.
+        query: Feature whose row of that table `vectors` needs as well.
         vocabulary: What numbers its ids, `None` without ids.
+        raw_rank: How many dimensions a SavedModel's input for it has.
         raw_dtype: What a SavedModel takes for it: `"float32"`, `"int64"` or
             `"string"`.
 
@@ -27,7 +35,12 @@ class FittedFeature:
         kind: What it is declared as.
     """
 
+    num_rows: int | None = None
+    dim: int | None = None
+    of: str | None = None
+    query: str | None = None
     vocabulary: "Vocabulary | None" = None
+    raw_rank = 1
     raw_dtype: str
 
     def __init__(self, kind: Feature) -> None:
@@ -40,7 +53,7 @@ class FittedFeature:
             column: As `check` of the kind returns it.
 
         Returns:
-            An int32 or float32 array `(rows,)`.
+            An int32 or float32 array `(rows, ...)`.
         """
         raise NotImplementedError
 
@@ -59,21 +72,37 @@ class FittedFeature:
                 f"feature {name!r}", "one value per row", f"{values.shape}"
             )
 
-    def width(self, embedding_dim: int) -> int:
+    def ids(self, values: Any) -> Any:
+        """Returns what is looked up for a batch of what `encode` returns."""
+        return values
+
+    def create_layer(self) -> "keras.layers.Layer | None":
+        """Makes what `vectors` trains beside the table, if there is any."""
+        return None
+
+    def width(self, dim: int) -> int:
         """Returns how many numbers `vectors` has for a row.
 
         Args:
-            embedding_dim: Width of the model's tables.
+            dim: Width of the table.
         """
         raise NotImplementedError
 
-    def vectors(self, values: Any, rows: Any) -> Any:
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
         """Returns what the experts see of the feature, `(batch, width)`.
 
         Args:
             values: A batch of what `encode` returns.
-            rows: The rows of the feature's table for it, `(batch,
-                embedding_dim)`; `None` without a table.
+            rows: The rows of the table for `ids` of it, `(..., dim)`.
+            layer: What `create_layer` has made.
+            query: The rows of the table for the feature `query`,
+                `(batch, dim)`.
         """
         raise NotImplementedError
 
@@ -86,8 +115,8 @@ class FittedFeature:
         """Returns `encode` as a SavedModel does it, under TensorFlow.
 
         Returns:
-            A function from a tensor `(batch,)` of `raw_dtype` to what `encode`
-            returns, and the resources that it needs.
+            A function from a tensor of `raw_dtype` and `raw_rank` dimensions
+            to what `encode` returns, and the resources that it needs.
         """
         raise NotImplementedError
 
@@ -103,3 +132,21 @@ class FittedFeature:
     def get_state(self) -> dict[str, Any]:
         """Returns what was fitted, ready for JSON; `restore` takes it."""
         raise NotImplementedError
+
+
+def check_numbered(name: str, values: Any, least: int, most: int) -> None:
+    """Raises DataError unless all values are whole numbers in a range.
+
+    Args:
+        name: The feature, for the error message.
+        values: An array.
+        least: The smallest number that is right.
+        most: The largest one.
+    """
+    smallest, largest = values.min(initial=most), values.max(initial=least)
+    if values.dtype.kind == "f" or not least <= smallest <= largest <= most:
+        raise DataError.at(
+            f"feature {name!r}",
+            f"numbers of ids, from {least} to {most}",
+            f"{values.dtype} from {smallest} to {largest}",
+        )

@@ -1,12 +1,16 @@
 from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from recsys.column_values import as_numbers
+from recsys.column_values import refuse
+from recsys.features.feature import NONE
 from recsys.features.feature import Feature
+from recsys.features.feature import Others
 from recsys.features.fitted_feature import FittedFeature
 
 
@@ -15,15 +19,30 @@ class Number(Feature):
 
     A model sees how many standard deviations of the training split a number
     is above its mean; a missing number counts as the mean.
+
+    Args:
+        transform: What is done to the numbers before that: `"log1p"` takes the
+            logarithm of 1 + the number, which must not be negative. Nothing
+            unless given.
+        indicator: Whether the model also sees, as 1, where a number is
+            missing. Defaults to `False`.
     """
 
     type = "number"
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
-        return as_numbers(column, file)
+    transform: Literal["log1p"] | None = None
+    indicator: bool = False
 
-    def fit(self, parts: Iterable["pd.Series[Any]"]) -> "FittedNumber":
-        moments = [_moments(part) for part in parts]
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        numbers = as_numbers(column, file)
+        if self.transform == "log1p":
+            refuse(column, numbers < 0, "a number of at least 0", file)
+        return numbers
+
+    def fit(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedNumber":
+        moments = [_moments(self._transformed(part)) for part in parts]
         count, mean, variance = 0, 0.0, 1.0  # Of nothing, a standard normal.
         for moment in moments:
             if moment[0]:
@@ -34,7 +53,12 @@ class Number(Feature):
                 )
         return FittedNumber(self, mean, variance)
 
-    def restore(self, state: dict[str, Any]) -> "FittedNumber":
+    def _transformed(self, column: "pd.Series[Any]") -> "pd.Series[Any]":
+        return column if self.transform is None else np.log1p(column)
+
+    def restore(
+        self, state: dict[str, Any], others: Others = NONE
+    ) -> "FittedNumber":
         return FittedNumber(self, **state)
 
 
@@ -43,10 +67,11 @@ class FittedNumber(FittedFeature):
 
     Args:
         kind: What it is declared as.
-        mean: Float.
-        variance: Float.
+        mean: Float, of what the transform returns.
+        variance: Float, likewise.
     """
 
+    kind: Number
     raw_dtype = "float32"
 
     def __init__(self, kind: Number, mean: float, variance: float) -> None:
@@ -57,23 +82,38 @@ class FittedNumber(FittedFeature):
     def encode(self, column: "pd.Series[Any]") -> Any:
         return column.to_numpy(np.float32)
 
-    def width(self, embedding_dim: int) -> int:
-        return 1
+    def width(self, dim: int) -> int:
+        return 2 if self.kind.indicator else 1
 
-    def vectors(self, values: Any, rows: Any) -> Any:
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
         import keras
         from keras import ops
 
         deviation = np.sqrt(np.float32(self.variance))
         deviation = np.maximum(deviation, np.float32(keras.config.epsilon()))
-        numbers = (values[:, None] - np.float32(self.mean)) / deviation
-        return ops.where(ops.isnan(numbers), 0.0, numbers)
+        missing = ops.isnan(values)[:, None]
+        numbers = values[:, None]
+        if self.kind.transform == "log1p":
+            numbers = ops.log1p(numbers)
+        numbers = (numbers - np.float32(self.mean)) / deviation
+        numbers = ops.where(missing, 0.0, numbers)
+        if not self.kind.indicator:
+            return numbers
+        return ops.concatenate([numbers, ops.cast(missing, "float32")], axis=-1)
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         return lambda numbers: numbers, []
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         numbers = generator.normal(self.mean, self.variance**0.5, count)
+        if self.kind.transform == "log1p":
+            numbers = np.expm1(np.clip(numbers, 0, None))
         numbers[::5] = np.nan
         return numbers
 

@@ -1,3 +1,4 @@
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,43 @@ class Vocabulary(keras.layers.Layer):
             column = pd.to_numeric(column, errors="coerce")
         numbers = self.values.get_indexer(pd.Index(column)) + 1
         return numbers.astype("int32")
+
+    @property
+    def raw_dtype(self) -> str:
+        """The type of ids that are not numbered: `"string"` or `"int64"`."""
+        return "string" if self.holds_strings else "int64"
+
+    def lookup_table(self) -> Any:
+        """Returns a table of TensorFlow that numbers ids; 0 if unknown."""
+        import tensorflow as tf
+
+        numbers = {id: i for i, id in enumerate(self.values.tolist(), 1)}
+        numbers = numbers or {"": 0}  # TensorFlow has no empty table.
+        return tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                tf.constant(list(numbers), self.raw_dtype),
+                tf.constant(list(numbers.values()), tf.int32),
+            ),
+            default_value=0,
+        )
+
+    def sample(self, generator: np.random.Generator, count: int) -> list[Any]:
+        """Draws ids, among them one that is unknown.
+
+        Args:
+            generator: Draws.
+            count: How many.
+        """
+        known = self.values.tolist()
+        if self.holds_strings:
+            unknown = max(known, key=len, default="") + "?"
+        else:
+            taken = set(known)
+            unknown = next(i for i in itertools.count() if i not in taken)
+        ids = [*known, unknown]
+        drawn = generator.integers(0, len(ids), count)
+        drawn[::7] = len(known)  # The unknown one, however many others.
+        return [ids[index] for index in drawn]
 
     def check(self, name: str) -> None:
         """Checks that the ids are there that a saved model was trained with.

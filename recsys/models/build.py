@@ -2,6 +2,8 @@ from recsys.config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
+from recsys.features.feature import sharing_last
+from recsys.features.fitted_feature import FittedFeature
 from recsys.kind import declarations
 from recsys.models.gates import gate_class
 from recsys.models.image_architectures import ImageArchitectures
@@ -61,23 +63,22 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         dataset: The data set to be trained on.
     """
     train = dataset.split("train")
-    features = {
-        name: kind.fit([train[name]])
-        # Those with tables first: where runs of earlier versions have them,
-        # which may be resumed.
-        for name, kind in sorted(
-            dataset.schema.features.items(),
-            key=lambda item: not item[1].routable,
-        )
-    }
+    kinds = dataset.schema.features
+    features: dict[str, FittedFeature] = {}
+    # Ids first: where runs of earlier versions have them, which may be resumed.
+    for name in sorted(
+        sharing_last(kinds), key=lambda name: not kinds[name].routable
+    ):
+        features[name] = kinds[name].fit([train[name]], features)
     hash_feature = _routed_id(config, dataset)
     num_buckets = 0
     if hash_feature is not None:
-        vocabulary = features[hash_feature].vocabulary
-        assert vocabulary is not None, "a routable kind has one"
-        num_buckets = vocabulary.size + 1
+        num_rows = features[hash_feature].num_rows
+        assert num_rows is not None, "a routable kind has a table"
+        num_buckets = num_rows
     width = sum(
-        feature.width(config.embedding_dim) for feature in features.values()
+        feature.width(features[feature.of or name].dim or config.embedding_dim)
+        for name, feature in features.items()
     )
     tasks = dataset.schema.tasks
     return Ranker(

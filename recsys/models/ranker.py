@@ -9,10 +9,12 @@ from keras import ops
 from recsys.data.columns import parse
 from recsys.features import FEATURES
 from recsys.features import Feature
+from recsys.features.feature import sharing_last
 from recsys.features.fitted_feature import FittedFeature
 from recsys.kind import Declaration
 from recsys.kind import declared
 from recsys.models.id_embedding import IdEmbedding
+from recsys.models.look_up import look_up
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.tasks import Task
 
@@ -86,14 +88,21 @@ class Ranker(MultiTaskModel):
         self.vocabularies = {
             name: feature.vocabulary
             for name, feature in self.fitted.items()
-            if feature.vocabulary is not None
+            if feature.vocabulary is not None and feature.of is None
         }
         self.embedding_dim = embedding_dim
         self.hash_feature = hash_feature
         self.unknown_rate = unknown_rate
         self.embeddings = {
-            name: IdEmbedding(known.size + 1, embedding_dim, unknown_rate)
-            for name, known in self.vocabularies.items()
+            name: IdEmbedding(
+                feature.num_rows, feature.dim or embedding_dim, unknown_rate
+            )
+            for name, feature in self.fitted.items()
+            if feature.num_rows is not None
+        }
+        layers = {name: one.create_layer() for name, one in self.fitted.items()}
+        self.feature_layers = {
+            name: layer for name, layer in layers.items() if layer is not None
         }
         self.heads = self._make_heads()
         self.build()
@@ -114,6 +123,7 @@ class Ranker(MultiTaskModel):
         )
         for mine, theirs in (
             (self.embeddings, other.embeddings),
+            (self.feature_layers, other.feature_layers),
             (self.heads, other.heads),
         ):
             for name, layer in mine.items():
@@ -124,10 +134,12 @@ class Ranker(MultiTaskModel):
         """Builds every layer; the shapes follow from the arguments."""
         for embedding in self.embeddings.values():
             embedding.build((None,))
-        width = sum(
-            feature.width(self.embedding_dim)
-            for feature in self.fitted.values()
-        )
+        width = 0
+        for name, feature in self.fitted.items():
+            dim = self._table_dim(name)
+            width += feature.width(dim)
+            if name in self.feature_layers:
+                self.feature_layers[name].build((None, None, dim))
         gate_inputs = None if self.hash_feature is None else (None,)
         self._build_towers((None, width), gate_inputs)
 
@@ -139,13 +151,29 @@ class Ranker(MultiTaskModel):
         )
         return self._features(inputs, training), gate_inputs
 
+    def _table_dim(self, name: str) -> int:
+        """The width of the table that a feature takes; 0 without one."""
+        table = self.fitted[name].of or name
+        return (
+            self.embeddings[table].output_dim if table in self.embeddings else 0
+        )
+
     def _features(self, inputs: Any, training: bool | None) -> Any:
-        rows = {
-            name: embedding(inputs[name], training=training)
-            for name, embedding in self.embeddings.items()
-        }
+        rows: dict[str, Any] = {}
+        for table, embedding in self.embeddings.items():
+            ids = {
+                name: feature.ids(inputs[name])
+                for name, feature in self.fitted.items()
+                if table in (name, feature.of)
+            }
+            rows |= look_up(embedding, ids, training)
         parts = [
-            feature.vectors(inputs[name], rows.get(name))
+            feature.vectors(
+                inputs[name],
+                rows.get(name),
+                self.feature_layers.get(name),
+                None if feature.query is None else rows[feature.query],
+            )
             for name, feature in self.fitted.items()
         ]
         return ops.concatenate(
@@ -163,7 +191,7 @@ class Ranker(MultiTaskModel):
                 other columns are ignored.
 
         Returns:
-            Dict of feature to int32 or float32 array `(rows,)`.
+            Dict of feature to int32 or float32 array `(rows, ...)`.
         """
         return {
             name: feature.encode(split[name])
@@ -198,16 +226,19 @@ class Ranker(MultiTaskModel):
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "Ranker":
         config = _with_features(config)
+        kinds = {
+            name: declared(one["declaration"], FEATURES, "'features'", name)
+            for name, one in config["features"].items()
+        }
+        features: dict[str, FittedFeature] = {}
+        for name in sharing_last(kinds):
+            state = config["features"][name]["state"]
+            features[name] = kinds[name].restore(state, features)
         restore = keras.saving.deserialize_keras_object
         return cls(
             **{
                 **config,
-                "features": {
-                    name: declared(
-                        feature["declaration"], FEATURES, "'features'", name
-                    ).restore(feature["state"])
-                    for name, feature in config["features"].items()
-                },
+                "features": {name: features[name] for name in kinds},
                 "mixture": restore(config["mixture"]),
             }
         )

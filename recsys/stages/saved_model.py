@@ -51,7 +51,11 @@ def write_saved_model(ranker: Ranker, folder: Path) -> None:
 
     signature = tf.function(serve).get_concrete_function(
         **{
-            input: tf.TensorSpec((None,), ranker.fitted[name].raw_dtype, input)
+            input: tf.TensorSpec(
+                (None,) * ranker.fitted[name].raw_rank,
+                ranker.fitted[name].raw_dtype,
+                input,
+            )
             for name, input in inputs.items()
         }
     )

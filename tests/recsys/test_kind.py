@@ -1,6 +1,6 @@
 import pytest
 
-from recsys.errors import FileError
+from recsys.errors import DataError
 from recsys.kind import Declaration
 from recsys.kind import Kind
 from recsys.kind import declarations
@@ -19,7 +19,7 @@ KINDS = {"tags": Tags}
 
 
 def refusal(declaration: Declaration) -> str:
-    with pytest.raises(FileError) as caught:
+    with pytest.raises(DataError) as caught:
         declared(declaration, KINDS, "'features'", "genres")
     return str(caught.value)
 

@@ -1,0 +1,133 @@
+from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+from pydantic import model_validator
+
+from recsys.column_values import as_numbers
+from recsys.features.feature import NONE
+from recsys.features.feature import Feature
+from recsys.features.feature import Others
+from recsys.features.fitted_feature import FittedFeature
+from recsys.features.fitted_feature import check_numbered
+
+
+class Bucket(Feature):
+    """Numbers of which a model sees in which bucket they are.
+
+    It learns a vector for each bucket, and one for missing numbers. Bucket i
+    reaches from border i - 1, which is in it, to border i, which is not.
+
+    Args:
+        quantiles: How many buckets with about as many rows of the training
+            split each; fewer where a number is in many rows. Defaults to 10,
+            unless there are borders.
+        borders: Numbers in ascending order, between which the buckets are.
+        dim: Width of the vectors; that of the model unless given.
+    """
+
+    type = "bucket"
+
+    quantiles: int | None = Field(default=None, ge=2)
+    borders: list[float] | None = Field(default=None, min_length=1)
+    dim: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check_borders(self) -> "Bucket":
+        borders = self.borders
+        if borders is None:
+            return self
+        if self.quantiles is not None:
+            raise ValueError("expected quantiles or borders. Received: both")
+        if not np.isfinite(borders).all() or (np.diff(borders) <= 0).any():
+            raise ValueError(
+                f"expected borders in ascending order. Received: {borders}"
+            )
+        return self
+
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        return as_numbers(column, file)
+
+    def fit(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedBucket":
+        if self.borders is not None:
+            return FittedBucket(self, self.borders)
+        numbers = np.concatenate([part.dropna().to_numpy() for part in parts])
+        if not len(numbers):
+            return FittedBucket(self, [])
+        shares = np.linspace(0, 1, (self.quantiles or 10) + 1)[1:-1]
+        borders = np.unique(np.quantile(numbers, shares, method="higher"))
+        # The model compares in float32, in which two of them may be one.
+        return FittedBucket(self, np.unique(borders.astype("f4")).tolist())
+
+    def restore(
+        self, state: dict[str, Any], others: Others = NONE
+    ) -> "FittedBucket":
+        return FittedBucket(self, **state)
+
+
+class FittedBucket(FittedFeature):
+    """Buckets between the borders of the training split.
+
+    Args:
+        kind: What it is declared as.
+        borders: Numbers in ascending order.
+    """
+
+    raw_dtype = "float32"
+
+    def __init__(self, kind: Bucket, borders: list[float]) -> None:
+        super().__init__(kind)
+        self.borders = borders
+        self.num_rows = len(borders) + 2  # Row 0 is for missing numbers.
+        self.dim = kind.dim
+
+    def encode(self, column: "pd.Series[Any]") -> Any:
+        numbers = column.to_numpy(np.float32)
+        borders = np.asarray(self.borders, np.float32)
+        buckets = np.searchsorted(borders, numbers, side="right") + 1
+        return np.where(np.isnan(numbers), 0, buckets).astype(np.int32)
+
+    def check_encoded(self, name: str, values: Any) -> None:
+        super().check_encoded(name, values)
+        check_numbered(name, values, 0, len(self.borders) + 1)
+
+    def width(self, dim: int) -> int:
+        return dim
+
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
+        return rows
+
+    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+        import tensorflow as tf
+
+        borders = tf.constant(self.borders, tf.float32)
+
+        def encode(numbers: Any) -> Any:
+            buckets = tf.searchsorted(borders, numbers, side="right") + 1
+            return tf.where(tf.math.is_nan(numbers), 0, buckets)
+
+        return encode, []
+
+    def sample(self, generator: np.random.Generator, count: int) -> Any:
+        ends = np.array([*self.borders, 0.0])
+        spread = np.ptp(ends) + 1
+        numbers = generator.uniform(
+            ends.min() - spread, ends.max() + spread, count
+        )
+        numbers[: len(self.borders)] = self.borders[:count]
+        numbers[::5] = np.nan
+        return numbers.astype(np.float32).astype(np.float64)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"borders": self.borders}

@@ -1,0 +1,133 @@
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import PositiveInt
+from siphash24 import siphash24
+
+from recsys.features.feature import NONE
+from recsys.features.feature import Feature
+from recsys.features.feature import Others
+from recsys.features.fitted_feature import FittedFeature
+from recsys.features.fitted_feature import check_numbered
+from recsys.features.id_values import as_ids
+from recsys.features.id_values import unified_ids
+
+# Those of SipHash-2-4, whose key has two numbers of 64 bits.
+_KEY = (0, 0)
+
+
+class Hash(Feature):
+    """Ids without a vocabulary: each goes to one of a number of buckets.
+
+    A model learns a vector for each bucket, which all ids in it have, whether
+    training has seen them or not, and one for missing ids. An id is hashed as
+    the text that it is written as, in UTF-8, by SipHash-2-4 with a key of
+    zeros, as `tf.strings.to_hash_bucket_strong` does (Aumasson, Bernstein:
+    SipHash: a fast short-input PRF, 2012; Weinberger et al.: Feature Hashing
+    for Large Scale Multitask Learning, 2009).
+
+    Args:
+        buckets: How many buckets.
+        dim: Width of the vectors; that of the model unless given.
+    """
+
+    type = "hash"
+    routable = True
+
+    buckets: PositiveInt
+    dim: PositiveInt | None = None
+
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        return as_ids(column, file)
+
+    def unified(
+        self, columns: Sequence["pd.Series[Any]"]
+    ) -> Sequence["pd.Series[Any]"]:
+        return unified_ids(columns)
+
+    def fit(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedHash":
+        integers = [pd.api.types.is_integer_dtype(part) for part in parts]
+        return FittedHash(self, "int64" if all(integers) else "string")
+
+    def restore(
+        self, state: dict[str, Any], others: Others = NONE
+    ) -> "FittedHash":
+        return FittedHash(self, **state)
+
+
+class FittedHash(FittedFeature):
+    """Buckets of ids.
+
+    Args:
+        kind: What it is declared as.
+        raw_dtype: Whether the ids of the training split are integers or
+            strings: `"int64"` or `"string"`.
+    """
+
+    kind: Hash
+
+    def __init__(self, kind: Hash, raw_dtype: str) -> None:
+        super().__init__(kind)
+        self.raw_dtype = raw_dtype
+        self.num_rows = kind.buckets + 1  # Row 0 is for missing ids.
+        self.dim = kind.dim
+
+    def encode(self, column: "pd.Series[Any]") -> Any:
+        codes, ids = pd.factorize(column)  # A missing one has the code -1.
+        buckets = [0, *(self._bucket(id) for id in ids)]
+        return np.asarray(buckets, np.int32)[codes + 1]
+
+    def _bucket(self, id: object) -> int:
+        key = b"".join(half.to_bytes(8, "little") for half in _KEY)
+        digest = siphash24(str(id).encode(), key=key).digest()
+        return 1 + int.from_bytes(digest, "little") % self.kind.buckets
+
+    def check_encoded(self, name: str, values: Any) -> None:
+        super().check_encoded(name, values)
+        check_numbered(name, values, 0, self.kind.buckets)
+
+    def width(self, dim: int) -> int:
+        return dim
+
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
+        return rows
+
+    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+        import tensorflow as tf
+
+        def encode(ids: Any) -> Any:
+            texts = tf.strings.as_string(ids)
+            buckets = tf.strings.to_hash_bucket_strong(
+                texts, self.kind.buckets, _KEY
+            )
+            missing = tf.equal(texts, "")
+            return tf.where(missing, 0, tf.cast(buckets, tf.int32) + 1)
+
+        return encode, []
+
+    def raw(self, column: "pd.Series[Any]") -> Any:
+        """Missing ids as empty texts; integers cannot be missing."""
+        if self.raw_dtype == "string":
+            return column.fillna("").to_numpy().astype(np.str_)
+        return super().raw(column)
+
+    def sample(self, generator: np.random.Generator, count: int) -> Any:
+        numbers = generator.integers(-(10**12), 10**12, count).tolist()
+        if self.raw_dtype == "int64":
+            return numbers
+        return [None if n % 7 == 0 else f"é{n}" for n in numbers]
+
+    def get_state(self) -> dict[str, Any]:
+        return {"raw_dtype": self.raw_dtype}

@@ -1,0 +1,271 @@
+"""What features with a list of ids in each row have in common."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import ClassVar
+from typing import cast
+
+import numpy as np
+import pandas as pd
+from pydantic import PositiveInt
+from pydantic import model_validator
+
+from recsys.errors import DataError
+from recsys.features.feature import NONE
+from recsys.features.feature import Feature
+from recsys.features.feature import Others
+from recsys.features.fitted_feature import FittedFeature
+from recsys.features.fitted_feature import check_numbered
+from recsys.features.id_values import as_ids
+from recsys.features.id_values import known_ids
+from recsys.features.list_values import flattened
+from recsys.features.list_values import split
+from recsys.features.pooling import POOLINGS
+from recsys.features.unseen import Unseen
+
+if TYPE_CHECKING:
+    from recsys.features.vocabulary import Vocabulary
+
+# What a SavedModel takes where a list is shorter than others of its batch.
+PADDING = {"string": "", "int64": -(2**63)}
+_NOTHING = -1  # The same once ids are numbered.
+
+
+class IdList(Feature):
+    """A list of ids in each row, of any length.
+
+    A missing list is an empty one, and what is missing in a list is left out.
+
+    Attributes:
+        keeps_last: Whether the last ids of a long list are kept rather than
+            the first.
+
+    Args:
+        of: Feature whose ids these are, to share its vocabulary and table.
+        length: Most ids of a list that count; all of them unless given.
+        pooling: How the vectors of the ids become one.
+        min_count: How often an id must be in the training split to have a
+            vector of its own. Defaults to 1.
+        dim: Width of the vectors; that of the model unless given.
+    """
+
+    keeps_last: ClassVar[bool] = False
+    has_vocabulary: ClassVar[bool] = True
+
+    of: str | None = None
+    length: PositiveInt | None = None
+    pooling: str = "mean"
+    min_count: PositiveInt | None = None
+    dim: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _check_table(self) -> "IdList":
+        for name in ("min_count", "dim"):
+            value = getattr(self, name)
+            if self.of is not None and value is not None:
+                raise ValueError(
+                    f"expected {name} at {self.of!r}, which has the table. "
+                    f"Received: {name}={value} beside of={self.of!r}"
+                )
+        return self
+
+    @property
+    def shares(self) -> str | None:
+        return self.of
+
+    def check_among(self, features: Mapping[str, Feature], name: str) -> None:
+        owners = [
+            other
+            for other, kind in features.items()
+            if kind.has_vocabulary and kind.shares is None and other != name
+        ]
+        if self.of is not None and self.of not in owners:
+            raise DataError.at(
+                "'features'",
+                f"an `of` among the features with ids of their own, {owners}",
+                repr(self.of),
+                column=name,
+            )
+
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        values, lengths = flattened(column, file)
+        ids = as_ids(values, file)
+        there = ids.notna()
+        lengths = np.bincount(ids.index[there], minlength=len(lengths))
+        known = ids[there]
+        if pd.api.types.is_integer_dtype(known.dtype):
+            known = known.astype("int64")
+        return split(known.to_numpy(), lengths, column.name)
+
+    def unified(
+        self, columns: Sequence["pd.Series[Any]"]
+    ) -> Sequence["pd.Series[Any]"]:
+        """Makes all ids strings if one of them is."""
+        kinds = {ids.dtype.kind for one in columns for ids in one if len(ids)}
+        if len(kinds) < 2:
+            return columns
+        return [
+            column.map(lambda ids: np.array([*map(str, ids)], object))
+            for column in columns
+        ]
+
+    def unseen(
+        self, column: "pd.Series[Any]", train: "pd.Series[Any]"
+    ) -> Unseen | None:
+        """Counts occurrences in lists as rows; of own ids alone."""
+        if self.of is not None:
+            return None
+        return Unseen.of(_values(column), _values(train))
+
+    def fit(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedIdList":
+        flat, longest = [], 1
+        for part in parts:
+            flat.append(_values(part))
+            longest = max(longest, int(part.map(len).max() if len(part) else 0))
+        if self.of is None:
+            vocabulary = known_ids(flat, self.min_count or 1)
+        else:
+            vocabulary = cast("Vocabulary", others[self.of].vocabulary)
+        return self._fitted(vocabulary, self.length or longest)
+
+    def restore(
+        self, state: dict[str, Any], others: Others = NONE
+    ) -> "FittedIdList":
+        from recsys.features.vocabulary import Vocabulary
+
+        if self.of is None:
+            vocabulary = Vocabulary.from_config(state["vocabulary"])
+        else:
+            vocabulary = cast("Vocabulary", others[self.of].vocabulary)
+        return self._fitted(vocabulary, state["length"])
+
+    def _fitted(self, *fitted: Any) -> "FittedIdList":
+        return FittedIdList(self, *fitted)
+
+
+class FittedIdList(FittedFeature):
+    """A list of ids with the ids of the training split.
+
+    Args:
+        kind: What it is declared as.
+        vocabulary: Those ids, numbered.
+        length: Integer, how many ids a list has room for; where the kind has
+            no `length`, longer lists get more.
+    """
+
+    kind: IdList
+    vocabulary: "Vocabulary"
+    raw_rank = 2
+
+    def __init__(
+        self, kind: IdList, vocabulary: "Vocabulary", length: int
+    ) -> None:
+        super().__init__(kind)
+        self.vocabulary = vocabulary
+        self.length = length
+        self.of = kind.of
+        self.dim = kind.dim
+        self.num_rows = None if kind.of else vocabulary.size + 1
+
+    @property
+    def raw_dtype(self) -> str:  # type: ignore[override]
+        return self.vocabulary.raw_dtype
+
+    def encode(self, column: "pd.Series[Any]") -> Any:
+        """Returns the numbers of the ids, -1 behind the end of a list."""
+        lengths = column.map(len).to_numpy(np.int64)
+        room = self.length
+        if self.kind.length is None:
+            room = max(room, int(lengths.max(initial=0)))
+        numbers = self.vocabulary.encode(_values(column))
+        rows = np.repeat(np.arange(len(column)), lengths)
+        starts = np.cumsum(lengths) - lengths
+        if self.kind.keeps_last:
+            starts = starts + np.maximum(lengths - room, 0)
+        places = np.arange(len(numbers)) - starts[rows]
+        kept = (places >= 0) & (places < room)
+        encoded = np.full((len(column), room), _NOTHING, np.int32)
+        encoded[rows[kept], places[kept]] = numbers[kept]
+        return encoded
+
+    def check_encoded(self, name: str, values: Any) -> None:
+        if values.ndim != 2:
+            raise DataError.at(
+                f"feature {name!r}", "a list of ids per row", f"{values.shape}"
+            )
+        check_numbered(name, values, _NOTHING, self.vocabulary.size)
+
+    def ids(self, values: Any) -> Any:
+        from keras import ops
+
+        return ops.maximum(values, 0)
+
+    def width(self, dim: int) -> int:
+        return dim
+
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
+        return POOLINGS[self.kind.pooling](rows, values >= 0)
+
+    def raw(self, column: "pd.Series[Any]") -> Any:
+        """Lists as an array, with `PADDING` behind the end of short ones."""
+        longest = max(1, int(column.map(len).max()))
+        dtype = object if self.raw_dtype == "string" else np.int64
+        raw = np.full((len(column), longest), PADDING[self.raw_dtype], dtype)
+        for row, ids in enumerate(column):
+            raw[row, : len(ids)] = ids
+        return raw.astype(np.str_) if self.raw_dtype == "string" else raw
+
+    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+        import tensorflow as tf
+
+        table = self.vocabulary.lookup_table()
+        length = self.kind.length
+
+        def encode(raw: Any) -> Any:
+            there = raw != tf.constant(PADDING[self.raw_dtype], raw.dtype)
+            ids = tf.ragged.boolean_mask(raw, there)
+            if length is not None:
+                ids = (
+                    ids[:, -length:]
+                    if self.kind.keeps_last
+                    else ids[:, :length]
+                )
+            numbers = ids.with_flat_values(table.lookup(ids.flat_values))
+            dense = numbers.to_tensor(_NOTHING)
+            # Room for one more: there may be no id in any list.
+            return tf.pad(dense, [[0, 0], [0, 1]], constant_values=_NOTHING)
+
+        return encode, [table]
+
+    def sample(self, generator: np.random.Generator, count: int) -> Any:
+        lengths = generator.integers(0, self.length + 3, count)
+        lengths[::5] = 0
+        ids = self.vocabulary.sample(generator, int(lengths.sum()))
+        dtype = object if self.raw_dtype == "string" else np.int64
+        return split(np.array(ids, dtype), lengths, None)
+
+    def get_state(self) -> dict[str, Any]:
+        if self.of is not None:
+            return {"length": self.length}
+        vocabulary = self.vocabulary.get_config()
+        return {"vocabulary": vocabulary, "length": self.length}
+
+
+def _values(lists: "pd.Series[Any]") -> "pd.Series[Any]":
+    """The ids of all lists one after the other."""
+    arrays = [ids for ids in lists if len(ids)]
+    if not arrays:
+        return pd.Series([], dtype="int64")
+    return pd.Series(np.concatenate(arrays))

@@ -1,0 +1,76 @@
+"""Columns with a list in each row."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys.column_values import refuse
+
+SEPARATOR = "|"
+
+
+def flattened(
+    column: "pd.Series[Any]", file: object
+) -> tuple["pd.Series[Any]", np.ndarray]:
+    """Returns the values of all lists one after the other.
+
+    Args:
+        column: A list in each row: one of Python or NumPy, or a text with the
+            values between `|`. What is missing, and an empty text, is an empty
+            list.
+        file: Where the column comes from, for the error message.
+
+    Returns:
+        The values, indexed by the position of their row, and the length of
+        each list, `(rows,)`.
+
+    Raises:
+        DataError: A value is no list.
+
+    Example:
+    >>> values, lengths = flattened(pd.Series(["a|b", None, "c"]), "log.csv")
+    >>> values.tolist(), values.index.tolist(), lengths.tolist()
+    (['a', 'b', 'c'], [0, 0, 2], [2, 0, 1])
+    """
+    if pd.api.types.is_numeric_dtype(column):
+        # A file of texts whose lists have one number at most.
+        lists = [[] if pd.isna(value) else [value] for value in column]
+    else:
+        lists = [_as_list(value) for value in column.astype(object)]
+        bad = pd.Series([one is None for one in lists], dtype=bool)
+        refuse(column, bad, "a list, or values between `|`", file)
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    values = pd.Series(
+        [value for one in lists for value in one],
+        index=np.repeat(np.arange(len(lists)), lengths),
+        name=column.name,
+        dtype=object,
+    )
+    return values, lengths
+
+
+def split(values: Any, lengths: np.ndarray, name: Any) -> "pd.Series[Any]":
+    """Returns a column of lists, arrays, as `flattened` takes it apart.
+
+    Args:
+        values: Array of the values of all lists one after the other.
+        lengths: How many of them each row has.
+        name: Name of the column.
+    """
+    lists = np.empty(len(lengths), object)
+    ends = np.cumsum(lengths)
+    for row, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+        lists[row] = values[end - length : end]
+    return pd.Series(lists, name=name)
+
+
+def _as_list(value: Any) -> Any:
+    """The values of a list; `None` for what is none."""
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, str):
+        return value.split(SEPARATOR) if value else []
+    return [] if value is None or value is pd.NA or value != value else None

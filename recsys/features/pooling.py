@@ -1,0 +1,36 @@
+"""One vector for a list of them: (batch, length, dim) to (batch, dim)."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _sum(rows: Any, mask: Any) -> Any:
+    from keras import ops
+
+    return ops.sum(ops.where(mask[..., None], rows, 0.0), axis=1)
+
+
+def _mean(rows: Any, mask: Any) -> Any:
+    from keras import ops
+
+    count = ops.sum(ops.cast(mask, rows.dtype), axis=1, keepdims=True)
+    return _sum(rows, mask) / ops.maximum(count, 1.0)
+
+
+def _max(rows: Any, mask: Any) -> Any:
+    from keras import ops
+
+    least = -float("inf")
+    masked = ops.where(mask[..., None], rows, least)
+    largest = ops.max(masked, axis=1, initial=least)
+    nothing = ops.zeros_like(rows[:, 0])
+    return ops.where(ops.any(mask, axis=1, keepdims=True), largest, nothing)
+
+
+# Each takes rows (batch, length, dim) and a mask (batch, length) of those that
+# count. The vector of an empty list is all zeros.
+POOLINGS: dict[str, Callable[[Any, Any], Any]] = {
+    "max": _max,
+    "mean": _mean,
+    "sum": _sum,
+}

@@ -1,0 +1,94 @@
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import Literal
+
+from pydantic import PositiveInt
+from pydantic import model_validator
+
+from recsys.errors import DataError
+from recsys.features.feature import Feature
+from recsys.features.id import Id
+from recsys.features.id_list import FittedIdList
+from recsys.features.id_list import IdList
+
+if TYPE_CHECKING:
+    import keras
+
+
+class Sequence(IdList):
+    """What happened one after the other, oldest first, such as a history.
+
+    What a model sees is one vector as in `Ids`, or the sum of the vectors
+    weighted by what is asked about (`TargetAttention`).
+
+    Args:
+        of: Feature whose ids these are, to share its vocabulary and table.
+        length: Most ids of a list that count, the last ones. Defaults to 50.
+        pooling: `"mean"` (default), `"sum"`, `"max"` or `"attention"`.
+        query: For attention, the id that the weights depend on: the feature
+            that is also `of`.
+        min_count: How often an id must be in the training split to have a
+            vector of its own. Defaults to 1.
+        dim: Width of the vectors; that of the model unless given.
+    """
+
+    type = "sequence"
+    keeps_last = True
+
+    length: PositiveInt = 50
+    pooling: Literal["attention", "max", "mean", "sum"] = "mean"
+    query: str | None = None
+
+    @model_validator(mode="after")
+    def _check_query(self) -> "Sequence":
+        attends = self.pooling == "attention"
+        if attends != (self.query is not None) or self.query not in (
+            None,
+            self.of,
+        ):
+            raise ValueError(
+                "expected query for pooling 'attention' alone, and the same "
+                f"feature as of. Received: pooling={self.pooling!r}, "
+                f"query={self.query!r}, of={self.of!r}"
+            )
+        return self
+
+    def check_among(self, features: Mapping[str, Feature], name: str) -> None:
+        super().check_among(features, name)
+        if self.query is not None and not isinstance(features[self.query], Id):
+            raise DataError.at(
+                "'features'",
+                "a `query` with one id per row",
+                f"{self.query!r} with {features[self.query].declaration!r}",
+                column=name,
+            )
+
+    def _fitted(self, *fitted: Any) -> FittedIdList:
+        return FittedSequence(self, *fitted)
+
+
+class FittedSequence(FittedIdList):
+    """A sequence with the ids of the training split."""
+
+    kind: Sequence
+
+    def __init__(self, kind: Sequence, *fitted: Any) -> None:
+        super().__init__(kind, *fitted)
+        self.query = kind.query
+
+    def create_layer(self) -> "keras.layers.Layer | None":
+        from recsys.features.target_attention import TargetAttention
+
+        return None if self.query is None else TargetAttention()
+
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
+        if layer is None:
+            return super().vectors(values, rows)
+        return layer(rows, query, values >= 0)

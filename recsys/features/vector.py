@@ -1,0 +1,117 @@
+from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import PositiveInt
+
+from recsys.column_values import as_numbers
+from recsys.column_values import refuse
+from recsys.errors import DataError
+from recsys.features.feature import NONE
+from recsys.features.feature import Feature
+from recsys.features.feature import Others
+from recsys.features.fitted_feature import FittedFeature
+from recsys.features.list_values import flattened
+from recsys.features.list_values import split
+
+
+class Vector(Feature):
+    """Lists of numbers of one length, such as those of a trained encoder.
+
+    A model sees the numbers as they are; a missing vector is all zeros.
+
+    Args:
+        size: How many numbers.
+    """
+
+    type = "vector"
+
+    size: PositiveInt
+
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        values, lengths = flattened(column, file)
+        wrong = pd.Series((lengths != self.size) & (lengths != 0))
+        refuse(column, wrong, f"{self.size} numbers", file)
+        numbers = as_numbers(values, file, f"{self.size} finite numbers")
+        if numbers.isna().any():
+            raise DataError.at(
+                file,
+                f"{self.size} finite numbers",
+                "one that is missing",
+                column=column.name,
+                row=int(numbers.index[numbers.isna()][0]) + 1,
+            )
+        return split(numbers.to_numpy(), lengths, column.name)
+
+    def fit(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedVector":
+        return FittedVector(self)
+
+    def restore(
+        self, state: dict[str, Any], others: Others = NONE
+    ) -> "FittedVector":
+        return FittedVector(self)
+
+
+class FittedVector(FittedFeature):
+    """A vector, of which nothing is learned.
+
+    Args:
+        kind: What it is declared as.
+    """
+
+    kind: Vector
+    raw_rank = 2
+    raw_dtype = "float32"
+
+    def __init__(self, kind: Vector) -> None:
+        super().__init__(kind)
+
+    def encode(self, column: "pd.Series[Any]") -> Any:
+        vectors = np.zeros((len(column), self.kind.size), np.float32)
+        there = column.map(len).to_numpy(bool)
+        if there.any():
+            vectors[there] = np.stack(column[there].tolist())
+        return vectors
+
+    def check_encoded(self, name: str, values: Any) -> None:
+        if values.shape[1:] != (self.kind.size,):
+            raise DataError.at(
+                f"feature {name!r}",
+                f"{self.kind.size} numbers per row",
+                f"{values.shape}",
+            )
+
+    def width(self, dim: int) -> int:
+        return self.kind.size
+
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
+        return values
+
+    def raw(self, column: "pd.Series[Any]") -> Any:
+        return self.encode(column)
+
+    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+        import tensorflow as tf
+
+        shape = (None, self.kind.size)
+        return lambda vectors: tf.ensure_shape(vectors, shape), []
+
+    def sample(self, generator: np.random.Generator, count: int) -> Any:
+        numbers = generator.normal(size=(count, self.kind.size))
+        return [
+            [] if row % 5 == 0 else vector.astype(np.float32).astype(float)
+            for row, vector in enumerate(numbers)
+        ]
+
+    def get_state(self) -> dict[str, Any]:
+        return {}
