@@ -86,7 +86,7 @@ def declared(
     Example:
     >>> from recsys.features import FEATURES
     >>> declared("id", FEATURES, "'features'", "user")
-    Id()
+    Id(min_count=1, dim=None)
     """
     if isinstance(declaration, Kind):
         return declaration

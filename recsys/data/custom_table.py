@@ -19,10 +19,21 @@ from recsys.data.joined_tables import joined_times
 from recsys.data.named_columns import named_columns
 from recsys.data.schema import Schema
 from recsys.data.source_files import source_files
+from recsys.errors import DataError
 from recsys.features import FEATURES
+from recsys.reading import read_text
 from recsys.tasks import TASKS
 
 _log = logging.getLogger(__name__)
+
+# The kinds that have an option of their own.
+_KINDS = {
+    "ids": "id",
+    "numbers": "number",
+    "binary": "binary",
+    "regression": "regression",
+    "multiclass": "multiclass",
+}
 
 
 def custom_table(
@@ -38,6 +49,7 @@ def custom_table(
     regression: Sequence[str] = (),
     multiclass: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    schema: str | None = None,
     time: str | None = None,
     time_format: str | None = None,
     separator: str | None = None,
@@ -47,8 +59,10 @@ def custom_table(
     """Prepares a table of one's own, in one file or split already.
 
     The columns are told by type, each by its name or by a pattern such as
-    `categorical_*`. What is not told is left out. So are files, of which
-    several make one split where all have the same columns.
+    `categorical_*`, or all of them by a file like `dataset.json`, which knows
+    every kind of feature and task with its options. What is not told is left
+    out. So are files, of which several make one split where all have the same
+    columns.
 
     Args:
         raw_dir: Folder with the files, which names the data set.
@@ -65,6 +79,7 @@ def custom_table(
         regression: Tasks with numbers as labels.
         multiclass: Tasks with classes 0, 1, 2, ... as labels.
         exclude: Columns that are neither, whatever pattern they match.
+        schema: JSON file in `raw_dir` with the content of a `dataset.json`.
         time: Column by whose order splits are taken off the end of the
             training rows; they are drawn unless given. Numbers, dates, or
             texts in ISO 8601.
@@ -82,7 +97,7 @@ def custom_table(
     Raises:
         DataError: A file, a column or a value is missing or wrong.
         ValueError: A share is outside its bounds, or the format of the times
-            or the separator is none.
+            or the separator is none, or a column is told beside `schema`.
 
     Example:
     >>> import tempfile
@@ -100,35 +115,32 @@ def custom_table(
     files = source_files(raw_dir, named)
     if "train" not in files:
         raise ValueError(f"`train` must name a file. Received: train={train!r}")
-    described = [file for found in files.values() for file in found]
+    named_files = [file for found in files.values() for file in found]
     read = {
         file: read_table(file, character)
-        for file in progress.track(described, description="Reading files")
+        for file in progress.track(named_files, description="Reading files")
     }
     tables = {
         split: {file: read[file] for file in found}
         for split, found in files.items()
     }
     file, table = next(iter(tables["train"].items()))
-    columns = named_columns(
-        [column for column in table.columns if column != time],
-        {
-            "id": ids,
-            "number": numbers,
-            "binary": binary,
-            "regression": regression,
-            "multiclass": multiclass,
-        },
-        file,
-        [name for name in exclude if name != time],
-    )
-    schema = Schema(
-        raw_dir.resolve().name,
-        {name: kind for name, kind in columns.items() if kind in FEATURES},
-        {name: kind for name, kind in columns.items() if kind in TASKS},
-    )
+    told = {
+        "ids": ids,
+        "numbers": numbers,
+        "binary": binary,
+        "regression": regression,
+        "multiclass": multiclass,
+        "exclude": [name for name in exclude if name != time],
+    }
+    if schema is None:
+        name = raw_dir.resolve().name
+        columns = [column for column in table.columns if column != time]
+        described = _described(name, columns, told, file)
+    else:
+        described = _read_description(raw_dir / schema, told)
     splits = {
-        split: joined_tables(parts, schema.columns)
+        split: joined_tables(parts, described.columns)
         for split, parts in tables.items()
     }
     times = _by_split(joined_times(read, time, time_format), splits)
@@ -141,7 +153,42 @@ def custom_table(
         taken = cut(splits["train"].iloc[order], missing, file)
         ranges |= time_ranges(taken, order, times.get("train"))
         splits |= taken
-    return Dataset(schema, splits, ranges)
+    return Dataset(described, splits, ranges)
+
+
+def _described(
+    name: str,
+    columns: Sequence[str],
+    told: Mapping[str, Sequence[str]],
+    file: object,
+) -> Schema:
+    """The schema of what the options tell of the columns."""
+    kinds = named_columns(
+        columns,
+        {kind: told[option] for option, kind in _KINDS.items()},
+        file,
+        told["exclude"],
+    )
+    return Schema(
+        name,
+        {name: kind for name, kind in kinds.items() if kind in FEATURES},
+        {name: kind for name, kind in kinds.items() if kind in TASKS},
+    )
+
+
+def _read_description(file: Path, told: Mapping[str, Sequence[str]]) -> Schema:
+    """The schema that a file holds, which has to say all."""
+    if given := [option for option, names in told.items() if names]:
+        raise ValueError(
+            "`schema` tells what all columns mean, and must come without "
+            f"{', '.join(told)}. Received: schema={str(file)!r} and {given[0]}"
+        )
+    if not file.is_file():
+        raise DataError.at(file, "a file", "none of that name")
+    schema = Schema.from_json(read_text(file, "JSON", DataError), file)
+    if schema.holds_images:
+        raise DataError.at(file, "features of a table", "an image")
+    return schema
 
 
 def _by_split(

@@ -1,5 +1,6 @@
 """Columns with a list in each row."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 from recsys.column_values import refuse
 
 SEPARATOR = "|"
+_LISTS = (list, tuple, np.ndarray)
 
 
 def flattened(
@@ -63,6 +65,33 @@ def split(values: Any, lengths: np.ndarray, name: Any) -> "pd.Series[Any]":
     for row, (end, length) in enumerate(zip(ends, lengths, strict=True)):
         lists[row] = values[end - length : end]
     return pd.Series(lists, name=name)
+
+
+def as_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    """Returns a column of a table with its lists, if any, as texts.
+
+    Args:
+        column: A column of any kind.
+        file: Where it goes, for the error message.
+
+    Raises:
+        DataError: A value in a list has a `|` in it.
+
+    Example:
+    >>> as_texts(pd.Series([["a", "b"], [], None]), "log.csv").tolist()
+    ['a|b', '', None]
+    """
+    if column.dtype != object:
+        return column
+    is_list = column.map(lambda value: isinstance(value, _LISTS))
+    texts = column.copy()
+    texts[is_list] = [SEPARATOR.join(map(str, one)) for one in column[is_list]]
+    lengths = column[is_list].map(len)
+    parts = texts[is_list].str.count(re.escape(SEPARATOR)) + 1
+    wrong = pd.Series(False, column.index)
+    wrong[is_list] = (parts != lengths) & (lengths > 0)
+    refuse(column, wrong, "values without `|` in a list", file)
+    return texts
 
 
 def _as_list(value: Any) -> Any:

@@ -9,6 +9,7 @@ from pyarrow import parquet
 from recsys.data.formats.csv_file import cast_or_none
 from recsys.data.formats.csv_file import read_csv
 from recsys.errors import DataError
+from recsys.features.list_values import as_texts
 from recsys.reading import check_fits
 from recsys.reading import reading
 
@@ -72,7 +73,8 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     """Writes a table as Parquet or as text, without its index.
 
-    The same table gives the same bytes.
+    The same table gives the same bytes. In a text, the values of a list stand
+    between `|`.
 
     Args:
         frame: The table.
@@ -80,7 +82,8 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
             latter two and `.gz`.
 
     Raises:
-        DataError: The path has another suffix.
+        DataError: The path has another suffix, or a value in a list of a text
+            file has a `|` in it.
     """
     path = Path(path)
     suffix = _suffix(path)
@@ -88,7 +91,8 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
         frame.to_parquet(path, index=False)
         return
     separator = "\t" if ".tsv" in suffix else ","
-    text = frame.to_csv(index=False, sep=separator).encode()
+    columns = {name: as_texts(frame[name], path) for name in frame}
+    text = pd.DataFrame(columns).to_csv(index=False, sep=separator).encode()
     if suffix.endswith(".gz"):
         # A time stamp would differ from run to run.
         text = gzip.compress(text, compresslevel=6, mtime=0)

@@ -90,7 +90,8 @@ def test_missing_key(key: str) -> None:
 def test_unknown_feature_type() -> None:
     assert refusal(features={"age": "numeric"}) == (
         "films/dataset.json: 'features', column 'age': expected one of the "
-        "types ['id', 'image', 'number'] (did you mean 'number'?). "
+        "types ['bucket', 'hash', 'id', 'ids', 'image', 'number', "
+        "'sequence', 'vector'] (did you mean 'number'?). "
         "Received: 'numeric'"
     )
 

@@ -1,0 +1,99 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from keras import ops
+
+from recsys.features import Id
+from recsys.features import Ids
+from recsys.features import Sequence
+from recsys.features.id_list import FittedIdList
+from recsys.features.pooling import POOLINGS
+
+lists = st.lists(st.lists(st.integers(-5, 5), max_size=6), min_size=1)
+
+
+def fitted(kind: Ids | Sequence, rows: list[Any]) -> FittedIdList:
+    return kind.fit([kind.check(pd.Series(rows), "log.csv")])
+
+
+def decoded(one: FittedIdList, encoded: Any) -> list[list[int]]:
+    known = one.vocabulary.values
+    return [[int(known[n - 1]) for n in row if n >= 0] for row in encoded]
+
+
+@given(lists)
+def test_every_list_comes_back(rows: list[list[int]]) -> None:
+    one = fitted(Ids(), rows)
+    encoded = one.encode(one.kind.check(pd.Series(rows), "log.csv"))
+    assert decoded(one, encoded) == rows
+    # What is no id stands behind the ids.
+    assert ((encoded[:, 1:] == -1) | (encoded[:, :-1] >= 0)).all()
+
+
+@given(lists, st.integers(1, 4))
+def test_the_first_or_the_last_of_long_lists(
+    rows: list[list[int]], length: int
+) -> None:
+    for kind, kept in (
+        (Ids(length=length), [row[:length] for row in rows]),
+        (Sequence(length=length), [row[-length:] for row in rows]),
+    ):
+        one = fitted(kind, rows)
+        encoded = one.encode(kind.check(pd.Series(rows), "log.csv"))
+        assert encoded.shape == (len(rows), length)
+        assert decoded(one, encoded) == kept
+
+
+@given(lists)
+def test_a_text_says_what_a_list_says(rows: list[list[int]]) -> None:
+    kind = Ids()
+    texts = pd.Series(["|".join(map(str, row)) for row in rows])
+    one = fitted(kind, rows)
+    np.testing.assert_array_equal(
+        one.encode(kind.check(texts, "log.csv")),
+        one.encode(kind.check(pd.Series(rows), "log.csv")),
+    )
+
+
+def test_lists_that_are_longer_than_in_training_are_whole() -> None:
+    one = fitted(Ids(), [[1], [2, 3]])
+    assert one.encode(pd.Series([np.array([3, 2, 1])])).tolist() == [[3, 2, 1]]
+
+
+def test_what_is_missing_in_a_list_is_left_out() -> None:
+    column = Ids().check(pd.Series(["a||b", [None, "a"]]), "log.csv")
+    assert [ids.tolist() for ids in column] == [["a", "b"], ["a"]]
+
+
+def test_shared_ids_have_the_numbers_of_their_owner() -> None:
+    owner = Id().fit([pd.Series([30, 10, 20])])
+    kind = Sequence(of="item")
+    one = kind.fit([kind.check(pd.Series([[20, 99]]), "a")], {"item": owner})
+    assert one.num_rows is None
+    assert one.encode(pd.Series([np.array([20, 99, 30])]))[0, :3].tolist() == [
+        2,
+        0,
+        3,
+    ]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_poolings(pooling: str, rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(40, 5, 3)).astype("float32")
+    mask = rng.random((40, 5)) < 0.5
+    reference: Any = getattr(np, pooling)
+    expected = np.array(
+        [
+            reference(one[there], axis=0) if there.any() else np.zeros(3)
+            for one, there in zip(rows, mask, strict=True)
+        ]
+    )
+    received = POOLINGS[pooling](
+        ops.convert_to_tensor(rows), ops.convert_to_tensor(mask)
+    )
+    received = ops.convert_to_numpy(received)
+    np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-6)

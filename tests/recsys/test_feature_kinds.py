@@ -1,0 +1,261 @@
+"""A data set with every kind of feature, from the log to the export."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import recsys
+from recsys.data import DataError
+from recsys.data import load
+from recsys.data import prepare
+from recsys.data import read_table
+from recsys.data import write_table
+from recsys.features import FEATURES
+from recsys.features import Image
+
+SCHEMA: dict[str, Any] = {
+    "name": "shop",
+    "features": {
+        "user": "id",
+        "item": {"type": "id", "min_count": 2, "dim": 6},
+        "device": {"type": "hash", "buckets": 20},
+        "genres": {"type": "ids", "pooling": "max"},
+        "history": {
+            "type": "sequence",
+            "of": "item",
+            "length": 5,
+            "pooling": "attention",
+            "query": "item",
+        },
+        "seen": {"type": "sequence", "of": "item"},
+        "age": {"type": "number", "indicator": True},
+        "price": {"type": "number", "transform": "log1p"},
+        "hour": {"type": "bucket", "quantiles": 6},
+        "cover": {"type": "vector", "size": 3},
+    },
+    "tasks": {"click": "binary", "stars": "regression"},
+}
+
+
+def log(count: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+
+    def lists(values: int, longest: int) -> list[list[int]]:
+        sizes = rng.integers(0, longest, count)
+        return [rng.integers(0, values, size).tolist() for size in sizes]
+
+    clicks = rng.integers(0, 2, count)
+    return pd.DataFrame(
+        {
+            "user": rng.integers(0, 50, count),
+            "item": rng.integers(0, 30, count),
+            "device": [f"d{device}" for device in rng.integers(0, 99, count)],
+            "genres": [[f"g{one}" for one in row] for row in lists(6, 4)],
+            "history": lists(30, 8),
+            "seen": lists(30, 3),
+            "age": np.where(rng.random(count) < 0.1, np.nan, clicks + 30),
+            "price": rng.exponential(20, count),
+            "hour": rng.uniform(0, 24, count),
+            "cover": [
+                rng.normal(size=3).round(3).tolist() if row % 9 else None
+                for row in range(count)
+            ],
+            "click": clicks,
+            "stars": np.where(clicks, rng.normal(4, 1, count), np.nan),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: Any) -> Path:
+    """A data folder that was prepared from a Parquet file."""
+    raw_dir = tmp_path_factory.mktemp("raw")
+    log(240).to_parquet(raw_dir / "log.parquet")
+    (raw_dir / "columns.json").write_text(json.dumps(SCHEMA))
+    options = {"train": "log.parquet", "schema": "columns.json"}
+    prepare("table", raw_dir, raw_dir / "out", progress=False, **options)
+    folder: Path = raw_dir / "out"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(data: Path, tmp_path_factory: Any) -> Path:
+    folder: Path = tmp_path_factory.mktemp("runs") / "run"
+    recsys.train(
+        {
+            "data": str(data),
+            "out": str(folder),
+            "gate": "top-k",
+            "num_experts": 3,
+            "embedding_dim": 4,
+            "expert_units": [8],
+            "head_units": [4],
+            "epochs": 1,
+            "batch_size": 32,
+        }
+    )
+    return folder
+
+
+def test_the_data_have_every_kind_of_a_table(data: Path) -> None:
+    features = load(data).schema.features
+    kinds = {type(kind) for kind in features.values()}
+    assert kinds == set(FEATURES.values()) - {Image}
+    assert json.loads((data / "dataset.json").read_text()) == SCHEMA
+
+
+def test_text_files_have_the_same_features(data: Path, tmp_path: Path) -> None:
+    """Lists of integers and of texts, empty ones too, survive a CSV file."""
+    (tmp_path / "dataset.json").write_text(json.dumps(SCHEMA))
+    expected = load(data)
+    for name in ("train", "validation", "test"):
+        write_table(expected.split(name), tmp_path / f"{name}.csv")
+    received = load(tmp_path)
+    train = expected.split("train")
+    fitted: dict[str, Any] = {}
+    for column, kind in expected.schema.features.items():
+        fitted[column] = kind.fit([train[column]], fitted)
+        for name in ("train", "validation", "test"):
+            np.testing.assert_allclose(
+                fitted[column].encode(received.split(name)[column]),
+                fitted[column].encode(expected.split(name)[column]),
+                rtol=1e-6,
+            )
+
+
+def test_a_loaded_run_predicts_what_it_was_tested_on(
+    run: Path, data: Path
+) -> None:
+    metrics = json.loads((run / "metrics.json").read_text())["test"]
+    again = recsys.evaluate(run, data)
+    assert again["loss"] == pytest.approx(metrics["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_predictions_of_a_file_and_of_a_table(
+    run: Path, tmp_path: Path, suffix: str
+) -> None:
+    rows = log(20)
+    write_table(rows, tmp_path / f"in{suffix}")
+    recsys.predict(run, tmp_path / f"in{suffix}", tmp_path / f"out{suffix}")
+    written = read_table(tmp_path / f"out{suffix}")
+    expected = recsys.load_model(run).predict(rows)
+    assert_frame_equal(
+        written[["click", "stars"]], expected, rtol=1e-5, check_dtype=False
+    )
+
+
+def test_empty_lists_unknown_and_missing_values_have_predictions(
+    run: Path,
+) -> None:
+    row = {
+        "user": None,
+        "item": 999,
+        "device": None,
+        "genres": [],
+        "history": [None, 999],
+        "seen": None,
+        "age": None,
+        "price": None,
+        "hour": None,
+        "cover": [],
+    }
+    model = recsys.load_model(run)
+    predicted = model.predict(pd.DataFrame([row]))
+    assert np.isfinite(predicted.to_numpy()).all()
+    assert model.predict(pd.DataFrame([row])[:0]).shape == (0, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="exports under TensorFlow, from any backend",
+)
+def test_the_export_is_verified(run: Path, tmp_path: Path) -> None:
+    inputs = recsys.export(run, tmp_path / "export")
+    assert list(inputs) == list(recsys.load_model(run).features)
+
+
+@pytest.mark.parametrize(
+    ("feature", "declaration", "message"),
+    [
+        (
+            "seen",
+            {"type": "sequence", "of": "itm"},
+            "'features', column 'seen': expected an `of` among the features "
+            "with ids of their own, ['user', 'item', 'genres']. "
+            "Received: 'itm'",
+        ),
+        (
+            "seen",
+            {"type": "sequence", "of": "item", "dim": 5},
+            "'features', column 'seen': expected dim at 'item', which has the "
+            "table. Received: dim=5 beside of='item'",
+        ),
+        (
+            "history",
+            {"type": "sequence", "of": "item", "pooling": "attention"},
+            "'features', column 'history': expected query for pooling "
+            "'attention' alone, and the same feature as of. Received: "
+            "pooling='attention', query=None, of='item'",
+        ),
+        (
+            "history",
+            {
+                "type": "sequence",
+                "of": "genres",
+                "pooling": "attention",
+                "query": "genres",
+            },
+            "'features', column 'history': expected a `query` with one id per "
+            "row. Received: 'genres' with {'type': 'ids', 'pooling': 'max'}",
+        ),
+        (
+            "hour",
+            {"type": "bucket", "borders": [1.0, 1.0]},
+            "'features', column 'hour': expected borders in ascending order. "
+            "Received: [1.0, 1.0]",
+        ),
+        (
+            "cover",
+            {"type": "vector"},
+            "'features', column 'cover': expected a value at size. "
+            "Received: none",
+        ),
+    ],
+)
+def test_a_wrong_declaration(
+    feature: str, declaration: dict[str, Any], message: str
+) -> None:
+    features = {**SCHEMA["features"], feature: declaration}
+    with pytest.raises(DataError) as caught:
+        recsys.Schema("shop", features, SCHEMA["tasks"])
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("cover", [1.0], "expected 3 numbers. Received: [1.0]"),
+        ("cover", "1|x|2", "expected 3 finite numbers. Received: 'x'"),
+        ("genres", 7, "expected a list, or values between `|`. Received: 7"),
+        ("history", [1, 2.5], "expected an integer or a string. Received: 2.5"),
+        ("price", -1.0, "expected a number of at least 0. Received: -1.0"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_row(
+    run: Path, column: str, value: Any, message: str
+) -> None:
+    rows = log(4).astype(object)
+    rows.at[2, column] = value
+    with pytest.raises(DataError) as caught:
+        recsys.load_model(run).predict(rows)
+    assert str(caught.value) == (
+        f"`x`, column {column!r}, data row 3 (counted from 1): {message}"
+    )
