@@ -203,6 +203,9 @@ def evaluate(
     split: Annotated[
         str, typer.Option(help="train, validation or test.")
     ] = "test",
+    by: Annotated[
+        str | None, typer.Option(help="Feature by whose values to cut rows.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="JSON file for the metrics.")
     ] = None,
@@ -213,10 +216,13 @@ def evaluate(
     from recsys.stages.evaluate import evaluate
 
     with nullcontext() if out is None else sole_writer(out):
-        metrics = evaluate(run, data, split)
+        metrics = evaluate(run, data, split, by)
         if out is not None:
             write_json(out, metrics)
-    print_metrics({split: metrics})
+    parts = metrics.get("by", {}).get(by, {})
+    print_metrics(
+        {split: metrics} | {f"{by}: {cut}": parts[cut] for cut in parts}
+    )
 
 
 @command()

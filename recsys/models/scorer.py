@@ -39,6 +39,19 @@ class Scores:
     loads: dict[str, list[Any]] = field(default_factory=dict)
     evaluated: Any = None
 
+    def of_rows(self, chosen: Any) -> "Scores":
+        """Returns what is said of some rows; loads are of all, and left out.
+
+        Args:
+            chosen: Boolean array `(rows,)`.
+        """
+        evaluated = self.evaluated
+        return Scores(
+            {task: said[chosen] for task, said in self.predictions.items()},
+            {task: counts[chosen] for task, counts in self.experts.items()},
+            evaluated=None if evaluated is None else evaluated[chosen],
+        )
+
 
 class Scorer(keras.Model):
     """Predictions and numbers of experts from one compiled pass.

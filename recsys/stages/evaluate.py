@@ -1,14 +1,24 @@
 from pathlib import Path
 from typing import Any
 
+from recsys.data import Split
 from recsys.data import load
+from recsys.errors import DataError
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
+from recsys.models.scorer import Scores
+from recsys.nearest import did_you_mean
 from recsys.run import Run
+from recsys.stages.cuts import cuts
 from recsys.training.measure import measure
 
 
 def evaluate(
-    run: str | Path, data: str | Path, split: str = "test"
+    run: str | Path,
+    data: str | Path,
+    split: str = "test",
+    by: str | None = None,
 ) -> dict[str, Any]:
     """Evaluates the model of a run on one split of a data set.
 
@@ -16,12 +26,16 @@ def evaluate(
         run: Run folder.
         data: Data folder, or "synthetic".
         split: "train", "validation" or "test".
+        by: A feature by whose values the rows are cut. None unless given.
 
     Returns:
         The metrics, as `measure` returns them, with the run's task weights.
+        Where rows are cut, "by" has the metrics of each cut, by the name of
+        the feature and that of the cut.
 
     Raises:
-        DataError: The data are missing or wrong.
+        DataError: The data are missing or wrong, or there is no such feature
+            to cut by.
         FileError: A file of the run is broken.
         RunError: There is no trained run in the folder.
     """
@@ -32,11 +46,39 @@ def evaluate(
     dataset = load(data)
     model.check_fits(dataset)
     rows = dataset.split(split)
-    return measure(
-        Scorer(model).score(rows),
-        rows,
-        model.tasks,
-        config.task_weights,
-        model.target_scales,
-        model.constants,
-    )
+    if by is not None:
+        parts = _cuts(model, rows, by)  # Before time goes into predictions.
+    scores = Scorer(model).score(rows)
+
+    def measured(scores: Scores, rows: Split) -> dict[str, Any]:
+        return measure(
+            scores,
+            rows,
+            model.tasks,
+            config.task_weights,
+            model.target_scales,
+            model.constants,
+        )
+
+    metrics = measured(scores, rows)
+    if by is not None:
+        metrics["by"] = {
+            by: {
+                cut: measured(scores.of_rows(chosen), rows[chosen])
+                for cut, chosen in parts.items()
+            }
+        }
+    return metrics
+
+
+def _cuts(model: MultiTaskModel, rows: Split, by: str) -> dict[str, Any]:
+    if not isinstance(model, Ranker) or by not in model.features:
+        raise DataError.at(
+            "a cut by a feature",
+            "one of a table's features, "
+            f"{', '.join(map(repr, model.features))}",
+            f"{by!r}{did_you_mean(by, model.features)}",
+        )
+    vocabulary = model.fitted[by].vocabulary
+    unknown = None if vocabulary is None else vocabulary.encode(rows[by]) == 0
+    return cuts(by, rows[by], unknown)

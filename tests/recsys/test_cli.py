@@ -237,6 +237,21 @@ def test_missing_run_is_one_line(
     assert str(tmp_path / "none") in line
 
 
+@pytest.mark.slow
+def test_cuts_stand_below_the_whole(
+    run: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "metrics.json"
+    common = ["--run", str(run), "--data", str(data), "--out", str(out)]
+    assert recsys(["evaluate", *common, "--by", "age"]) == 0
+    cuts = json.loads(out.read_text())["by"]["age"]
+    assert len(cuts) == 5
+    printed = capfd.readouterr().out
+    at = [printed.index(f"age: {cut}") for cut in cuts]
+    assert at == sorted(at)
+    assert printed.index("test") < at[0]
+
+
 def test_other_backend_is_one_line(
     run: Path, other_backend: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,5 +44,38 @@ def test_folder_without_a_run(tmp_path: Path, data: Path) -> None:
         recsys.evaluate(tmp_path, data)
 
 
+@pytest.mark.slow
+def test_cuts_are_evaluated_as_if_they_were_all(
+    run: Path, tiny: Dataset, tmp_path: Path
+) -> None:
+    """Numbers at their quartiles, ids one by one, the unknown ones apart."""
+    test = tiny.splits["test"].reset_index(drop=True)
+    test.loc[:4, "user"] = 99
+    folder = tmp_path / "data"
+    Dataset(tiny.schema, {**tiny.splits, "test": test}).write(folder)
+    by_user = recsys.evaluate(run, folder, by="user")["by"]["user"]
+    assert list(by_user)[-2:] == ["4 others", "not in training"]
+    counts = [cut["rows"] for cut in by_user.values()]
+    assert sum(counts) == len(test)
+    assert counts[:8] == sorted(counts[:8], reverse=True)
+    alone = {**tiny.splits, "test": test[:5]}
+    Dataset(tiny.schema, alone).write(tmp_path / "alone")
+    expected = _flat(recsys.evaluate(run, tmp_path / "alone"))
+    cold = _flat(by_user["not in training"])
+    assert expected == pytest.approx(
+        cold | {name: expected[name] for name in expected if "balance" in name},
+        nan_ok=True,
+    )
+    by_age = recsys.evaluate(run, folder, by="age")["by"]["age"]
+    assert [cut["rows"] for cut in by_age.values()] == [9, 9, 8, 9, 5]
+    assert list(by_age)[-1] == "missing"
+
+
+@pytest.mark.slow
+def test_no_cut_by_what_is_no_feature(run: Path, data: Path) -> None:
+    with pytest.raises(DataError, match=r"'uzer' \(did you mean 'user'\?\)"):
+        recsys.evaluate(run, data, by="uzer")
+
+
 def _flat(metrics: dict[str, Any]) -> dict[str, float]:
     return pd.json_normalize(metrics).iloc[0].to_dict()
