@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,9 @@ _QUANTILES = (0.25, 0.5, 0.75)
 
 
 def cuts(
-    name: str, column: "pd.Series[Any]", unknown: Any = None
+    name: str,
+    column: "pd.Series[Any]",
+    encode: Callable[["pd.Series[Any]"], Any] | None = None,
 ) -> dict[str, Any]:
     """Parts rows by the values of a feature.
 
@@ -23,8 +26,8 @@ def cuts(
     Args:
         name: Of the feature, for the error message.
         column: Its checked column, of N rows.
-        unknown: Which values the model does not know, boolean array `(N,)`,
-            for a feature with a vocabulary. None unless given.
+        encode: Numbers ids as the model does, 0 for unknown ones, for a
+            feature with a vocabulary. None unless given.
 
     Returns:
         Which rows are in each cut, boolean arrays `(N,)` by what the cut is
@@ -40,19 +43,21 @@ def cuts(
 'missing': [False, False, False, True]}
     """
     missing = column.isna().to_numpy()
-    cold = np.zeros(len(column), bool) if unknown is None else unknown
-    rest = ~(missing | cold)
-    if pd.api.types.is_float_dtype(column):
-        parts = _quartiles(column.to_numpy(np.float64), rest)
-    elif column[rest].map(pd.api.types.is_hashable).all():
-        parts = _values(column, rest)
-    else:
+    if not column[~missing].map(pd.api.types.is_hashable).all():
         raise DataError.at(
             "a cut by a feature",
             "one with a single value a row",
             f"{name!r}, which has lists",
         )
-    parts |= {"not in training": cold & ~missing, "missing": missing}
+    unknown = np.zeros(len(column), bool)
+    if encode is not None:
+        unknown = (encode(column) == 0) & ~missing
+    rest = ~(missing | unknown)
+    if pd.api.types.is_float_dtype(column):
+        parts = _quartiles(column.to_numpy(np.float64), rest)
+    else:
+        parts = _values(column, rest)
+    parts |= {"unknown": unknown, "missing": missing}
     return {cut: rows for cut, rows in parts.items() if rows.any()}
 
 

@@ -80,5 +80,5 @@ def _cuts(model: MultiTaskModel, rows: Split, by: str) -> dict[str, Any]:
             f"{by!r}{did_you_mean(by, model.features)}",
         )
     vocabulary = model.fitted[by].vocabulary
-    unknown = None if vocabulary is None else vocabulary.encode(rows[by]) == 0
-    return cuts(by, rows[by], unknown)
+    encode = None if vocabulary is None else vocabulary.encode
+    return cuts(by, rows[by], encode)

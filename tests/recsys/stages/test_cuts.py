@@ -8,8 +8,8 @@ from recsys import DataError
 from recsys.stages.cuts import cuts
 
 
-def rows_of(column: "pd.Series[Any]", unknown: Any = None) -> dict[str, Any]:
-    found = cuts("x", column, unknown)
+def rows_of(column: "pd.Series[Any]", encode: Any = None) -> dict[str, Any]:
+    found = cuts("x", column, encode)
     every = np.stack(list(found.values())) if found else np.zeros((1, 0))
     assert (every.sum(axis=0) == 1).all()
     return {cut: np.flatnonzero(rows).tolist() for cut, rows in found.items()}
@@ -51,9 +51,9 @@ def test_values_from_the_most_frequent_and_the_rest_together() -> None:
 
 def test_unknown_ids_are_apart_from_missing_ones() -> None:
     found = rows_of(
-        pd.Series(["a", "new", None, "a"]), np.array([False, True, True, False])
+        pd.Series(["a", "new", None, "a"]), lambda ids: (ids == "a").to_numpy()
     )
-    assert found == {"'a'": [0, 3], "not in training": [1], "missing": [2]}
+    assert found == {"'a'": [0, 3], "unknown": [1], "missing": [2]}
 
 
 @pytest.mark.parametrize("dtype", [float, object])
@@ -66,4 +66,4 @@ def test_lists_are_refused() -> None:
     with pytest.raises(
         DataError, match=r"single value a row.*'x', which has l"
     ):
-        cuts("x", pd.Series([["a"], []]))
+        cuts("x", pd.Series([["a"], []]), lambda ids: 1 / 0)

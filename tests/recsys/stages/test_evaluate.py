@@ -54,14 +54,14 @@ def test_cuts_are_evaluated_as_if_they_were_all(
     folder = tmp_path / "data"
     Dataset(tiny.schema, {**tiny.splits, "test": test}).write(folder)
     by_user = recsys.evaluate(run, folder, by="user")["by"]["user"]
-    assert list(by_user)[-2:] == ["4 others", "not in training"]
+    assert list(by_user)[-2:] == ["4 others", "unknown"]
     counts = [cut["rows"] for cut in by_user.values()]
     assert sum(counts) == len(test)
     assert counts[:8] == sorted(counts[:8], reverse=True)
     alone = {**tiny.splits, "test": test[:5]}
     Dataset(tiny.schema, alone).write(tmp_path / "alone")
     expected = _flat(recsys.evaluate(run, tmp_path / "alone"))
-    cold = _flat(by_user["not in training"])
+    cold = _flat(by_user["unknown"])
     assert expected == pytest.approx(
         cold | {name: expected[name] for name in expected if "balance" in name},
         nan_ok=True,
