@@ -20,6 +20,7 @@ from recsys.clear_errors import with_clear_errors
 from recsys.old_defaults import with_old_defaults
 from recsys.old_names import with_current_names
 from recsys.optimizers import OPTIMIZERS
+from recsys.optimizers import TABLE_OPTIMIZERS
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.presets import Sizes
@@ -123,6 +124,17 @@ class TrainConfig:
             the next one from; all, in a new order each epoch, unless given.
         optimizer: Name of the optimizer: adam or adagrad.
         learning_rate: Learning rate of the optimizer.
+        table_optimizer: How the tables of embeddings are trained. By rows, so
+            that a step costs what its batch looks up and not what the table
+            holds: lazy-adam (a row's moments stand still while it is not
+            looked up) or rowwise-adagrad (one accumulator for a whole row).
+            As all other weights, with a cost that grows with the table: adam,
+            where that is the optimizer. As all other weights unless given.
+        table_learning_rate: Learning rate of the tables that are trained by
+            rows; learning_rate unless given. Adagrad wants a larger one than
+            Adam.
+        min_table_rows: Rows from which on a table is trained by rows; smaller
+            ones are trained as all other weights.
         batch_size: Examples in a training step.
         epochs: Most passes over the training split.
         patience: Epochs without a better validation loss before training
@@ -169,6 +181,9 @@ class TrainConfig:
     shuffle_buffer: _Count | None = None
     optimizer: Annotated[_Text, one_of(OPTIMIZERS)] = "adam"
     learning_rate: Annotated[float, Field(gt=0), _Usable] = 3e-4
+    table_optimizer: Annotated[_Text, one_of(TABLE_OPTIMIZERS)] | None = None
+    table_learning_rate: Annotated[float, Field(gt=0), _Usable] | None = None
+    min_table_rows: _Count = 1
     batch_size: _Count = 512
     epochs: _Count = 10
     patience: _Count = 3

@@ -8,3 +8,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adam": {},
     "adagrad": {"initial_accumulator_value": 0.1},
 }
+
+# How the tables of id features are trained: as all else is, or by the rows
+# that a batch looks up, each by the rule of this name in `recsys.tables`.
+TABLE_OPTIMIZERS = ("adam", "lazy-adam", "rowwise-adagrad")

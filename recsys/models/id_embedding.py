@@ -3,9 +3,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from recsys.tables import TableEmbedding
+
 
 @keras.saving.register_keras_serializable(package="recsys")
-class IdEmbedding(keras.layers.Embedding):
+class IdEmbedding(TableEmbedding):
     """An embedding whose row 0 stands for every unknown id, and is learned.
 
     Ids of the training split are never unknown, so a random share of them is
@@ -17,7 +19,7 @@ class IdEmbedding(keras.layers.Embedding):
         output_dim: Integer, width of the embedding.
         unknown_rate: Float in `[0, 1)`, the share of the ids that is replaced
             by 0 while training. Defaults to 0.01.
-        **kwargs: Those of `keras.layers.Embedding`.
+        **kwargs: Those of `recsys.tables.TableEmbedding`.
 
     Call arguments:
         inputs: Int32 tensor `(...)` of ids in `[0, input_dim)`.

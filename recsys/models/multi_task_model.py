@@ -17,12 +17,13 @@ from recsys.kind import Declaration
 from recsys.kind import Kind
 from recsys.kind import declarations
 from recsys.kind import declared
+from recsys.tables import TableTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task
 from recsys.tensorflow_log import relevant_log
 
 
-class MultiTaskModel(keras.Model):
+class MultiTaskModel(TableTraining, keras.Model):
     """A mixture and a head for each task: all that the stages ask of a model.
 
     A model says what its `features` are, how `encode` makes arrays of them,

@@ -128,7 +128,13 @@ def _check_labels(
 def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
     """Gives a model the optimizer and the losses that it is trained with."""
     model.compile(
-        create_optimizer(config.optimizer, config.learning_rate),
+        create_optimizer(
+            config.optimizer,
+            config.learning_rate,
+            config.table_optimizer,
+            config.table_learning_rate,
+            config.min_table_rows,
+        ),
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,
     )

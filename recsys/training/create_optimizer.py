@@ -1,16 +1,35 @@
 import keras
 
 from recsys.optimizers import OPTIMIZERS
+from recsys.tables import RULES
+from recsys.tables import TableOptimizer
 
 
 def create_optimizer(
-    name: str, learning_rate: float
+    name: str,
+    learning_rate: float,
+    table_optimizer: str | None = None,
+    table_learning_rate: float | None = None,
+    min_table_rows: int = 1,
 ) -> keras.optimizers.Optimizer:
     """Creates an optimizer with its settings of `recsys.optimizers`.
 
     Args:
         name: Name of the optimizer.
         learning_rate: Its learning rate.
+        table_optimizer: Name of what trains tables by rows; as all else is
+            trained unless it is one of `recsys.tables.RULES`.
+        table_learning_rate: The learning rate of tables that are trained by
+            rows; that of all else unless given.
+        min_table_rows: Rows that such a table has at least.
     """
     options = {"learning_rate": learning_rate, **OPTIMIZERS[name]}
-    return keras.optimizers.get({"class_name": name, "config": options})
+    optimizer = keras.optimizers.get({"class_name": name, "config": options})
+    if table_optimizer is None or table_optimizer not in RULES:
+        return optimizer
+    factor = 1.0
+    if table_learning_rate is not None:
+        factor = table_learning_rate / learning_rate
+    return TableOptimizer(
+        optimizer, RULES[table_optimizer](), min_table_rows, factor
+    )

@@ -39,6 +39,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     data = config.data
     name = _preset(config, schema)
     config = replace(config, preset=name)
+    _check_table_optimizer(config)
     sizes = asdict(config.sizes)
     del sizes["convolutions"]  # They go by the preset's name.
     return replace(
@@ -98,6 +99,15 @@ def _preset(config: TrainConfig, schema: Schema) -> str:
             f"{schema.name!r} in {config.data}. Received: preset={name!r}"
         )
     return name
+
+
+def _check_table_optimizer(config: TrainConfig) -> None:
+    if config.table_optimizer == "adam" != config.optimizer:
+        raise ValueError(
+            "`table_optimizer` must be lazy-adam, rowwise-adagrad or left "
+            f"out where the optimizer is {config.optimizer}. "
+            "Received: table_optimizer='adam'"
+        )
 
 
 def _standardizes(given: bool | None, schema: Schema) -> bool:

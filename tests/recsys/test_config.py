@@ -86,6 +86,13 @@ def test_a_search_of_an_earlier_version_is_of_columns(
         ("seed", 2**32, "below 4294967296"),
         ("execution", "fast", "one of auto, dense, sparse"),
         ("optimizer", "sgd", "one of adam, adagrad"),
+        (
+            "table_optimizer",
+            "adagrad",
+            "one of adam, lazy-adam, rowwise-adagrad",
+        ),
+        ("table_learning_rate", 0.0, "above 0"),
+        ("min_table_rows", 0, "at least 1"),
         ("search_normalized", "both", "one of rows, columns"),
         ("backend", "numpy", "one of tensorflow, jax, torch"),
     ],

@@ -227,6 +227,50 @@ def test_accumulators_of_adagrad_are_resumed(
     )
 
 
+def test_tables_that_are_trained_by_rows_are_resumed(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of training, with all that is kept for each row."""
+    fields = settings(
+        tmp_path / "whole",
+        epochs=3,
+        table_optimizer="lazy-adam",
+        table_learning_rate=0.1,
+    )
+    metrics = recsys.train(fields)
+    parts = {**fields, "out": str(tmp_path / "parts")}
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=2, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(parts)
+    again = recsys.train(parts, resume=True)
+    assert again["test"]["loss"] == pytest.approx(
+        metrics["test"]["loss"], rel=1e-6
+    )
+    model = Run(tmp_path / "parts").load_model()
+    assert not any("momentum" in variable.path for variable in model.variables)
+
+
+def test_tables_are_trained_by_rows_from_their_least_size_on(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """That of users has 13 rows, and of films as many, with unknown ones."""
+    fields = {"epochs": 1, "table_optimizer": "rowwise-adagrad"}
+    runs = {
+        "none": {"epochs": 1},
+        "small": {**fields, "min_table_rows": 14},
+        "all": {**fields, "min_table_rows": 13},
+    }
+    losses = {
+        name: recsys.train(settings(tmp_path / name, **changes))["test"]["loss"]
+        for name, changes in runs.items()
+    }
+    assert losses["all"] != pytest.approx(losses["small"], rel=1e-6)
+    # On TensorFlow, Keras squares the parts of a repeated id's gradient.
+    if keras.backend.backend() != "tensorflow":
+        assert losses["small"] == pytest.approx(losses["none"], rel=1e-6)
+
+
 def test_interrupted_first_epoch_leaves_a_model(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,9 @@ import pytest
 from keras import ops
 
 from recsys.optimizers import OPTIMIZERS
+from recsys.optimizers import TABLE_OPTIMIZERS
+from recsys.tables import RULES
+from recsys.tables import TableOptimizer
 from recsys.training.create_optimizer import create_optimizer
 
 
@@ -29,3 +32,24 @@ def test_each_name_makes_what_it_says(name: str) -> None:
     optimizer = create_optimizer(name, 0.5)
     assert type(optimizer).__name__.lower() == name
     assert float(optimizer.learning_rate.numpy()) == 0.5
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_tables_are_trained_by_the_rule_of_the_name(rule: str) -> None:
+    optimizer = create_optimizer("adagrad", 0.5, rule, 0.1, 20)
+    assert isinstance(optimizer, TableOptimizer)
+    assert isinstance(optimizer.rule, RULES[rule])
+    assert optimizer.rate_factor == pytest.approx(0.2)
+    assert optimizer.minimum_rows == 20
+    assert type(optimizer.inner).__name__.lower() == "adagrad"
+    assert create_optimizer("adam", 0.5, rule).rate_factor == 1
+
+
+@pytest.mark.parametrize("table_optimizer", [None, "adam"])
+def test_tables_are_trained_as_all_else(table_optimizer: str | None) -> None:
+    optimizer = create_optimizer("adam", 0.5, table_optimizer)
+    assert type(optimizer) is type(keras.optimizers.Adam())
+
+
+def test_every_rule_has_a_name_that_can_be_given() -> None:
+    assert ("adam", *RULES) == TABLE_OPTIMIZERS

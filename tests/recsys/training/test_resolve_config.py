@@ -143,3 +143,10 @@ def test_what_does_not_fit_the_data(
     with pytest.raises(ValueError, match=message) as raised:
         resolved(**fields)
     assert not isinstance(raised.value, DataError)
+
+
+def test_adam_for_tables_alone_is_no_optimizer() -> None:
+    assert resolved(table_optimizer="adam").table_optimizer == "adam"
+    assert resolved(optimizer="adagrad").table_optimizer is None
+    with pytest.raises(ValueError, match="where the optimizer is adagrad"):
+        resolved(table_optimizer="adam", optimizer="adagrad")
