@@ -100,13 +100,14 @@ class TableOptimizer(keras.optimizers.Optimizer):
             self._add_slots(variable) if is_table else []
             for variable, is_table in zip(variables, by_rows, strict=True)
         ]
-        self.inner.build(
-            [
-                variable
-                for variable, is_table in zip(variables, by_rows, strict=True)
-                if not is_table
-            ]
-        )
+        others = [
+            variable
+            for variable, is_table in zip(variables, by_rows, strict=True)
+            if not is_table
+        ]
+        # The scope that `apply` builds in: paths are the same without it.
+        with keras.name_scope(self.name, caller=self):
+            self.inner.build(others)
 
     def _add_slots(self, table: keras.Variable) -> list[keras.Variable]:
         start = keras.initializers.Constant(self.rule.initial_slot)

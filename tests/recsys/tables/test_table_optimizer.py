@@ -1,5 +1,6 @@
 """Tables that `fit` trains by rows, against NumPy and Keras."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -385,6 +386,21 @@ def test_slots_are_the_optimizers_and_not_the_models(
         if len(variable.shape)
     ]
     assert slots == shapes
+
+
+def test_variables_are_named_alike_whoever_builds_them() -> None:
+    """`fit` builds in a scope of names; a checkpoint is read before it."""
+    models = [
+        compiled(TableOptimizer(keras.optimizers.Adam(RATE), LazyAdam()))
+        for _ in range(2)
+    ]
+    fit(models[0], draw({"item": 1}))
+    models[1].optimizer.build(models[1].trainable_variables)
+    fitted, built = (
+        [re.sub(r"_\d+", "", v.path) for v in model.optimizer.variables]
+        for model in models
+    )
+    assert fitted == built
 
 
 def test_tables_that_are_not_trainable_stay_as_they_are() -> None:
