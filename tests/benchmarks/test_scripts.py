@@ -116,3 +116,29 @@ def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
         "--timed-steps 1 --batch 64 --runs 1",
     )
     assert lines[0]["experts_per_example"] > 0
+
+
+def test_steps_over_tables_of_growing_size(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tiny = "--width 2 --batch 4 --steps 1 --runs 1"
+    (alone,) = run("vocabulary.py", f"--only 9 lazy-adam {tiny}")
+    assert set(alone) == {"cpu_ms", "wall_ms", "peak_mib"}
+    assert min(alone.values()) > 0
+    # What a process of its own prints.
+    measured = subprocess.CompletedProcess([], 0, stdout=json.dumps(alone))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: measured)
+    lines = run("vocabulary.py", f"--ids 9 1000 {tiny} --largest-dense 0.00001")
+    # Adam of 1,000 rows is too large: 2 * 4 * 4 * 1,000 bytes.
+    assert [(line["ids"], line["optimizer"]) for line in lines] == [
+        (9, "adam"),
+        (9, "lazy-adam"),
+        (9, "rowwise-adagrad"),
+        (1000, "lazy-adam"),
+        (1000, "rowwise-adagrad"),
+    ]
+    assert all(line.items() >= alone.items() for line in lines)
+    file = tmp_path / "lines.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    run("vocabulary_figure.py", f"{file} --out {tmp_path / 'figure.png'}")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
