@@ -1,7 +1,9 @@
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,6 @@ from recsys.data.classes import check_classes
 from recsys.data.classes import check_names
 from recsys.data.classes import count_classes
 from recsys.data.columns import parse
-from recsys.data.formats.table import SUFFIXES
 from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
 from recsys.data.labels import check_labelled
@@ -19,6 +20,7 @@ from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
+from recsys.data.split_files import split_files
 from recsys.data.split_summary import SplitSummary
 from recsys.errors import DataError
 from recsys.features.unseen import Unseen
@@ -30,7 +32,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
     """A data set of tables in three splits, every value checked.
 
     On disk it is a folder with `train`, `validation` and `test` as Parquet or
-    CSV files and a `dataset.json` that says what their columns mean. The
+    CSV files, or as folders of such files, the parts of a split, and a
+    `dataset.json` that says what their columns mean. The
     columns of a split are the features, then the labels, in schema order: ids
     are integers or strings (`recsys.data.columns.parse` says when), numbers
     and labels are `float64` with NaN where missing.
@@ -63,18 +66,23 @@ class Dataset(SplitDataset[pd.DataFrame]):
     def __post_init__(self) -> None:
         if not self.num_classes:
             sources = {
-                split: f"data set {self.schema.name!r}, {split} split"
-                for split in self.splits
+                name: f"data set {self.schema.name!r}, {name} split"
+                for name in self.splits
             }
-            counts = _checked_classes(self.schema, self.splits, sources)
+            counts = _checked_classes(
+                self.schema,
+                self.splits["train"],
+                sources["train"],
+                [(sources[name], split) for name, split in self.splits.items()],
+            )
             object.__setattr__(self, "num_classes", counts)
 
     @classmethod
     def read(cls, folder: str | Path) -> "Dataset":
         """Reads and checks a data folder.
 
-        A column has one form in all splits: ids are strings as soon as one
-        split holds a string.
+        A column has one form in all parts of all splits: ids are strings as
+        soon as one part holds a string.
 
         Args:
             folder: The data folder. Columns that `dataset.json` does not name
@@ -85,14 +93,26 @@ class Dataset(SplitDataset[pd.DataFrame]):
                 split has no label at all.
         """
         schema = read_schema(folder)
-        columns = schema.columns
-        splits, files = {}, {}
-        for name in SPLITS:
-            files[name] = file = _split_file(Path(folder), name)
-            splits[name] = parse_split(read_table(file), columns, file)
-            check_labelled(splits[name], schema.tasks, file)
-        unify(splits.values(), schema.features)
-        counts = _checked_classes(schema, splits, files)
+        files = {split: split_files(folder, split) for split in SPLITS}
+        parts = {
+            file: parse(read_table(file), schema.columns, file)
+            for file in chain(*files.values())
+        }
+        unify(parts.values(), schema.features)
+        splits, places = {}, {}
+        for name, (first, *more) in files.items():
+            places[name] = place = first.parent if more else first
+            split = parts[first]
+            if more:
+                split = pd.concat(
+                    map(parts.get, files[name]), ignore_index=True
+                )
+            splits[name] = split
+            check_rows(split, place)
+            check_labelled(split, schema.tasks, place)
+        counts = _checked_classes(
+            schema, splits["train"], places["train"], parts.items()
+        )
         return cls(schema, splits, num_classes=counts)
 
     def summary(self) -> dict[str, SplitSummary]:
@@ -121,38 +141,31 @@ class Dataset(SplitDataset[pd.DataFrame]):
         write_table(split, folder / f"{name}.parquet")
 
 
-def parse_split(
-    table: pd.DataFrame, columns: Mapping[str, Kind], file: object
-) -> pd.DataFrame:
-    """Parses a table as `recsys.data.columns.parse`; it must have a row."""
-    split = parse(table, columns, file)
+def check_rows(split: pd.DataFrame, file: object) -> None:
+    """Raises DataError unless a table that was read has a row."""
     if split.empty:
         raise DataError.at(file, "at least one row", "no rows")
-    return split
 
 
 def _checked_classes(
     schema: Schema,
-    splits: Mapping[str, pd.DataFrame],
-    sources: Mapping[str, object],
+    train: pd.DataFrame,
+    source: object,
+    parts: Iterable[tuple[object, pd.DataFrame]],
 ) -> dict[str, int]:
-    """Counts the classes of training, which the other splits must have."""
-    train = splits["train"]
-    counts = count_classes(train, schema.tasks, sources["train"])
-    for name, split in splits.items():
-        check_classes(split, counts, sources[name], "the training split")
+    """Counts the classes of training; all rows must be of one of them.
+
+    Args:
+        schema: What the columns mean.
+        train: The training split.
+        source: Where it comes from, for the error message.
+        parts: Tables with all rows of all splits, after where each comes from.
+    """
+    counts = count_classes(train, schema.tasks, source)
+    for place, part in parts:
+        check_classes(part, counts, place, "the training split")
     check_names(schema, counts)
     return counts
-
-
-def _split_file(folder: Path, split: str) -> Path:
-    names = [split + suffix for suffix in SUFFIXES]
-    found = [name for name in names if (folder / name).exists()]
-    if len(found) != 1:
-        raise DataError.at(
-            folder, f"one of the files {names}", f"{found or 'none of them'}"
-        )
-    return folder / found[0]
 
 
 def unify(

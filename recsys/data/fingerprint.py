@@ -3,6 +3,7 @@ from pathlib import Path
 
 from recsys.data.split_dataset import SCHEMA_FILE
 from recsys.data.split_dataset import SPLITS
+from recsys.data.split_files import is_part
 
 
 def fingerprint(source: str | Path) -> dict[str, str]:
@@ -25,13 +26,16 @@ def fingerprint(source: str | Path) -> dict[str, str]:
     return {
         file.relative_to(folder).as_posix(): _digest(file)
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and _is_data(file.relative_to(folder).parts[0])
+        if file.is_file() and _is_data(file.relative_to(folder))
     }
 
 
-def _is_data(name: str) -> bool:
-    """Whether it is the schema, a split, or the folder of a split's parts."""
-    return name == SCHEMA_FILE or name.partition(".")[0] in SPLITS
+def _is_data(file: Path) -> bool:
+    """Whether it is the schema, a split or a part of one."""
+    name = file.parts[0]
+    return name == SCHEMA_FILE or (
+        name.partition(".")[0] in SPLITS and is_part(file)
+    )
 
 
 def _digest(file: Path) -> str:

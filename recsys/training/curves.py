@@ -9,7 +9,8 @@ import pandas as pd
 from recsys.column_values import LARGEST_EXACT
 from recsys.data import DataError
 from recsys.data import read_table
-from recsys.data.dataset import parse_split
+from recsys.data.columns import parse
+from recsys.data.dataset import check_rows
 from recsys.features import Feature
 from recsys.features import Id
 from recsys.features import Number
@@ -70,7 +71,8 @@ def _read(file: Path, kinds: Mapping[str, Feature]) -> pd.DataFrame:
     """Reads a CSV file of numbers, but for the columns of another kind."""
     table = read_table(file)
     others = {name: Number() for name in map(str, table) if name not in kinds}
-    rows = parse_split(table, {**kinds, **others}, file)
+    rows = parse(table, {**kinds, **others}, file)
+    check_rows(rows, file)
     for name in kinds:
         counted = name in _COUNTED
         bad = rows[name].isna()

@@ -51,7 +51,7 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
     1    8     4
     """
     path = Path(path)
-    suffix = path.suffix if separator else _suffix(path)
+    suffix = path.suffix if separator else suffix_of(path)
     if not path.exists():
         raise DataError.at(path, "a file", "none of that name")
     with reading(path, f"a {suffix} file", DataError):
@@ -86,7 +86,7 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
             file has a `|` in it.
     """
     path = Path(path)
-    suffix = _suffix(path)
+    suffix = suffix_of(path)
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)
         return
@@ -99,7 +99,12 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     path.write_bytes(text)
 
 
-def _suffix(path: Path) -> str:
+def suffix_of(path: Path) -> str:
+    """Returns which of `SUFFIXES` a file has.
+
+    Raises:
+        DataError: None of them.
+    """
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return suffix

@@ -125,8 +125,8 @@ def test_missing_split(write_folder: FolderWriter, split: str) -> None:
     folder = write_folder()
     (folder / f"{split}.csv").unlink()
     assert refusal(folder) == (
-        f": expected one of the files {[split + end for end in SUFFIXES]}. "
-        "Received: none of them"
+        f": expected one of the files {[split + end for end in SUFFIXES]}, "
+        f"or a folder '{split}' of parts. Received: none of them"
     )
 
 

@@ -20,3 +20,12 @@ def test_schema_and_splits_count(folder: Path) -> None:
     assert list(before) == ["dataset.json", "test/part-0.csv", "train.csv.gz"]
     (folder / "README").write_text("d")
     assert fingerprint(folder) == before
+
+
+def test_what_is_beside_the_parts_does_not_count(folder: Path) -> None:
+    before = fingerprint(folder)
+    (folder / "test" / "_SUCCESS").touch()
+    (folder / "test" / ".part-0.csv.crc").write_text("d")
+    assert fingerprint(folder) == before
+    (folder / "test" / "part-1.csv").write_text("e")
+    assert fingerprint(folder).keys() - before == {"test/part-1.csv"}

@@ -1,0 +1,84 @@
+"""Where a split is: in one file, or in a folder of parts."""
+
+import re
+from pathlib import Path
+
+from recsys.data.formats.table import SUFFIXES
+from recsys.data.formats.table import suffix_of
+from recsys.errors import DataError
+from recsys.shown import shown
+
+
+def split_files(folder: str | Path, split: str) -> list[Path]:
+    """Returns the files of a split in the order of its rows.
+
+    A split is one file, such as `train.parquet`, or a folder of parts, such as
+    `train` or what Spark calls `train.parquet`. Parts have one suffix and any
+    names, whose numbers count as numbers: `part-10` comes after `part-9`.
+    Names that begin with `_` or `.` are no parts.
+
+    Args:
+        folder: The data folder.
+        split: Name of the split.
+
+    Raises:
+        DataError: There is no such file or folder, or more than one, or a
+            folder holds something else than parts of one suffix.
+
+    Example:
+    >>> import tempfile
+    >>> parts = Path(tempfile.mkdtemp(), "train")
+    >>> parts.mkdir()
+    >>> for name in ("part-10.csv", "part-9.csv", "_SUCCESS"):
+    ...     (parts / name).touch()
+    >>> [part.name for part in split_files(parts.parent, "train")]
+    ['part-9.csv', 'part-10.csv']
+    """
+    names = [split + suffix for suffix in SUFFIXES]
+    found = [name for name in names if Path(folder, name).exists()]
+    if Path(folder, split).is_dir():
+        found.insert(0, split)
+    if len(found) != 1:
+        raise DataError.at(
+            folder,
+            f"one of the files {names}, or a folder {split!r} of parts",
+            f"{found or 'none of them'}",
+        )
+    place = Path(folder, found[0])
+    return _parts(place) if place.is_dir() else [place]
+
+
+def is_part(file: Path) -> bool:
+    """Whether a file in a folder of parts is one by its name.
+
+    Other programs leave files beside the parts, such as `_SUCCESS`.
+    """
+    return not file.name.startswith(("_", "."))
+
+
+def _parts(folder: Path) -> list[Path]:
+    parts = [file for file in folder.iterdir() if is_part(file)]
+    if not parts:
+        raise DataError.at(folder, "at least one part", "an empty folder")
+    parts.sort(key=lambda part: (_natural(part.name), part.name))
+    for part in parts:
+        if part.is_dir() or not part.name.endswith(SUFFIXES):
+            raise DataError.at(
+                folder,
+                f"parts alone, files that end in one of {SUFFIXES}",
+                f"{'a folder' if part.is_dir() else 'a file'} "
+                f"{shown(part.name)}",
+            )
+    if len(suffixes := sorted({suffix_of(part) for part in parts})) > 1:
+        raise DataError.at(
+            folder, "parts of one suffix", f"parts of {suffixes}"
+        )
+    return parts
+
+
+def _natural(name: str) -> list[str | int]:
+    """Texts and the numbers between them, in turn."""
+    pieces = re.split(r"(\d+)", name, flags=re.ASCII)
+    return [
+        int(piece) if index % 2 else piece for index, piece in enumerate(pieces)
+    ]
