@@ -30,6 +30,7 @@ from recsys.shapes import one_of
 # No size or number of epochs is larger, but larger ones overflow somewhere.
 LARGEST = 2**32
 
+INTERACTIONS = ("none", "dcn", "dot")
 ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 
 
@@ -97,6 +98,10 @@ class TrainConfig:
             authors' code, or columns, as in the paper's formula.
         execution: How experts are run: auto, dense or sparse.
         embedding_dim: Width of the embedding of each id feature.
+        interaction: How the features of a table meet before the experts and
+            the gates see them: not at all (none), by cross layers (dcn), or
+            with the dot product of each pair beside them (dot).
+        cross_layers: Number of cross layers, for the interaction dcn.
         expert_units: Width of each dense layer of an expert. Unless given, as
             the preset has; 256 for movielens.
         expert_dropout: Share of an expert's outputs dropped while training.
@@ -169,6 +174,8 @@ class TrainConfig:
     search_normalized: Annotated[_Text, one_of(["rows", "columns"])] = "rows"
     execution: Annotated[_Text, one_of(["auto", "dense", "sparse"])] = "auto"
     embedding_dim: _Count = 128
+    interaction: Annotated[_Text, one_of(INTERACTIONS)] = "none"
+    cross_layers: _Count = 2
     expert_units: _Units | None = None
     expert_dropout: _Share | None = None
     head_units: _Units | None = None

@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 from recsys.config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
@@ -8,6 +10,7 @@ from recsys.kind import declarations
 from recsys.models.gates import gate_class
 from recsys.models.image_architectures import ImageArchitectures
 from recsys.models.image_classifier import ImageClassifier
+from recsys.models.interactions import create_interaction
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
@@ -40,6 +43,11 @@ def build_image_classifier(
         dataset: The data set to be trained on.
     """
     _routed_id(config, dataset)
+    if config.interaction != "none":
+        raise ValueError(
+            "`interaction` must be 'none' for images, which are one feature. "
+            f"Received: interaction={config.interaction!r}"
+        )
     tasks = dataset.schema.tasks
     return ImageClassifier(
         dataset.image_shape,
@@ -76,10 +84,14 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         num_rows = features[hash_feature].num_rows
         assert num_rows is not None, "a routable kind has a table"
         num_buckets = num_rows
-    width = sum(
-        feature.width(features[feature.of or name].dim or config.embedding_dim)
+    shapes = [
+        (None, feature.width(_table_dim(name, features, config)))
         for name, feature in features.items()
-    )
+    ]
+    interaction = create_interaction(config)
+    width = sum(width for _, width in shapes)
+    if interaction is not None:
+        _, width = interaction.compute_output_shape(shapes)
     tasks = dataset.schema.tasks
     return Ranker(
         features,
@@ -89,12 +101,19 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
         config.sizes.head_units,
         hash_feature,
         config.unknown_rate,
+        interaction,
         num_classes=dataset.num_classes,
         constants=constant_predictions(dataset),
         target_scales=target_scales(dataset)
         if config.standardize_targets
         else {},
     )
+
+
+def _table_dim(
+    name: str, features: Mapping[str, FittedFeature], config: TrainConfig
+) -> int:
+    return features[features[name].of or name].dim or config.embedding_dim
 
 
 def _routed_id(config: TrainConfig, dataset: AnyDataset) -> str | None:

@@ -7,6 +7,7 @@ import keras
 
 # Registers the classes that the file may name.
 import keras_moe.layers  # noqa: F401
+import recsys.models.interactions
 import recsys.models.shared_tower  # noqa: F401
 from recsys.errors import FileError
 from recsys.models.image_classifier import ImageClassifier

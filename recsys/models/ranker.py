@@ -40,6 +40,9 @@ class Ranker(MultiTaskModel):
             with `None` (default) they see what the experts see.
         unknown_rate: Float in `[0, 1)`, share of the ids that are treated as
             unknown while training. Defaults to 0.01.
+        interaction: Layer of `recsys.models.interactions` from the list of
+            the features' vectors to what the experts see; they are
+            concatenated with `None` (default).
         **kwargs: `num_classes`, `constants` and `target_scales` of
             `MultiTaskModel`, `name`, `trainable`, `dtype`.
 
@@ -81,6 +84,7 @@ class Ranker(MultiTaskModel):
         head_units: Sequence[int] = (256,),
         hash_feature: str | None = None,
         unknown_rate: float = 0.01,
+        interaction: keras.layers.Layer | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(tasks, mixture, head_units, **kwargs)
@@ -104,6 +108,7 @@ class Ranker(MultiTaskModel):
         self.feature_layers = {
             name: layer for name, layer in layers.items() if layer is not None
         }
+        self.interaction = interaction
         self.heads = self._make_heads()
         self.build()
 
@@ -117,6 +122,7 @@ class Ranker(MultiTaskModel):
             self.head_units,
             self.hash_feature,
             self.unknown_rate,
+            _copied(self.interaction),
             num_classes=self.num_classes,
             constants=self.constants,
             target_scales=self.target_scales,
@@ -128,20 +134,27 @@ class Ranker(MultiTaskModel):
         ):
             for name, layer in mine.items():
                 theirs[name].set_weights(layer.get_weights())
+        if self.interaction is not None and other.interaction is not None:
+            other.interaction.set_weights(self.interaction.get_weights())
         return other
 
     def build(self, input_shape: Any = None) -> None:
         """Builds every layer; the shapes follow from the arguments."""
         for embedding in self.embeddings.values():
             embedding.build((None,))
-        width = 0
-        for name, feature in self.fitted.items():
-            dim = self._table_dim(name)
-            width += feature.width(dim)
-            if name in self.feature_layers:
-                self.feature_layers[name].build((None, None, dim))
+        for name, layer in self.feature_layers.items():
+            layer.build((None, None, self._table_dim(name)))
+        shapes = [
+            (None, feature.width(self._table_dim(name)))
+            for name, feature in self.fitted.items()
+        ]
+        seen: Any = (None, sum(width for _, width in shapes))
+        if self.interaction is not None:
+            if not self.interaction.built:  # One from a file is.
+                self.interaction.build(shapes)
+            seen = self.interaction.compute_output_shape(shapes)
         gate_inputs = None if self.hash_feature is None else (None,)
-        self._build_towers((None, width), gate_inputs)
+        self._build_towers(seen, gate_inputs)
 
     def mixture_inputs(
         self, inputs: Any, training: bool | None
@@ -176,9 +189,10 @@ class Ranker(MultiTaskModel):
             )
             for name, feature in self.fitted.items()
         ]
-        return ops.concatenate(
-            [ops.cast(part, self.compute_dtype) for part in parts], axis=-1
-        )
+        parts = [ops.cast(part, self.compute_dtype) for part in parts]
+        if self.interaction is not None:
+            return self.interaction(parts)
+        return ops.concatenate(parts, axis=-1)
 
     def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
         return parse(table, self.features, "`x`")
@@ -219,6 +233,9 @@ class Ranker(MultiTaskModel):
             "embedding_dim": self.embedding_dim,
             "hash_feature": self.hash_feature,
             "unknown_rate": self.unknown_rate,
+            "interaction": keras.saving.serialize_keras_object(
+                self.interaction
+            ),
         }
 
     @classmethod
@@ -240,6 +257,7 @@ class Ranker(MultiTaskModel):
                 **config,
                 "features": {name: features[name] for name in kinds},
                 "mixture": restore(config["mixture"]),
+                "interaction": restore(config.get("interaction")),
             }
         )
 
@@ -265,3 +283,7 @@ def _with_features(config: dict[str, Any]) -> dict[str, Any]:
         for name, (mean, variance) in numbers.items()
     }
     return {**others, "features": ids | moments}
+
+
+def _copied(layer: keras.layers.Layer | None) -> keras.layers.Layer | None:
+    return layer and type(layer).from_config(layer.get_config())

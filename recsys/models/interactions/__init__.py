@@ -1,0 +1,24 @@
+"""How features meet before the experts see them, by name."""
+
+import keras
+
+from recsys.config import TrainConfig
+from recsys.models.interactions.cross_network import CrossNetwork
+from recsys.models.interactions.dot_products import DotProducts
+
+
+def create_interaction(config: TrainConfig) -> keras.layers.Layer | None:
+    """Makes the layer that a configuration names, `None` for none.
+
+    Args:
+        config: A configuration.
+
+    Returns:
+        A layer from a list of tensors, `(batch, width)` of each feature, to
+        one tensor `(batch, width)`.
+    """
+    if config.interaction == "dcn":
+        return CrossNetwork(config.cross_layers)
+    if config.interaction == "dot":
+        return DotProducts(config.embedding_dim)
+    return None
