@@ -206,6 +206,13 @@ def evaluate(
     by: Annotated[
         str | None, typer.Option(help="Feature by whose values to cut rows.")
     ] = None,
+    metrics_k: Annotated[
+        int | None,
+        typer.Option(
+            help="How many rows of a group ndcg@k, recall@k and hit_rate@k "
+            "look at; as in training unless given."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="JSON file for the metrics.")
     ] = None,
@@ -216,7 +223,7 @@ def evaluate(
     from recsys.stages.evaluate import evaluate
 
     with nullcontext() if out is None else sole_writer(out):
-        metrics = evaluate(run, data, split, by)
+        metrics = evaluate(run, data, split, by, metrics_k)
         if out is not None:
             write_json(out, metrics)
     parts = metrics.get("by", {}).get(by, {})

@@ -144,6 +144,8 @@ class TrainConfig:
         epochs: Most passes over the training split.
         patience: Epochs without a better validation loss before training
             stops.
+        metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
+            look at, where the data name a group.
         seed: Seed of the initial weights, the shuffling and the dropout.
         backend: Keras backend: tensorflow, jax or torch; the active one
             unless given.
@@ -194,6 +196,7 @@ class TrainConfig:
     batch_size: _Count = 512
     epochs: _Count = 10
     patience: _Count = 3
+    metrics_k: _Count = 10
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     backend: Annotated[_Text, one_of(["tensorflow", "jax", "torch"])] | None = (
         None

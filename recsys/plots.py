@@ -77,7 +77,11 @@ def _highest(history: pd.DataFrame, column: str) -> float | None:
 
 
 def calibration(
-    task: str, labels: Any, probabilities: Any, num_bins: int = DEFAULT_BINS
+    task: str,
+    labels: Any,
+    probabilities: Any,
+    num_bins: int = DEFAULT_BINS,
+    weights: Any = None,
 ) -> Figure:
     """Draws how often a binary label is 1 against how often it is said to be.
 
@@ -89,9 +93,15 @@ def calibration(
         labels: Array `(rows,)` of 0, 1, or NaN where missing.
         probabilities: Array `(rows,)`.
         num_bins: Number of bins of equal width.
+        weights: Array `(rows,)` of how much each counts; each once unless
+            given.
     """
     labelled = ~np.isnan(labels)
-    rows = ScoredRows.of(labels[labelled], probabilities[labelled])
+    rows = ScoredRows.of(
+        labels[labelled],
+        probabilities[labelled],
+        weights=None if weights is None else weights[labelled],
+    )
     bins = calibration_bins(rows, num_bins)
     filled = bins.weights > 0
     error = ece(rows, num_bins)
@@ -111,7 +121,8 @@ def calibration(
     top.legend(frameon=False)
     lower = np.arange(num_bins) / num_bins
     bottom.bar(lower, bins.weights, width=1 / num_bins, align="edge")
-    bottom.set(xlabel="Predicted probability", ylabel="Rows")
+    counted = "Rows" if weights is None else "Weight of rows"
+    bottom.set(xlabel="Predicted probability", ylabel=counted)
     for axis in (top, bottom):
         axis.grid(alpha=0.3)
     return figure

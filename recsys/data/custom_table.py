@@ -50,6 +50,8 @@ def custom_table(
     multiclass: Sequence[str] = (),
     exclude: Sequence[str] = (),
     schema: str | None = None,
+    group: str | None = None,
+    weight: str | None = None,
     time: str | None = None,
     time_format: str | None = None,
     separator: str | None = None,
@@ -80,6 +82,10 @@ def custom_table(
         multiclass: Tasks with classes 0, 1, 2, ... as labels.
         exclude: Columns that are neither, whatever pattern they match.
         schema: JSON file in `raw_dir` with the content of a `dataset.json`.
+        group: Column that says which rows belong together, such as a user's:
+            an id feature or one beside the features.
+        weight: Column with how much each row counts in losses and metrics,
+            which patterns do not take.
         time: Column by whose order splits are taken off the end of the
             training rows; they are drawn unless given. Numbers, dates, or
             texts in ISO 8601.
@@ -131,13 +137,17 @@ def custom_table(
         "binary": binary,
         "regression": regression,
         "multiclass": multiclass,
-        "exclude": [name for name in exclude if name != time],
+        "exclude": [name for name in exclude if name not in (time, weight)],
     }
     if schema is None:
         name = raw_dir.resolve().name
-        columns = [column for column in table.columns if column != time]
-        described = _described(name, columns, told, file)
+        columns = [
+            column for column in table.columns if column not in (time, weight)
+        ]
+        described = _described(name, columns, told, group, weight, file)
     else:
+        roles = {"group": [group], "weight": [weight]}
+        told |= {role: [c for c in roles[role] if c] for role in roles}
         described = _read_description(raw_dir / schema, told)
     splits = {
         split: joined_tables(parts, described.columns)
@@ -160,6 +170,8 @@ def _described(
     name: str,
     columns: Sequence[str],
     told: Mapping[str, Sequence[str]],
+    group: str | None,
+    weight: str | None,
     file: object,
 ) -> Schema:
     """The schema of what the options tell of the columns."""
@@ -173,6 +185,8 @@ def _described(
         name,
         {name: kind for name, kind in kinds.items() if kind in FEATURES},
         {name: kind for name, kind in kinds.items() if kind in TASKS},
+        group,
+        weight,
     )
 
 

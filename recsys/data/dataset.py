@@ -33,8 +33,9 @@ class Dataset(SplitDataset[pd.DataFrame]):
 
     On disk it is a folder with `train`, `validation` and `test` as Parquet or
     CSV files, or as folders of such files, the parts of a split, and a
-    `dataset.json` that says what their columns mean. The
-    columns of a split are the features, then the labels, in schema order: ids
+    `dataset.json` that says what their columns mean. The columns of a split
+    are the features, then the labels, in schema order, then the group and the
+    weight of the rows, where the schema names them: ids
     are integers or strings (`recsys.data.columns.parse` says when), numbers
     and labels are `float64` with NaN where missing.
 
@@ -98,7 +99,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
             file: parse(read_table(file), schema.columns, file)
             for file in chain(*files.values())
         }
-        unify(parts.values(), schema.features)
+        unify(parts.values(), schema.columns)
         splits, places = {}, {}
         for name, (first, *more) in files.items():
             places[name] = place = first.parent if more else first
@@ -109,7 +110,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
                 )
             splits[name] = split
             check_rows(split, place)
-            check_labelled(split, schema.tasks, place)
+            check_labelled(split, schema.tasks, place, schema.weight)
         counts = _checked_classes(
             schema, splits["train"], places["train"], parts.items()
         )

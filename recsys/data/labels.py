@@ -10,7 +10,12 @@ from recsys.errors import DataError
 _log = logging.getLogger(__name__)
 
 
-def check_labelled(split: Split, tasks: Iterable[str], source: object) -> None:
+def check_labelled(
+    split: Split,
+    tasks: Iterable[str],
+    source: object,
+    weight: str | None = None,
+) -> None:
     """Raises DataError where a split has no label of any of the tasks.
 
     The loss of such a split is 0, whatever the model predicts.
@@ -19,6 +24,8 @@ def check_labelled(split: Split, tasks: Iterable[str], source: object) -> None:
         split: The split.
         tasks: Names of the tasks.
         source: Where the split comes from, for the error message.
+        weight: Column with the weights of rows; labels of rows of weight 0 do
+            not count. None unless given.
 
     Example:
     >>> import pandas as pd
@@ -31,10 +38,11 @@ def check_labelled(split: Split, tasks: Iterable[str], source: object) -> None:
 ['click']. Received: none in 1 rows
     """
     tasks = list(tasks)
-    if len(_unlabelled(split, tasks)) == len(tasks):
+    if len(_unlabelled(split, tasks, weight)) == len(tasks):
+        weighing = "" if weight is None else f" with a {weight!r} above 0"
         raise DataError.at(
             source,
-            f"a label of at least one of {tasks}",
+            f"a label of at least one of {tasks}{weighing}",
             f"none in {len(split):,} rows",
         )
 
@@ -62,5 +70,8 @@ def warn_of_missing_labels(
             )
 
 
-def _unlabelled(split: Split, tasks: Iterable[str]) -> list[str]:
-    return [task for task in tasks if not split[task].notna().any()]
+def _unlabelled(
+    split: Split, tasks: Iterable[str], weight: str | None = None
+) -> list[str]:
+    counts = True if weight is None else split[weight] > 0
+    return [task for task in tasks if not (split[task].notna() & counts).any()]

@@ -1,12 +1,15 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import MISSING
 from dataclasses import dataclass
 from dataclasses import fields
+from typing import Any
 
 from recsys.errors import DataError
 from recsys.features import FEATURES
 from recsys.features import Feature
+from recsys.features import Id
 from recsys.features import Image
 from recsys.json_files import parse_json
 from recsys.kind import AnyKind
@@ -18,7 +21,10 @@ from recsys.nearest import did_you_mean
 from recsys.reading import reading
 from recsys.shown import shown
 from recsys.tasks import TASKS
+from recsys.tasks import RowRoles
 from recsys.tasks import Task
+from recsys.tasks.row_roles import DEFAULT_K
+from recsys.tasks.row_weight import RowWeight
 
 # Metrics, figures and TensorFlow's scopes are named after tasks.
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -50,6 +56,13 @@ class Schema:
         tasks: Label columns, each with its kind, of `recsys.tasks`:
             `"binary"` (0 or 1), `"multiclass"` (a class 0, 1, 2, ...) or, not
             of images, `"regression"` (numbers up to 1e15).
+        group: Column that says which rows belong together (a user, a request)
+            and are ranked against each other: an id feature, or a column
+            beside the features and tasks. Rows without a value belong to
+            none. None unless given.
+        weight: Column beside the features and tasks with how much each row
+            counts in every loss and metric: numbers of at least 0, none
+            missing. Each row counts once unless given.
 
     A kind is the name that `dataset.json` calls it by, or an object with the
     name as its `"type"` and options beside it, or an object of its class.
@@ -72,12 +85,16 @@ class Schema:
     name: str
     features: dict[str, Feature]
     tasks: dict[str, Task]
+    group: str | None = None
+    weight: str | None = None
 
     def __init__(
         self,
         name: str,
         features: Mapping[str, Declaration | Feature],
         tasks: Mapping[str, Declaration | Task],
+        group: str | None = None,
+        weight: str | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise DataError.at("'name'", "a text", shown(name))
@@ -102,10 +119,13 @@ class Schema:
             )
         for task in labels:
             _check_task_name(task)
+        _check_roles(group, weight, inputs, labels)
         for field, value in (
             ("name", name),
             ("features", inputs),
             ("tasks", labels),
+            ("group", group),
+            ("weight", weight),
         ):
             object.__setattr__(self, field, value)
 
@@ -117,7 +137,21 @@ class Schema:
     @property
     def columns(self) -> dict[str, Kind]:
         """What each column means, those of the features first."""
-        return {**self.features, **self.tasks}
+        columns: dict[str, Kind] = {**self.features, **self.tasks}
+        if self.group is not None:
+            columns.setdefault(self.group, Id())
+        if self.weight is not None:
+            columns[self.weight] = RowWeight()
+        return columns
+
+    def roles(self, rows: Any, k: int = DEFAULT_K) -> RowRoles:
+        """Returns what rows count, and what they belong to.
+
+        Args:
+            rows: A split with these columns.
+            k: How many rows of a group a ranking shows. Defaults to 10.
+        """
+        return RowRoles.of(rows, self.weight, self.group, k)
 
     @classmethod
     def from_json(cls, text: str, file: object = "dataset.json") -> "Schema":
@@ -144,10 +178,13 @@ class Schema:
                 f"the keys {keys}{did_you_mean(unknown[0], keys)}",
                 shown(unknown[0]),
             )
-        if missing := [key for key in keys if key not in content]:
-            raise DataError.at(file, f"the keys {keys}", f"no {missing[0]!r}")
+        needed = [
+            field.name for field in fields(cls) if field.default is MISSING
+        ]
+        if missing := [key for key in needed if key not in content]:
+            raise DataError.at(file, f"the keys {needed}", f"no {missing[0]!r}")
         with reading(file, "a schema", DataError):
-            return cls(**{key: content[key] for key in keys})
+            return cls(**content)
 
     def to_json(self) -> str:
         """Returns the text of a `dataset.json`."""
@@ -155,6 +192,10 @@ class Schema:
             "name": self.name,
             "features": declarations(self.features),
             "tasks": declarations(self.tasks),
+        }
+        roles = {"group": self.group, "weight": self.weight}
+        content |= {
+            role: column for role, column in roles.items() if column is not None
         }
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -175,6 +216,36 @@ def _declared(
         column: declared(declaration, kinds, f"'{what}'", column)
         for column, declaration in columns.items()
     }
+
+
+def _check_roles(
+    group: Any,
+    weight: Any,
+    features: Mapping[str, Feature],
+    tasks: Mapping[str, Task],
+) -> None:
+    """Checks the columns that say which rows belong together and count."""
+    for role, column in (("group", group), ("weight", weight)):
+        if column is None:
+            continue
+        if not isinstance(column, str) or not column.strip():
+            raise DataError.at(f"'{role}'", "a column's name", shown(column))
+        if any(isinstance(kind, Image) for kind in features.values()):
+            raise DataError.at(
+                f"'{role}'", "none, where the features are an image", column
+            )
+    if group in tasks or (group in features and not features[group].groups):
+        raise DataError.at(
+            "'group'",
+            "an id feature, or a column that is neither a feature nor a task",
+            shown(group),
+        )
+    if weight is not None and weight in (*features, *tasks, group):
+        raise DataError.at(
+            "'weight'",
+            "a column that is neither a feature nor a task nor the group",
+            shown(weight),
+        )
 
 
 def _check_task_name(task: str) -> None:

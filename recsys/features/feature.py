@@ -26,10 +26,12 @@ class Feature(Kind):
     Attributes:
         routable: Whether gates that route by an id can route by it.
         has_vocabulary: Whether it has ids that are numbered.
+        groups: Whether its values can tell which rows belong together.
     """
 
     routable: ClassVar[bool] = False
     has_vocabulary: ClassVar[bool] = False
+    groups: ClassVar[bool] = False
 
     @property
     def shares(self) -> str | None:

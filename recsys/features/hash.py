@@ -36,6 +36,7 @@ class Hash(Feature):
     """
 
     type = "hash"
+    groups = True
     routable = True
 
     buckets: PositiveInt

@@ -35,6 +35,7 @@ class Id(Feature):
     """
 
     type = "id"
+    groups = True
     routable = True
     has_vocabulary = True
 

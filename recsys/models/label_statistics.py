@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from recsys.data import Split
 from recsys.data.load import AnyDataset
+from recsys.tasks.row_weight import weights_of
 
 
 def constant_predictions(dataset: AnyDataset) -> dict[str, Any]:
@@ -29,10 +29,10 @@ def constant_predictions(dataset: AnyDataset) -> dict[str, Any]:
     """
     constants: dict[str, Any] = {}
     for task, kind in dataset.schema.tasks.items():
-        labels = _known_labels(dataset.split("train"), task)
+        labels, weights = _known_labels(dataset, task)
         if len(labels):
             count = dataset.num_classes.get(task)
-            constants[task] = kind.constant(labels, count)
+            constants[task] = kind.constant(labels, count, weights)
     return constants
 
 
@@ -60,13 +60,20 @@ def target_scales(dataset: AnyDataset) -> dict[str, float]:
     """
     scales = {}
     for task, kind in dataset.schema.tasks.items():
-        labels = _known_labels(dataset.split("train"), task)
+        labels, weights = _known_labels(dataset, task)
         if kind.standardizable and len(labels):
             source = f"data set {dataset.schema.name!r}, split 'train'"
-            scales[task] = kind.scale(labels, task, source)
+            scales[task] = kind.scale(labels, task, source, weights)
     return scales
 
 
-def _known_labels(split: Split, task: str) -> Any:
+def _known_labels(dataset: AnyDataset, task: str) -> tuple[Any, Any]:
+    """The training split's labels of rows that count, and their weights."""
+    split = dataset.split("train")
     labels = split[task].to_numpy(np.float64)
-    return labels[~np.isnan(labels)]
+    weights = weights_of(split, dataset.schema.weight)
+    known = ~np.isnan(labels)
+    if weights is None:
+        return labels[known], None
+    known &= weights > 0
+    return labels[known], weights[known]

@@ -4,6 +4,7 @@ from typing import Any
 from recsys.data import Split
 from recsys.data import load
 from recsys.errors import DataError
+from recsys.metrics.scored_rows import check_positive
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
@@ -19,6 +20,7 @@ def evaluate(
     data: str | Path,
     split: str = "test",
     by: str | None = None,
+    metrics_k: int | None = None,
 ) -> dict[str, Any]:
     """Evaluates the model of a run on one split of a data set.
 
@@ -27,6 +29,8 @@ def evaluate(
         data: Data folder, or "synthetic".
         split: "train", "validation" or "test".
         by: A feature by whose values the rows are cut. None unless given.
+        metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
+            look at, where the data name a group. That of the run unless given.
 
     Returns:
         The metrics, as `measure` returns them, with the run's task weights.
@@ -38,7 +42,10 @@ def evaluate(
             to cut by.
         FileError: A file of the run is broken.
         RunError: There is no trained run in the folder.
+        ValueError: `metrics_k` is less than 1.
     """
+    if metrics_k is not None:
+        check_positive("metrics_k", metrics_k)
     folder = Run(run)
     config = folder.read_config()
     model = folder.load_model()
@@ -58,6 +65,7 @@ def evaluate(
             config.task_weights,
             model.target_scales,
             model.constants,
+            dataset.schema.roles(rows, metrics_k or config.metrics_k),
         )
 
     metrics = measured(scores, rows)

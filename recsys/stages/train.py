@@ -24,6 +24,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.tasks.row_weight import weights_of
 from recsys.tensorflow_log import relevant_log
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
@@ -121,7 +122,8 @@ def _check_labels(
     name = f"data set {dataset.schema.name!r}"
     counting = [task for task, weight in task_weights.items() if weight]
     for split, rows in dataset.splits.items():
-        check_labelled(rows, counting, f"{name}, {split} split")
+        source = f"{name}, {split} split"
+        check_labelled(rows, counting, source, dataset.schema.weight)
     warn_of_missing_labels(dataset.splits, dataset.schema.tasks, name)
 
 
@@ -156,6 +158,7 @@ def _fit(
         config.batch_size,
         config.seed,
         config.shuffle_buffer,
+        weights_of(split, dataset.schema.weight),
     )
     search = []
     if searches(config.gate) and config.architecture != "shared-bottom":
@@ -187,7 +190,12 @@ def _fit(
                 finite_loss,
                 *search,
                 *routing,
-                Validation(Scorer(model), validation, config.task_weights),
+                Validation(
+                    Scorer(model),
+                    validation,
+                    config.task_weights,
+                    dataset.schema.roles(validation, config.metrics_k),
+                ),
                 checkpoint,
                 keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
                 ProgressLine(list(model.tasks)),

@@ -9,6 +9,7 @@ import pandas as pd
 
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
+from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ class Binary(Task):
 
     Predictions are probabilities of a 1. One above a half is taken for a 1 in
     the accuracy; the other metrics are those of `recsys.metrics`. There is no
-    AUC where all labels are the same.
+    AUC where all labels are the same. Where rows have groups, `group_metrics`
+    are of those within them: means over groups, as in `recsys.metrics`.
     """
 
     type = "binary"
@@ -39,6 +41,7 @@ class Binary(Task):
         "pr_auc": "PR-AUC",
         "accuracy": "Accuracy",
         "ece": "ECE",
+        "gauc": "GAUC",
     }
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
@@ -58,7 +61,7 @@ class Binary(Task):
         return keras.losses.BinaryCrossentropy(reduction=reduction)
 
     def _measure(
-        self, labels: Any, predictions: Any
+        self, labels: Any, predictions: Any, roles: RowRoles
     ) -> dict[str, float | None]:
         from recsys.metrics import ScoredRows
         from recsys.metrics import auc
@@ -68,20 +71,57 @@ class Binary(Task):
         from recsys.metrics import pr_auc
 
         if np.isnan(predictions).any():  # Of a model that has diverged.
-            return dict.fromkeys(self.metrics) | {"loss": math.nan}
-        rows = ScoredRows.of(labels, predictions)
-        return {
+            names = [*self.metrics]
+            names += self.group_metrics(roles.k) if roles.has_groups else ()
+            return dict.fromkeys(names) | {"loss": math.nan}
+        rows = ScoredRows.of(labels, predictions, weights=roles.weights)
+        metrics = {
             "loss": log_loss(rows),
             "auc": auc(rows),
             "pr_auc": pr_auc(rows),
-            "accuracy": float(((predictions > 0.5) == labels).mean()),
+            "accuracy": rows.mean((predictions > 0.5) == labels),
             "ece": ece(rows),
             "normalized_entropy": normalized_entropy(rows),
         }
+        if roles.has_groups:
+            metrics |= self._measure_groups(labels, predictions, roles)
+        return metrics
+
+    def group_metrics(self, k: int) -> tuple[str, ...]:
+        return "gauc", f"ndcg@{k}", f"recall@{k}", f"hit_rate@{k}", "mrr"
+
+    def _measure_groups(
+        self, labels: Any, predictions: Any, roles: RowRoles
+    ) -> dict[str, float | None]:
+        """The metrics within groups, of the rows that belong to one."""
+        from recsys.metrics import ScoredRows
+        from recsys.metrics import gauc
+        from recsys.metrics import hit_rate
+        from recsys.metrics import mrr
+        from recsys.metrics import ndcg
+        from recsys.metrics import recall
+
+        belongs = roles.groups.notna().to_numpy()
+        known = roles.of_rows(belongs)
+        rows = ScoredRows.of(
+            labels[belongs], predictions[belongs], known.groups, known.weights
+        )
+        means = (
+            gauc(rows),
+            ndcg(rows, roles.k),
+            recall(rows, roles.k),
+            hit_rate(rows, roles.k),
+            mrr(rows),
+        )
+        names = self.group_metrics(roles.k)
+        return {
+            name: mean.value for name, mean in zip(names, means, strict=True)
+        }
 
     def figures(
-        self, title: str, labels: Any, predictions: Any
+        self, title: str, labels: Any, predictions: Any, weights: Any = None
     ) -> dict[str, "Figure"]:
         from recsys.plots import calibration
 
-        return {"calibration": calibration(title, labels, predictions)}
+        figure = calibration(title, labels, predictions, weights=weights)
+        return {"calibration": figure}

@@ -9,6 +9,8 @@ from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
 from recsys.probabilities import bounded
+from recsys.tasks.row_roles import RowRoles
+from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -57,10 +59,14 @@ class Multiclass(Task):
     def columns(self, task: str, num_classes: int | None) -> list[str]:
         return [f"{task}_{index}" for index in range(num_classes or 0)]
 
-    def constant(self, labels: Any, num_classes: int | None) -> Any:
+    def constant(
+        self, labels: Any, num_classes: int | None, weights: Any = None
+    ) -> Any:
         """Returns the share of each class."""
-        counts = np.bincount(labels.astype(int), minlength=num_classes or 0)
-        return (counts / len(labels)).tolist()
+        counts = np.bincount(
+            labels.astype(int), weights, minlength=num_classes or 0
+        )
+        return (counts / counts.sum()).tolist()
 
     def loss(
         self, reduction: str | None, scale: float | None = None
@@ -70,11 +76,13 @@ class Multiclass(Task):
         return keras.losses.SparseCategoricalCrossentropy(reduction=reduction)
 
     def _measure(
-        self, labels: Any, predictions: Any
+        self, labels: Any, predictions: Any, roles: RowRoles
     ) -> dict[str, float | None]:
         classes = labels.astype(np.int64)
         of_label = predictions[np.arange(len(classes)), classes]
         return {
-            "loss": float(-np.log(bounded(of_label)).mean()),
-            "accuracy": float((predictions.argmax(axis=1) == classes).mean()),
+            "loss": weighted_mean(-np.log(bounded(of_label)), roles.weights),
+            "accuracy": weighted_mean(
+                predictions.argmax(axis=1) == classes, roles.weights
+            ),
         }

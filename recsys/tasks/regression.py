@@ -9,6 +9,9 @@ import pandas as pd
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
+from recsys.tasks.row_roles import ALIKE
+from recsys.tasks.row_roles import RowRoles
+from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -45,13 +48,16 @@ class Regression(Task):
         refuse(column, too_large, expected, file)
         return labels
 
-    def scale(self, labels: Any, task: str, source: str) -> float:
+    def scale(
+        self, labels: Any, task: str, source: str, weights: Any = None
+    ) -> float:
         """Returns the labels' standard deviation, 1 if they are all the same.
 
         Args:
             labels: As in `Task.scale`.
             task: As in `Task.scale`.
             source: As in `Task.scale`.
+            weights: As in `Task.scale`.
 
         Raises:
             DataError: Labels are so close together, compared with their size,
@@ -60,7 +66,7 @@ class Regression(Task):
         # Rounding gives equal labels a deviation that is not quite 0.
         if labels.min() == labels.max():
             return 1.0
-        scale, largest = float(labels.std()), float(np.abs(labels).max())
+        scale, largest = _deviation(labels, weights), np.abs(labels).max()
         if scale < max(_SMALLEST_SPREAD * largest, _TINY):
             raise DataError.at(
                 source,
@@ -86,9 +92,13 @@ class Regression(Task):
         return StandardizedSquaredError(scale, reduction)
 
     def measure(
-        self, labels: Any, predictions: Any, scale: float | None = None
+        self,
+        labels: Any,
+        predictions: Any,
+        scale: float | None = None,
+        roles: RowRoles = ALIKE,
     ) -> dict[str, float | None]:
-        metrics = super().measure(labels, predictions)
+        metrics = super().measure(labels, predictions, scale, roles)
         if scale is not None:
             mse = metrics["mse"]
             metrics["standardized_loss"] = (
@@ -97,9 +107,16 @@ class Regression(Task):
         return metrics
 
     def _measure(
-        self, labels: Any, predictions: Any
+        self, labels: Any, predictions: Any, roles: RowRoles
     ) -> dict[str, float | None]:
         errors = labels - predictions
-        mse = float(np.square(errors).mean())
-        mae = float(np.abs(errors).mean())
+        mse = weighted_mean(np.square(errors), roles.weights)
+        mae = weighted_mean(np.abs(errors), roles.weights)
         return {"loss": mse, "mse": mse, "rmse": mse**0.5, "mae": mae}
+
+
+def _deviation(labels: Any, weights: Any) -> float:
+    if weights is None:
+        return float(labels.std())
+    mean = weighted_mean(labels, weights)
+    return weighted_mean(np.square(labels - mean), weights) ** 0.5

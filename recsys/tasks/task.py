@@ -4,6 +4,9 @@ from typing import Any
 from typing import ClassVar
 
 from recsys.kind import Kind
+from recsys.tasks.row_roles import ALIKE
+from recsys.tasks.row_roles import RowRoles
+from recsys.tasks.row_weight import weighted_mean
 
 if TYPE_CHECKING:
     import keras
@@ -74,20 +77,26 @@ class Task(Kind):
         """
         return [task]
 
-    def constant(self, labels: Any, num_classes: int | None) -> Any:
+    def constant(
+        self, labels: Any, num_classes: int | None, weights: Any = None
+    ) -> Any:
         """Returns the best prediction that looks at no feature.
 
         Args:
             labels: Float64 array `(rows,)` of the training split's labels, at
                 least one.
             num_classes: What the method of this name returns.
+            weights: Array `(rows,)` of how much each counts, some above 0;
+                each once unless given.
 
         Returns:
             The mean of the labels, or a list of a number for each class.
         """
-        return float(labels.mean())
+        return weighted_mean(labels, weights)
 
-    def scale(self, labels: Any, task: str, source: str) -> float:
+    def scale(
+        self, labels: Any, task: str, source: str, weights: Any = None
+    ) -> float:
         """Returns the unit that a standardised task is trained in.
 
         Args:
@@ -95,6 +104,7 @@ class Task(Kind):
                 least one.
             task: Name of the task, for the error message.
             source: Where the labels come from, for the error message.
+            weights: As in `constant`.
 
         Raises:
             DataError: The labels cannot be standardised.
@@ -113,7 +123,11 @@ class Task(Kind):
         raise NotImplementedError
 
     def measure(
-        self, labels: Any, predictions: Any, scale: float | None = None
+        self,
+        labels: Any,
+        predictions: Any,
+        scale: float | None = None,
+        roles: RowRoles = ALIKE,
     ) -> dict[str, float | None]:
         """Returns the exact metrics of predictions.
 
@@ -121,24 +135,39 @@ class Task(Kind):
             labels: Float64 array `(rows,)`, none missing.
             predictions: Float64 array `(rows,)`, or `(rows, classes)`.
             scale: What `scale` returns, for a standardised task.
+            roles: What the rows count, and what they belong to. A row of
+                weight 0 is as good as missing.
 
         Returns:
-            What `metrics` names, `None` where it cannot be computed, and for
-            a standardised task "standardized_loss", which is what it is
-            trained on.
+            What `metrics` names, with groups what `group_metrics` names, too,
+            `None` where it cannot be computed, and for a standardised task
+            "standardized_loss", which is what it is trained on.
         """
+        if roles.weights is not None and not roles.weights.all():
+            counts = roles.weights > 0
+            labels, predictions = labels[counts], predictions[counts]
+            roles = roles.of_rows(counts)
         if not len(labels):
-            return dict.fromkeys(self.metrics)
-        return self._measure(labels, predictions)
+            grouped = self.group_metrics(roles.k) if roles.has_groups else ()
+            return dict.fromkeys((*self.metrics, *grouped))
+        return self._measure(labels, predictions, roles)
+
+    def group_metrics(self, k: int) -> tuple[str, ...]:
+        """Returns the names of the metrics within groups of rows.
+
+        Args:
+            k: How many rows of a group a ranking shows.
+        """
+        return ()
 
     def _measure(
-        self, labels: Any, predictions: Any
+        self, labels: Any, predictions: Any, roles: RowRoles
     ) -> dict[str, float | None]:
-        """The metrics of at least one row."""
+        """The metrics of at least one row, all of a weight above 0."""
         raise NotImplementedError
 
     def figures(
-        self, title: str, labels: Any, predictions: Any
+        self, title: str, labels: Any, predictions: Any, weights: Any = None
     ) -> dict[str, "Figure"]:
         """Returns the figures of a split by name.
 
@@ -146,5 +175,7 @@ class Task(Kind):
             title: What is drawn: the task and the split.
             labels: Float64 array `(rows,)`, NaN where missing.
             predictions: Float64 array `(rows,)`, or `(rows, classes)`.
+            weights: Array `(rows,)` of how much each counts; each once unless
+                given.
         """
         return {}

@@ -21,6 +21,8 @@ class TrainingBatches(keras.utils.PyDataset):
         seed: Seed of the order.
         shuffle_buffer: From how many rows the next one is drawn; see
             `shuffled_rows`. Defaults to `None`, all of them.
+        weights: Float array `(rows,)`, how much each row counts in the losses
+            of its batch. Each counts once unless given.
 
     Example:
     >>> batches = TrainingBatches(
@@ -41,6 +43,7 @@ class TrainingBatches(keras.utils.PyDataset):
         batch_size: int,
         seed: int,
         shuffle_buffer: int | None = None,
+        weights: Any = None,
     ) -> None:
         super().__init__()
         self.inputs = dict(inputs)
@@ -52,6 +55,9 @@ class TrainingBatches(keras.utils.PyDataset):
             task: (~np.isnan(values)).astype(np.float32)
             for task, values in labels.items()
         }
+        if weights is not None:
+            for known in self.sample_weights.values():
+                known *= weights
         self.num_rows = len(next(iter(self.inputs.values())))
         self.batch_size = min(batch_size, self.num_rows)
         self.seed = seed

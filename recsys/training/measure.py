@@ -9,7 +9,9 @@ from keras_moe.metrics import balanced_experts
 from keras_moe.metrics import load_balance
 from recsys.data import Split
 from recsys.models.scorer import Scores
+from recsys.tasks import RowRoles
 from recsys.tasks import Task
+from recsys.tasks.row_roles import ALIKE
 
 
 def measure(
@@ -19,6 +21,7 @@ def measure(
     task_weights: Mapping[str, float],
     target_scales: Mapping[str, float] | None = None,
     constants: Mapping[str, Any] | None = None,
+    roles: RowRoles = ALIKE,
 ) -> dict[str, Any]:
     """Returns the exact metrics of a split, in float64, ready for JSON.
 
@@ -32,6 +35,9 @@ def measure(
             standardises. None unless given.
         constants: The model's: for each task, what predicts without looking
             at a feature. None unless given.
+        roles: What the rows count in the metrics of tasks, and what they
+            belong to. Unless given, each counts once and belongs to nothing.
+            "rows" and the numbers of experts are of rows, whatever they count.
 
     Returns:
         "loss", the weighted sum of the tasks' losses without regularizers, as
@@ -62,6 +68,7 @@ def measure(
             scores.predictions[task],
             (target_scales or {}).get(task),
             constants.get(task),
+            roles,
         )
         for task, kind in tasks.items()
     }
@@ -139,12 +146,14 @@ def _measure_task(
     predictions: Any,
     scale: float | None,
     constant: Any,
+    roles: RowRoles,
 ) -> dict[str, Any]:
     labelled = ~np.isnan(labels)
     labels, predictions = labels[labelled], predictions[labelled]
-    metrics: dict[str, Any] = kind.measure(labels, predictions, scale)
+    roles = roles.of_rows(labelled)
+    metrics: dict[str, Any] = kind.measure(labels, predictions, scale, roles)
     if constant is not None:
         shape = len(labels), *np.shape(constant)
         same = np.broadcast_to(np.asarray(constant, np.float64), shape)
-        metrics["constant"] = kind.measure(labels, same, scale)
+        metrics["constant"] = kind.measure(labels, same, scale, roles)
     return metrics

@@ -17,6 +17,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.run import Run
+from recsys.tasks import RowRoles
 from recsys.training.curves import read_history
 from recsys.training.measure import measure
 from recsys.training.sample import Sample
@@ -50,6 +51,7 @@ def write_outcome(
     for split in splits:
         rows = dataset.split(split)
         scores = scorer.score(rows)
+        roles = dataset.schema.roles(rows, config.metrics_k)
         metrics[split] = measure(
             scores,
             rows,
@@ -57,8 +59,9 @@ def write_outcome(
             config.task_weights,
             model.target_scales,
             model.constants,
+            roles,
         )
-    _draw_predictions(run, model, rows, scores, split)
+    _draw_predictions(run, model, rows, scores, roles, split)
     sample = Sample.of(model, dataset)
     sample.write(run.sample)
     if has_routing(model):
@@ -75,13 +78,19 @@ def write_outcome(
 
 
 def _draw_predictions(
-    run: Run, model: MultiTaskModel, rows: Split, scores: Scores, split: str
+    run: Run,
+    model: MultiTaskModel,
+    rows: Split,
+    scores: Scores,
+    roles: RowRoles,
+    split: str,
 ) -> None:
     for task, kind in model.tasks.items():
         figures = kind.figures(
             f"{task}, {split} split",
             rows[task].to_numpy(),
             scores.predictions[task],
+            roles.weights,
         )
         for name, figure in figures.items():
             plots.save(figure, run.plots / f"{name}_{task}.png")

@@ -7,6 +7,7 @@ import keras
 from recsys.data import Split
 from recsys.errors import NonFiniteLossError
 from recsys.models.scorer import Scorer
+from recsys.tasks import RowRoles
 from recsys.training.measure import measure
 from recsys.training.measure import trained_loss
 
@@ -26,6 +27,7 @@ class Validation(keras.callbacks.Callback):
         scorer: Runs the model that is being trained.
         split: The validation split.
         task_weights: Weight of each task's loss.
+        roles: What the rows of the split count, and what they belong to.
     """
 
     def __init__(
@@ -33,11 +35,13 @@ class Validation(keras.callbacks.Callback):
         scorer: Scorer,
         split: Split,
         task_weights: Mapping[str, float],
+        roles: RowRoles,
     ) -> None:
         super().__init__()
         self.scorer = scorer
         self.split = split
         self.task_weights = task_weights
+        self.roles = roles
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
@@ -50,6 +54,7 @@ class Validation(keras.callbacks.Callback):
             model.tasks,
             self.task_weights,
             model.target_scales,
+            roles=self.roles,
         )
         if not math.isfinite(metrics["loss"]):
             raise NonFiniteLossError(

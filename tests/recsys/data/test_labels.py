@@ -11,6 +11,7 @@ from recsys.data import Schema
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data import write_table
+from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels
 
 TASKS = ["click", "stars"]
@@ -106,3 +107,10 @@ def test_labels_that_end_before_the_test(
         f"{tmp_path / 'out'}: the test split has no label of the task 'order', "
         "which has neither loss nor metrics there."
     ]
+
+
+def test_labels_of_rows_that_count_nothing_are_none() -> None:
+    split = pd.DataFrame({"click": [1.0, None], "w": [0.0, 2.0]})
+    check_labelled(split, ["click"], "test.csv")
+    with pytest.raises(DataError, match=r"\['click'\] with a 'w' above 0\. R"):
+        check_labelled(split, ["click"], "test.csv", "w")

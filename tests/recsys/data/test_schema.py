@@ -36,6 +36,7 @@ def test_columns_are_features_then_tasks_in_order() -> None:
     [
         ("feature", " (did you mean 'features'?)"),
         ("Tasks", " (did you mean 'tasks'?)"),
+        ("wieght", " (did you mean 'weight'?)"),
         ("licence", ""),
         ("", ""),
     ],
@@ -44,8 +45,8 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(
     key: str, nearest: str
 ) -> None:
     assert refusal(**{key: {"user": "id"}}) == (
-        "films/dataset.json: expected the keys ['name', 'features', 'tasks']"
-        f"{nearest}. Received: {key!r}"
+        "films/dataset.json: expected the keys ['name', 'features', 'tasks', "
+        f"'group', 'weight']{nearest}. Received: {key!r}"
     )
 
 
@@ -197,3 +198,46 @@ def test_a_task_is_named_as_files_and_metrics_are(task: str) -> None:
 def test_names_that_only_look_alike_are_fine() -> None:
     tasks = dict.fromkeys(["valid", "lossy", "a.b", "3-d", "a_val"], "binary")
     assert list(Schema("films", {"val_a": "id"}, tasks).tasks) == list(tasks)
+
+
+def test_group_and_weight_are_columns_after_features_and_tasks() -> None:
+    schema = Schema(**CONTENT, group="session", weight="importance")
+    assert [*schema.columns][-3:] == ["rating", "session", "importance"]
+    assert Schema.from_json(schema.to_json()) == schema
+    assert json.loads(schema.to_json()) == CONTENT | {
+        "group": "session",
+        "weight": "importance",
+    }
+
+
+def test_a_group_may_be_an_id_feature() -> None:
+    schema = Schema(**CONTENT, group="user")
+    assert [*schema.columns] == [*Schema(**CONTENT).columns]
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ({"group": "age"}, "an id feature, or a column that is neither a"),
+        ({"group": "watch"}, "an id feature, or a column that is neither a"),
+        ({"group": 3}, "'group': expected a column's name. Received: 3"),
+        ({"weight": ""}, "'weight': expected a column's name. Received: ''"),
+        ({"weight": "age"}, "neither a feature nor a task nor the group"),
+        ({"weight": "watch"}, "neither a feature nor a task nor the group"),
+        (
+            {"weight": "who", "group": "who"},
+            "neither a feature nor a task nor the group. Received: 'who'",
+        ),
+    ],
+)
+def test_group_and_weight_that_cannot_be(
+    roles: dict[str, Any], message: str
+) -> None:
+    assert message in refusal(**roles)
+
+
+def test_images_have_neither_group_nor_weight() -> None:
+    message = refusal(
+        features={"photo": "image"}, tasks={"old": "binary"}, weight="w"
+    )
+    assert "'weight': expected none, where the features are an" in message

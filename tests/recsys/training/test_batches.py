@@ -63,3 +63,16 @@ def test_buffer_keeps_distant_rows_apart() -> None:
 def test_types() -> None:
     _, labels, weights = make()[0]
     assert labels["task"].dtype == weights["task"].dtype == np.float32
+
+
+def test_weights_of_rows_are_those_of_each_task_that_has_a_label() -> None:
+    rows = np.arange(3)
+    labels = {"a": np.array([1.0, np.nan, 0.0]), "b": np.array([2.0, 3.0, 4.0])}
+    weights = np.array([0.5, 3.0, 0.0])
+    batches = TrainingBatches({"id": rows}, labels, 3, 0, weights=weights)
+    inputs, _, weighed = batches[0]
+    of_rows = weights[inputs["id"]].astype("float32")
+    known = ~np.isnan(labels["a"][inputs["id"]])
+    np.testing.assert_array_equal(weighed["b"], of_rows)
+    np.testing.assert_array_equal(weighed["a"], of_rows * known)
+    assert weighed["a"].dtype == np.float32

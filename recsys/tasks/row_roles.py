@@ -1,0 +1,59 @@
+from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
+from typing import Self
+
+from recsys.tasks.row_weight import weights_of
+
+DEFAULT_K = 10
+
+
+@dataclass(frozen=True, eq=False)
+class RowRoles:
+    """What rows count, and what they belong to, where metrics are taken.
+
+    Attributes:
+        weights: Float64 array `(rows,)`, or `None` where each counts once.
+        groups: Series `(rows,)` of what the rows belong to, missing where
+            they belong to nothing; `None` where rows have no groups.
+        k: How many rows of a group a ranking shows.
+    """
+
+    weights: Any = None
+    groups: Any = None
+    k: int = DEFAULT_K
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether rows may belong to something."""
+        return self.groups is not None
+
+    @classmethod
+    def of(
+        cls, rows: Any, weight: str | None, group: str | None, k: int
+    ) -> Self:
+        """Reads the roles that columns of a table have.
+
+        Args:
+            rows: The table.
+            weight: Column with the weights; `None` for none.
+            group: Column with the groups; `None` for none.
+            k: How many rows of a group a ranking shows.
+        """
+        groups = None if group is None else rows[group]
+        return cls(weights_of(rows, weight), groups, k)
+
+    def of_rows(self, chosen: Any) -> Self:
+        """Returns the roles of some rows.
+
+        Args:
+            chosen: Boolean array `(rows,)`.
+        """
+        return replace(
+            self,
+            weights=None if self.weights is None else self.weights[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
+        )
+
+
+ALIKE = RowRoles()  # Each row counts once and belongs to nothing.

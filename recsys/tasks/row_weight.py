@@ -1,0 +1,56 @@
+from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
+
+from recsys.column_values import as_numbers
+from recsys.column_values import refuse
+from recsys.kind import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST_WEIGHT = 1e15  # Sums of squares of larger ones overflow in float32.
+_EXPECTED = f"a number from 0 to {LARGEST_WEIGHT:.0e}"
+
+
+class RowWeight(Kind):
+    """How much a row counts, in every loss and metric; none is missing."""
+
+    type = "weight"
+
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        weights = as_numbers(column, file, _EXPECTED)
+        within = (weights >= 0) & (weights <= LARGEST_WEIGHT)
+        refuse(column, ~within, _EXPECTED, file)  # NaN too.
+        return weights
+
+
+def weights_of(rows: Any, weight: str | None) -> Any:
+    """Returns the weights of rows, float64 `(rows,)`.
+
+    Args:
+        rows: The table.
+        weight: Column with the weights.
+
+    Returns:
+        `None` where no column has them, and each row counts once.
+    """
+    return None if weight is None else rows[weight].to_numpy(np.float64)
+
+
+def weighted_mean(values: Any, weights: Any) -> float:
+    """Returns the mean of values `(rows,)`.
+
+    Args:
+        values: The values.
+        weights: Array `(rows,)` with a positive sum; `None` where each row
+            counts once.
+
+    Example:
+    >>> weighted_mean(np.array([1.0, 5.0]), np.array([3.0, 1.0]))
+    2.0
+    """
+    if weights is None:
+        return float(values.mean())
+    return float(np.average(values, weights=weights))
