@@ -1,8 +1,33 @@
 """What can go wrong although every argument was right."""
 
+from dataclasses import dataclass
 from typing import Self
 
 from recsys.shown import printable
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows of a file that are read apart from those before them.
+
+    It is called as the file is; errors count its rows from the first one of
+    the file.
+
+    Args:
+        file: The file.
+        first_row: How many data rows of the file are before them.
+
+    Example:
+    >>> rows = FileRows("a.csv", first_row=1000)
+    >>> print(FileError.at(rows, "0 or 1", "3", row=2))
+    a.csv, data row 1002 (counted from 1): expected 0 or 1. Received: 3
+    """
+
+    file: object
+    first_row: int
+
+    def __str__(self) -> str:
+        return str(self.file)
 
 
 class FileError(ValueError):
@@ -43,6 +68,8 @@ class FileError(ValueError):
 Received: 3
         """
         place = str(file)
+        if row is not None and isinstance(file, FileRows):
+            row += file.first_row
         if line is not None:
             place += f", line {line}"
         if column is not None:

@@ -1,6 +1,8 @@
 """Columns as their declared kind says, checked value by value."""
 
+from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -35,17 +37,7 @@ def parse(
     0  31.0     7
     1   NaN  <NA>
     """
-    for name in columns:
-        if name not in frame.columns:
-            raise DataError.at(
-                file,
-                f"a column {name!r}",
-                f"the columns {shown(list(frame.columns))}",
-            )
-        if (count := list(frame.columns).count(name)) > 1:
-            raise DataError.at(
-                file, f"one column {name!r}", f"{count} columns of that name"
-            )
+    check_columns(list(frame.columns), columns, file)
     parsed = {}
     for name, kind in columns.items():
         column = frame[name].reset_index(drop=True)
@@ -53,3 +45,24 @@ def parse(
             column = column.astype(object)
         parsed[name] = kind.check(column, file)
     return pd.DataFrame(parsed)
+
+
+def check_columns(
+    names: Sequence[object], columns: Iterable[str], file: object
+) -> None:
+    """Raises DataError unless each wanted column is there, and there once.
+
+    Args:
+        names: Names of the columns that are there.
+        columns: Names of the wanted ones.
+        file: Where they are, for the error message.
+    """
+    for name in columns:
+        if name not in names:
+            raise DataError.at(
+                file, f"a column {name!r}", f"the columns {shown(list(names))}"
+            )
+        if (count := list(names).count(name)) > 1:
+            raise DataError.at(
+                file, f"one column {name!r}", f"{count} columns of that name"
+            )

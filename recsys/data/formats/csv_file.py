@@ -1,14 +1,14 @@
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from recsys.column_values import LARGEST_EXACT
 from recsys.data.formats.separator import SEPARATORS
 from recsys.data.formats.separator import detected_separator
+from recsys.data.formats.text_type import TextType
 from recsys.errors import DataError
 from recsys.reading import reading
 from recsys.reading import while_it_fits
@@ -36,6 +36,28 @@ def read_csv(path: Path, separator: str | None = None) -> Any:
     Raises:
         DataError: The file is not such a file, or has rows of unequal length.
     """
+    batches = csv_batches(path, separator)
+    held = while_it_fits(batches, _size, path, DataError)
+    table = pa.Table.from_batches(held)
+    return pa.table(
+        [_typed(texts) for texts in table.columns], names=table.column_names
+    )
+
+
+def csv_batches(path: Path, separator: str | None = None) -> Iterator[Any]:
+    """Reads a text file a few rows at a time, all columns as texts.
+
+    Args:
+        path: As in `read_csv`.
+        separator: As in `read_csv`.
+
+    Yields:
+        `pyarrow.RecordBatch` of texts, null where missing; the first one has
+        no rows.
+
+    Raises:
+        DataError: The file is not such a file, or has rows of unequal length.
+    """
     # With more than one thread, bad rows come without their number.
     options = csv.ReadOptions(use_threads=False)
     separator = separator or detected_separator(path)
@@ -52,22 +74,13 @@ def read_csv(path: Path, separator: str | None = None) -> Any:
                 strings_can_be_null=True,
             )
             with csv.open_csv(path, options, parsing, converting) as file:
-                table = pa.Table.from_batches(
-                    while_it_fits(file, _size, path, DataError), file.schema
-                )
+                nothing = [pa.array([], pa.string())] * len(names)
+                yield pa.record_batch(nothing, schema=file.schema)
+                yield from file
         except pa.ArrowException as error:
             if found := _UNEQUAL_ROW.search(str(error)):
                 raise _unequal_row(path, *found.groups()) from error
             raise
-        return pa.table([_typed(text) for text in table.columns], names=names)
-
-
-def cast_or_none(column: Any, kind: Any) -> Any:
-    """Returns an Arrow column as another type, `None` where it does not fit."""
-    try:
-        return column.cast(kind)
-    except pa.ArrowInvalid:
-        return None
 
 
 def _size(batch: Any) -> int:
@@ -85,14 +98,7 @@ def _unequal_row(
     )
 
 
-def _typed(text: Any) -> Any:
-    integers = cast_or_none(text, pa.int64())
-    if integers is not None:
-        return integers if integers.cast(pa.string()).equals(text) else text
-    floats = cast_or_none(text, pa.float64())
-    if floats is not None:
-        sizes = np.abs(floats.to_numpy())
-        rounded = (sizes > LARGEST_EXACT) & (sizes < np.inf)
-        return text if rounded.any() else floats
-    booleans = cast_or_none(text, pa.bool_())
-    return text if booleans is None else booleans
+def _typed(texts: Any) -> Any:
+    column = TextType()
+    column.add(texts)
+    return texts.cast(column.type)

@@ -6,8 +6,8 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from recsys.data.formats.csv_file import cast_or_none
 from recsys.data.formats.csv_file import read_csv
+from recsys.data.formats.text_type import cast_or_none
 from recsys.errors import DataError
 from recsys.features.list_values import as_texts
 from recsys.reading import check_fits
@@ -59,15 +59,28 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
             table = _read_parquet(path)
         else:
             table = read_csv(path, separator)
-        names = table.column_names
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise DataError.at(
-                path, "columns of different names", f"two columns {twice[0]!r}"
-            )
-        return pd.DataFrame(
-            {name: _to_pandas(table[name]) for name in names},
-            index=pd.RangeIndex(table.num_rows),
+        return to_frame(table, path)
+
+
+def to_frame(table: Any, path: Path) -> pd.DataFrame:
+    """Returns an Arrow table as pandas; integers stay integers.
+
+    Args:
+        table: A `pyarrow.Table`.
+        path: Where it comes from, for the error message.
+
+    Raises:
+        DataError: Two columns have one name.
+    """
+    names = table.column_names
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DataError.at(
+            path, "columns of different names", f"two columns {twice[0]!r}"
         )
+    return pd.DataFrame(
+        {name: _to_pandas(table[name]) for name in names},
+        index=pd.RangeIndex(table.num_rows),
+    )
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:

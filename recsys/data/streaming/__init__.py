@@ -1,0 +1,1 @@
+"""Splits read a few rows at a time, so that they may exceed the memory."""

@@ -1,0 +1,64 @@
+from collections.abc import Iterator
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from recsys.data.columns import check_columns
+from recsys.data.formats.csv_file import csv_batches
+from recsys.data.formats.text_type import TextType
+
+GROUP_ROWS = 1 << 17
+
+
+def spill_csv(
+    file: Path, columns: Sequence[str], stored: Path, group_rows: int
+) -> Any:
+    """Writes columns of a text file as Parquet, a few rows at a time.
+
+    A packed file has no middle to begin at, and neither has one with fields of
+    several lines; and what type a column has, only its last row says. The
+    columns are texts in the Parquet file.
+
+    Args:
+        file: The file, as `csv_batches` takes it.
+        columns: Names of the wanted columns.
+        stored: Where to write.
+        group_rows: Most rows of a row group, which are held at a time.
+
+    Returns:
+        The `pyarrow.Schema` that the columns can be cast to, which is what
+        `read_csv` finds.
+
+    Raises:
+        DataError: The file is not such a file, has rows of unequal length, or
+            lacks a column.
+    """
+    batches = csv_batches(file)
+    first = next(batches)
+    check_columns(first.schema.names, columns, file)
+    types = {name: TextType() for name in columns}
+    schema = first.select(list(columns)).schema
+    with parquet.ParquetWriter(stored, schema) as writer:
+        for group in _groups(batches, schema, group_rows):
+            for name, found in types.items():
+                found.add(group[name])
+            writer.write_table(group, row_group_size=group_rows)
+    return pa.schema({name: found.type for name, found in types.items()})
+
+
+def _groups(
+    batches: Iterator[Any], schema: Any, group_rows: int
+) -> Iterator[Any]:
+    """Tables of that many rows, but for the last one."""
+    held = schema.empty_table()
+    for batch in batches:
+        chosen = pa.Table.from_batches([batch.select(schema.names)])
+        held = pa.concat_tables([held, chosen])
+        while len(held) >= group_rows:
+            yield held[:group_rows]
+            held = held[group_rows:]
+    if len(held):
+        yield held

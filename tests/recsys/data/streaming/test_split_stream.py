@@ -1,0 +1,149 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from recsys.data import DataError
+from recsys.data import Dataset
+from recsys.data import Schema
+from recsys.data import read_table
+from recsys.data import write_table
+from recsys.data.columns import parse
+from recsys.data.dataset import unify
+from recsys.data.streaming.split_stream import SplitStream
+
+any_suffix = pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz"])
+SCHEMA = Schema(
+    "films",
+    {"user": "id", "age": "number", "tags": "ids"},
+    {"watch": "binary"},
+)
+FRAME = pd.DataFrame(
+    {
+        "title": ["x", 'a "quoted", one', "line\nbreak", '5" inch', "y", "z"],
+        "user": [3, 1, 2, 1, 3, None],
+        "age": [31.5, None, 18, 4, 5, 6],
+        "tags": [["a", "b"], [], ["c"], None, ["7"], ["a"]],
+        "watch": [1, 0, None, 1, 0, 1],
+    }
+).astype({"user": "Int64"})
+
+Writer = Callable[..., Path]
+
+
+@pytest.fixture
+def write_parts(tmp_path: Path) -> Writer:
+    def write(suffix: str, *parts: pd.DataFrame) -> Path:
+        (tmp_path / "train").mkdir()
+        (tmp_path / "dataset.json").write_text(SCHEMA.to_json())
+        for index, part in enumerate(parts):
+            file = tmp_path / "train" / f"{index}{suffix}"
+            if suffix == ".parquet":
+                part.to_parquet(file, index=False, row_group_size=2)
+            else:
+                write_table(part, file)
+        for name in ("validation", "test"):
+            write_table(FRAME, tmp_path / f"{name}.parquet")
+        return tmp_path
+
+    return write
+
+
+def opened(folder: Path) -> SplitStream:
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    return SplitStream(folder, "train", SCHEMA.columns, scratch, group_rows=2)
+
+
+@any_suffix
+def test_units_together_are_the_split(write_parts: Writer, suffix: str) -> None:
+    texts = FRAME.assign(user=["a", "b", "c", "007", "7", None])
+    folder = write_parts(suffix, FRAME[:5], FRAME[:0], texts)
+    stream = opened(folder)
+    assert [unit.num_rows for unit in stream.units] == [2, 2, 1, 2, 2, 2]
+    assert stream.num_rows == 11
+    frames = [stream.read(unit) for unit in stream.units]
+    unify(frames, SCHEMA.features)
+    expected = Dataset.read(folder).split("train")
+    joined = pd.concat(frames, ignore_index=True)
+    for frame in (joined, expected):
+        frame["tags"] = frame["tags"].map(list)
+        frame["user"] = frame["user"].astype(object)
+    assert_frame_equal(joined, expected)
+
+
+def test_a_text_column_has_one_type_in_all_units(write_parts: Writer) -> None:
+    late = FRAME.assign(user=["1", "2", "3", "4", "5", "007"])
+    stream = opened(write_parts(".csv", late))
+    users = [stream.read(unit)["user"].tolist() for unit in stream.units]
+    assert users == [["1", "2"], ["3", "4"], ["5", "007"]]
+
+
+@any_suffix
+@pytest.mark.parametrize("column", ["age", "tags", "watch", "user"])
+def test_a_wrong_value_is_named_as_in_memory(
+    write_parts: Writer, suffix: str, column: str
+) -> None:
+    if column == "tags" and suffix != ".parquet":
+        pytest.skip("any text is a list of ids")
+    wrong = FRAME.astype({"user": "float64", "watch": "float64"})
+    wrong["tags"] = [[7.0], [], [8.0], [], [9.0, 0.5], [7.0]]
+    if column != "tags":
+        wrong["tags"] = FRAME["tags"]
+        wrong.loc[4, column] = 0.5 if column != "age" else float("inf")
+    folder = write_parts(suffix, FRAME, wrong)
+    file = folder / "train" / f"1{suffix}"
+    with pytest.raises(DataError) as expected:
+        parse(read_table(file), SCHEMA.columns, file)
+    stream = opened(folder)
+    with pytest.raises(DataError) as caught:
+        list(map(stream.read, stream.units))
+    assert str(caught.value) == str(expected.value)
+    assert f"1{suffix}, column '{column}', data row 5" in str(caught.value)
+
+
+@any_suffix
+def test_a_missing_column_is_named_before_a_row_is_read(
+    write_parts: Writer, suffix: str
+) -> None:
+    folder = write_parts(suffix, FRAME, FRAME.drop(columns="age"))
+    with pytest.raises(DataError) as caught:
+        opened(folder)
+    assert str(caught.value).removeprefix(str(folder)) == (
+        f"/train/1{suffix}: expected a column 'age'. "
+        "Received: the columns ['title', 'user', 'tags', 'watch']"
+    )
+
+
+@any_suffix
+def test_no_rows(write_parts: Writer, suffix: str) -> None:
+    folder = write_parts(suffix, FRAME[:0], FRAME[:0])
+    with pytest.raises(DataError) as caught:
+        opened(folder)
+    message = str(caught.value).removeprefix(str(folder))
+    assert message == "/train: expected at least one row. Received: no rows"
+
+
+@any_suffix
+def test_a_broken_part(write_parts: Writer, suffix: str) -> None:
+    folder = write_parts(suffix, FRAME)
+    (folder / "train" / f"1{suffix}").write_bytes(b"\xff\xfe\n1,2\n1\n")
+    with pytest.raises(DataError, match=rf"train/1{suffix}"):
+        opened(folder)
+
+
+def test_a_row_of_another_length_is_named(write_parts: Writer) -> None:
+    folder = write_parts(".csv", FRAME)
+    rows = ["user,age,tags,watch", *["1,2,a,1"] * 6, "1,2,a", "1,2,a,1"]
+    (folder / "train" / "1.csv").write_text("\n".join(rows))
+    with pytest.raises(DataError, match=r"1\.csv, data row 7 .*4 fields"):
+        opened(folder)
+
+
+def test_parquet_is_not_copied(write_parts: Writer) -> None:
+    folder = write_parts(".parquet", FRAME)
+    stream = opened(folder)
+    stream.read(stream.units[0])
+    assert not list((folder / "scratch").iterdir())
