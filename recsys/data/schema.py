@@ -113,6 +113,8 @@ class Schema:
                 if kind.of_images or not images
             },
         )
+        for task, label in labels.items():
+            label.check_among(labels, task)
         if both := inputs.keys() & labels.keys():
             raise DataError.at(
                 "'tasks'", "columns that are not features", str(sorted(both))

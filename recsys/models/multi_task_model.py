@@ -20,6 +20,7 @@ from recsys.kind import declared
 from recsys.tables import TableTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task
+from recsys.tasks.chains import parents_first
 from recsys.tensorflow_log import relevant_log
 
 
@@ -57,8 +58,9 @@ class MultiTaskModel(TableTraining, keras.Model):
 
     Returns:
         Dict of task to float32 tensor: `(batch, 1)`, the probability of a 1
-        for a binary task and a number in the label's unit for a regression
-        task, or `(batch, classes)`, the probability of each class.
+        for a binary task (in it and in the task that it comes after, if any)
+        and a number in the label's unit for a regression task, or
+        `(batch, classes)`, the probability of each class.
 
     Raises:
         ValueError: A constant is of another form, or a scale is not above 0,
@@ -82,6 +84,8 @@ class MultiTaskModel(TableTraining, keras.Model):
             task: declared(kind, TASKS, "`tasks`", task)
             for task, kind in tasks.items()
         }
+        for task, kind in self.tasks.items():
+            kind.check_among(self.tasks, task)
         self.mixture = mixture
         self.head_units = list(head_units)
         self.num_classes = dict(num_classes or {})
@@ -276,10 +280,15 @@ class MultiTaskModel(TableTraining, keras.Model):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         features, gate_inputs = self.mixture_inputs(inputs, training)
         towers = self.mixture(features, gate_inputs, training=training)
-        return {
+        outputs = {
             task: self._in_own_unit(task, head(towers[task], training=training))
             for task, head in self.heads.items()
         }
+        for task in parents_first(self.tasks):
+            parent = self.tasks[task].parent
+            if parent is not None:  # The head knows that the parent happened.
+                outputs[task] = outputs[parent] * outputs[task]
+        return outputs
 
     def _in_own_unit(self, task: str, outputs: Any) -> Any:
         if task not in self.target_scales:

@@ -24,6 +24,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 from recsys.tensorflow_log import relevant_log
 from recsys.training.batches import TrainingBatches
@@ -154,7 +155,7 @@ def _fit(
     split, validation = dataset.split("train"), dataset.split("validation")
     batches = TrainingBatches(
         model.encode(split),
-        {task: split[task].to_numpy() for task in model.tasks},
+        labels_of(split, model.tasks),
         config.batch_size,
         config.seed,
         config.shuffle_buffer,

@@ -9,6 +9,9 @@ import pandas as pd
 
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
+from recsys.errors import DataError
+from recsys.nearest import did_you_mean
+from recsys.shown import shown
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Task
 
@@ -24,6 +27,24 @@ class Binary(Task):
     the accuracy; the other metrics are those of `recsys.metrics`. There is no
     AUC where all labels are the same. Where rows have groups, `group_metrics`
     are of those within them: means over groups, as in `recsys.metrics`.
+
+    A task after another one is modelled in the entire space, as in ESMM: with
+    y the other one and z this one, the head is p(z = 1 | y = 1), and
+
+        p(z = 1 and y = 1) = p(y = 1) p(z = 1 | y = 1)
+
+    is what is predicted, and trained and measured over all rows, with the
+    labels of `recsys.tasks.chains.labels_of`.
+
+    Attributes:
+        after: Binary task without which this one does not happen, such as the
+            click before a purchase; it may come after a third one. `None`
+            (default) for none.
+
+    References:
+        Ma, Zhao, Huang, Wang, Hu, Zhu, Gai. Entire Space Multi-Task Model: An
+        Effective Approach for Estimating Post-Click Conversion Rate. SIGIR
+        2018, section 2, equations 1 and 3.
     """
 
     type = "binary"
@@ -43,6 +64,38 @@ class Binary(Task):
         "ece": "ECE",
         "gauc": "GAUC",
     }
+
+    after: str | None = None
+
+    @property
+    def parent(self) -> str | None:
+        return self.after
+
+    def check_among(self, tasks: Mapping[str, Task], name: str) -> None:
+        if self.after is None:
+            return
+        place = "'tasks'"
+        others = [task for task in tasks if task != name]
+        binary = [task for task in others if isinstance(tasks[task], Binary)]
+        if self.after not in binary:
+            raise DataError.at(
+                place,
+                f"`after` one of the other binary tasks {binary}"
+                f"{did_you_mean(self.after, binary)}",
+                shown(self.after),
+                column=name,
+            )
+        chain, task = [name], self.after
+        while task in tasks and task not in chain:
+            chain.append(task)
+            task = tasks[task].parent or ""
+        if task == name:
+            raise DataError.at(
+                place,
+                "`after` a task that does not come after this one",
+                " after ".join([*chain, name]),
+                column=name,
+            )
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
         expected = "0, 1 or nothing"

@@ -37,6 +37,22 @@ class Task(Kind):
     metrics: ClassVar[tuple[str, ...]]
     scores: ClassVar[Mapping[str, str]] = {}
 
+    @property
+    def parent(self) -> str | None:
+        """Task without which this one does not happen; `None` for none."""
+        return None
+
+    def check_among(self, tasks: Mapping[str, "Task"], name: str) -> None:
+        """Checks what the task says of others of its data set.
+
+        Args:
+            tasks: All tasks of the data set.
+            name: This one's name.
+
+        Raises:
+            DataError: Another one is missing, or of a kind that cannot be.
+        """
+
     def check_integers(self, labels: "pd.Series[int]", file: object) -> None:
         """Checks the labels of images: integers, none of which is missing.
 

@@ -11,6 +11,7 @@ from recsys.data import Split
 from recsys.models.scorer import Scores
 from recsys.tasks import RowRoles
 from recsys.tasks import Task
+from recsys.tasks.chains import labels_of
 from recsys.tasks.row_roles import ALIKE
 
 
@@ -61,10 +62,11 @@ def measure(
         weighted "loss", and the mean "accuracy", where every task has one.
     """
     constants = constants or {}
+    labels = labels_of(rows, tasks)
     by_task = {
         task: _measure_task(
             kind,
-            rows[task].to_numpy(np.float64),
+            labels[task],
             scores.predictions[task],
             (target_scales or {}).get(task),
             constants.get(task),

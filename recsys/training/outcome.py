@@ -18,6 +18,7 @@ from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.run import Run
 from recsys.tasks import RowRoles
+from recsys.tasks.chains import labels_of
 from recsys.training.curves import read_history
 from recsys.training.measure import measure
 from recsys.training.sample import Sample
@@ -85,10 +86,11 @@ def _draw_predictions(
     roles: RowRoles,
     split: str,
 ) -> None:
+    labels = labels_of(rows, model.tasks)
     for task, kind in model.tasks.items():
         figures = kind.figures(
             f"{task}, {split} split",
-            rows[task].to_numpy(),
+            labels[task],
             scores.predictions[task],
             roles.weights,
         )

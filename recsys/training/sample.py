@@ -10,6 +10,7 @@ from recsys.data.formats.npz_file import read_npz
 from recsys.data.load import AnyDataset
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reading import reading
+from recsys.tasks.chains import labels_of
 
 MOST_ROWS = 4096
 
@@ -32,11 +33,7 @@ class Sample:
         validation = dataset.split("validation")
         size = min(MOST_ROWS, len(validation))
         rows = validation.sample(size, random_state=0)
-        labels = {
-            task: rows[task].to_numpy().astype(np.float64)
-            for task in model.tasks
-        }
-        return cls(model.encode(rows), labels)
+        return cls(model.encode(rows), labels_of(rows, model.tasks))
 
     @classmethod
     def read(cls, file: Path, model: MultiTaskModel) -> "Sample":

@@ -1,0 +1,67 @@
+"""Tasks that come after others, as a purchase comes after a click."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from recsys.tasks.task import Task
+
+
+def parents_first(tasks: Mapping[str, Task]) -> list[str]:
+    """Returns the names of tasks, each behind the one that it comes after.
+
+    Args:
+        tasks: Tasks with their kind, checked by `Task.check_among`.
+
+    Example:
+    >>> from recsys.tasks import Binary
+    >>> parents_first({"buy": Binary(after="click"), "click": Binary()})
+    ['click', 'buy']
+    """
+
+    def depth(task: str) -> int:
+        parent = tasks[task].parent
+        return 0 if parent is None else 1 + depth(parent)
+
+    return sorted(tasks, key=depth)
+
+
+def labels_of(rows: Any, tasks: Mapping[str, Task]) -> dict[str, Any]:
+    """Returns the labels that tasks are trained on and measured by.
+
+    That of a task after another one is whether both happened, over all rows:
+    0 as soon as one of the two is 0, whatever the other is, 1 where both are
+    1, and else missing. So nothing was bought where nothing was clicked, also
+    where the column of the purchase is empty there, or says otherwise.
+
+    Args:
+        rows: A column of labels for each task.
+        tasks: Tasks with their kind.
+
+    Returns:
+        By task, float64 array `(rows,)`, NaN where missing.
+
+    Example:
+    >>> import pandas as pd
+    >>> from recsys.tasks import Binary
+    >>> tasks = {"click": Binary(), "buy": Binary(after="click")}
+    >>> rows = pd.DataFrame({"click": [1, 1, 0], "buy": [1, None, None]})
+    >>> labels_of(rows, tasks)["buy"]
+    array([ 1., nan,  0.])
+
+    References:
+        Ma et al., Entire Space Multi-Task Model, SIGIR 2018, section 2,
+        equation 3: the label `y & z` of click and conversion.
+    """
+    labels: dict[str, Any] = {}
+    for task in parents_first(tasks):
+        own = rows[task].to_numpy(np.float64)
+        parent = tasks[task].parent
+        labels[task] = own if parent is None else _both(labels[parent], own)
+    return {task: labels[task] for task in tasks}
+
+
+def _both(first: Any, second: Any) -> Any:
+    """Whether two things happened; one that did not is enough to know."""
+    return np.where((first == 0) | (second == 0), 0.0, first * second)
