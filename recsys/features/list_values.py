@@ -43,13 +43,8 @@ def flattened(
         bad = pd.Series([one is None for one in lists], dtype=bool)
         refuse(column, bad, "a list, or values between `|`", file)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-    values = pd.Series(
-        [value for one in lists for value in one],
-        index=np.repeat(np.arange(len(lists)), lengths),
-        name=column.name,
-        dtype=object,
-    )
-    return values, lengths
+    rows = np.repeat(np.arange(len(lists)), lengths)
+    return pd.Series(_joined(lists), rows, name=column.name), lengths
 
 
 def split(values: Any, lengths: np.ndarray, name: Any) -> "pd.Series[Any]":
@@ -92,6 +87,18 @@ def as_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     wrong[is_list] = (parts != lengths) & (lengths > 0)
     refuse(column, wrong, "values without `|` in a list", file)
     return texts
+
+
+def _joined(lists: list[Any]) -> np.ndarray:
+    """The values of all lists; an array of numbers where all are arrays."""
+    given = [one for one in lists if len(one)]
+    if given and all(
+        isinstance(one, np.ndarray) and one.dtype.kind in "iuf" for one in given
+    ):
+        return np.concatenate(given)
+    joined = np.empty(sum(map(len, given)), object)
+    joined[:] = [value for one in given for value in one]
+    return joined
 
 
 def _as_list(value: Any) -> Any:

@@ -1,16 +1,42 @@
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from rich.progress import Progress
 
+from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
 from recsys.data.datasets.download import read_download
+from recsys.data.datasets.histories import drawn_times
+from recsys.data.datasets.histories import histories
+from recsys.data.datasets.movielens_attributes import ATTRIBUTES_1M
+from recsys.data.datasets.movielens_attributes import ATTRIBUTES_100K
+from recsys.data.datasets.movielens_attributes import Attributes
 from recsys.data.datasets.published_subsample import published_subsample
 from recsys.data.datasets.ratings import parse_ratings
 from recsys.data.datasets.release import check_release
 from recsys.data.datasets.two_tasks import two_tasks
 from recsys.data.datasets.two_tasks import two_tasks_schema
+from recsys.data.schema import Schema
 from recsys.data.splitting import split_rows
+from recsys.features import Feature
+from recsys.features import Id
+from recsys.features import Ids
+from recsys.features import Number
+from recsys.features import Sequence
+
+_HISTORY = 50  # Most movies of a history.
+_TIMES = 1  # Keeps the draw of times apart from that of negative rows.
+_FURTHER: dict[str, Feature] = {
+    "genres": Ids(),
+    "age": Number(),
+    "occupation": Id(),
+    "history": Sequence(
+        of="item", length=_HISTORY, pooling="attention", query="item"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -30,6 +56,7 @@ class MovieLens:
         separator: What stands between the fields of a rating.
         counts: Ratings, users and movies of the release, and the rows of the
             three splits made from it.
+        attributes: What the release tells of users and movies.
 
     References:
         Harper, Konstan. The MovieLens Datasets: History and Context. ACM
@@ -44,6 +71,7 @@ class MovieLens:
     member: str
     separator: str
     counts: dict[str, int]
+    attributes: Attributes
 
     def __call__(
         self,
@@ -51,6 +79,7 @@ class MovieLens:
         seed: int,
         progress: Progress,
         subsample: str | None = None,
+        features: str = "ids",
     ) -> Dataset:
         """Reads the download and builds the data set.
 
@@ -62,6 +91,12 @@ class MovieLens:
             subsample: `"published"` for the rows of the users who have rated
                 most, as `recsys.data.datasets.published_subsample` draws
                 them. All rows unless given.
+            features: `"ids"` of users and movies alone, as published, or
+                `"all"`: beside them the movie's genres, the user's age and
+                occupation, and the last 50 movies of the training split that
+                the user rated before (or, in a release without times, that
+                stand before in the file). Rows of unwatched movies are at the
+                time of one of the user's ratings.
 
         Returns:
             The data set.
@@ -69,16 +104,26 @@ class MovieLens:
         Raises:
             DataError: The download is missing or broken, or too small for a
                 subsample.
-            ValueError: The subsample is unknown.
+            ValueError: The subsample or the features are unknown.
         """
         if subsample not in (None, "published"):
             raise ValueError(
                 "`subsample` must be 'published' or not be given. "
                 f"Received: subsample={subsample!r}"
             )
+        if features not in ("ids", "all"):
+            raise ValueError(
+                "`features` must be 'ids' or 'all'. "
+                f"Received: features={features!r}"
+            )
         file, text = read_download(raw_dir, self.archive, self.member)
         ratings = parse_ratings(text, file, self.separator, progress)
         rows = two_tasks(ratings, seed, progress)
+        if features == "all":
+            # Before the rows are split: positive rows come first, in order.
+            rows["time"] = ratings["time"].reindex(rows.index)
+            generator = np.random.default_rng([seed, _TIMES])
+            rows["time"] = drawn_times(rows, generator)
         # The published splits are those of seed 0.
         splits = split_rows(rows, "watch", 0.1, 0.125, 0, file)
         counts = {
@@ -90,7 +135,36 @@ class MovieLens:
         check_release(self.name, file, counts, self.counts)
         if subsample is not None:
             splits = published_subsample(splits, seed, file)
-        return Dataset(two_tasks_schema(self.name), splits)
+        if features == "ids":
+            return Dataset(two_tasks_schema(self.name), splits)
+        described = self.attributes.read(raw_dir, self.archive, progress)
+        return _with_features(self.name, splits, *described)
+
+
+def _with_features(
+    name: str,
+    splits: Mapping[str, pd.DataFrame],
+    users: pd.DataFrame,
+    movies: pd.DataFrame,
+) -> Dataset:
+    """Adds what is known of users and movies, and of what was watched before.
+
+    Histories are of the training split alone: the test must not be seen.
+    """
+    tasks = two_tasks_schema(name).tasks
+    schema = Schema(name, {"user": Id(), "item": Id(), **_FURTHER}, tasks)
+    train = splits["train"]
+    watched = train[train["watch"] == 1]
+    complete = {}
+    for split, rows in splits.items():
+        history = histories(rows, watched, _HISTORY)
+        joined = (
+            rows.assign(history=history)
+            .merge(users, on="user", how="left")
+            .merge(movies, on="item", how="left")
+        )
+        complete[split] = parse(joined, schema.columns, name)
+    return Dataset(schema, complete)
 
 
 MOVIELENS_100K = MovieLens(
@@ -106,6 +180,7 @@ MOVIELENS_100K = MovieLens(
         "validation": 22_500,
         "test": 20_000,
     },
+    attributes=ATTRIBUTES_100K,
 )
 
 MOVIELENS_1M = MovieLens(
@@ -121,4 +196,5 @@ MOVIELENS_1M = MovieLens(
         "validation": 224_944,
         "test": 199_950,
     },
+    attributes=ATTRIBUTES_1M,
 )

@@ -12,7 +12,7 @@ FIELDS = {
     "user": r"(\d{1,18})",
     "item": r"(\d{1,18})",
     "rating": r"([1-5])",
-    "timestamp": r"\d{1,18}",
+    "timestamp": r"(\d{1,18})",
 }
 
 
@@ -29,7 +29,8 @@ def parse_ratings(
         progress: Shows how many bytes are done.
 
     Returns:
-        Columns user, item (integers) and rating (floats), in file order.
+        Columns user, item (integers) and rating (floats), in file order, and
+        time: the timestamp, or the number of the line where there is none.
 
     Raises:
         DataError: A line is not of this form or repeats a user's rating of an
@@ -38,9 +39,9 @@ def parse_ratings(
     Example:
     >>> text = b"1::1193::5::978300760\n1::661::3::978302109\n"
     >>> parse_ratings(text, Path("ratings.dat"), "::", Progress(disable=True))
-       user  item  rating
-    0     1  1193     5.0
-    1     1   661     3.0
+       user  item  rating       time
+    0     1  1193     5.0  978300760
+    1     1   661     3.0  978302109
     """
     if not text:
         raise DataError.at(file, "lines of ratings", "an empty file")
@@ -51,8 +52,11 @@ def parse_ratings(
         np.array(fields, dtype=bytes).astype(np.int64)
         for fields in parse_lines(text, form, expected, file, progress)
     ]
-    ratings = pd.DataFrame(np.concatenate(chunks), columns=names[:3])
+    ratings = pd.DataFrame(np.concatenate(chunks), columns=names)
     check_unique(ratings, file)
+    if "timestamp" not in ratings:
+        ratings["timestamp"] = np.arange(1, len(ratings) + 1)
+    ratings = ratings.rename(columns={"timestamp": "time"})
     return ratings.astype({"rating": "float64"})
 
 

@@ -60,3 +60,32 @@ def test_movielens_100k(real_data: Path, tmp_path: Path) -> None:
     everything = all_rows(load(out))
     assert everything["watch"].sum() == 100_000
     assert not everything.duplicated(["user", "item"]).any()
+
+
+def test_all_features_of_movielens_100k(
+    real_data: Path, tmp_path: Path
+) -> None:
+    out, plain = tmp_path / "all", tmp_path / "ids"
+    folder = real_data / "ml-100k"
+    prepare("movielens-100k", folder, out, features="all")
+    prepare("movielens-100k", folder, plain)
+    dataset, ids = load(out), load(plain)
+    train = dataset.split("train")
+    watched = train[train["watch"] == 1].groupby("user")["item"].agg(set)
+    for split in SPLITS:
+        rows = dataset.split(split)
+        columns = ["user", "item", "watch", "rating"]
+        assert_frame_equal(rows[columns], ids.split(split)[columns])
+        assert rows["history"].map(len).max() == 50
+        for row in rows[:500].itertuples():
+            assert row.item not in row.history
+            assert set(row.history) <= watched[row.user]
+    assert train["age"].between(7, 73).all()
+    assert train["occupation"].nunique() == 21
+    genres = {genre for row in train["genres"] for genre in row}
+    assert len(genres) == 19
+
+
+def test_unknown_features(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="`features` must be 'ids' or 'all'"):
+        prepare("movielens-1m", tmp_path, tmp_path / "out", features="more")
