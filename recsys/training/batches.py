@@ -5,6 +5,7 @@ import keras
 import numpy as np
 
 from recsys.training.shuffling import shuffled_rows
+from recsys.training.training_arrays import training_arrays
 
 
 class TrainingBatches(keras.utils.PyDataset):
@@ -46,19 +47,8 @@ class TrainingBatches(keras.utils.PyDataset):
         weights: Any = None,
     ) -> None:
         super().__init__()
-        self.inputs = dict(inputs)
-        self.labels = {
-            task: np.nan_to_num(values)[:, None].astype(np.float32)
-            for task, values in labels.items()
-        }
-        self.sample_weights = {
-            task: (~np.isnan(values)).astype(np.float32)
-            for task, values in labels.items()
-        }
-        if weights is not None:
-            for known in self.sample_weights.values():
-                known *= weights
-        self.num_rows = len(next(iter(self.inputs.values())))
+        self.arrays = training_arrays(inputs, labels, weights)
+        self.num_rows = len(next(iter(inputs.values())))
         self.batch_size = min(batch_size, self.num_rows)
         self.seed = seed
         self.shuffle_buffer = shuffle_buffer
@@ -79,5 +69,5 @@ class TrainingBatches(keras.utils.PyDataset):
         rows = self.order[start : start + self.batch_size]
         return tuple(
             {name: values[rows] for name, values in group.items()}
-            for group in (self.inputs, self.labels, self.sample_weights)
+            for group in self.arrays
         )

@@ -1,0 +1,98 @@
+from collections.abc import Callable
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from recsys.data.streaming.epoch_order import EpochOrder
+
+Arrays = tuple[dict[str, Any], ...]
+
+
+class PoolReader:
+    """The rows of an epoch, of which two pools are in memory.
+
+    While rows of one pool are asked for, the next one is read in a thread.
+    Whatever is asked for, no more is read than the pools that it lies in and
+    the one behind them.
+
+    Args:
+        order: The order of the epoch.
+        load: Reads a unit, by its index: tuples of dicts of arrays
+            `(rows, ...)`, of the same shapes and types in all units but for
+            the number of rows. It is called in the thread.
+        thread: Runs one call at a time.
+
+    Example:
+    >>> order = EpochOrder([2, 2], pool_rows=2, seed=0, epoch=0)
+    >>> with ThreadPoolExecutor(1) as thread:
+    ...     reader = PoolReader(
+    ...         order, lambda unit: ({"unit": np.array([unit, unit])},), thread
+    ...     )
+    ...     reader.read(1, 3)
+    ({'unit': array([0, 1])},)
+    """
+
+    def __init__(
+        self,
+        order: EpochOrder,
+        load: Callable[[int], Arrays],
+        thread: ThreadPoolExecutor,
+    ) -> None:
+        self.order = order
+        self._load = load
+        self._thread = thread
+        self._pools: dict[int, Future[Arrays]] = {}
+
+    def read(self, start: int, stop: int) -> Arrays:
+        """Returns rows that follow each other in the epoch.
+
+        Args:
+            start: How many rows of the epoch are before the first one.
+            stop: How many are before the one after the last one.
+        """
+        pieces = [
+            # Views would keep a whole pool in memory.
+            _taken(self._pool(pool), slice(first, last))
+            for pool, first, last in self.order.pieces(start, stop)
+        ]
+        return _joined(pieces) if len(pieces) > 1 else pieces[0]
+
+    def close(self) -> None:
+        """Lets go of all pools."""
+        self._release(range(0))
+
+    def _pool(self, pool: int) -> Arrays:
+        wanted = range(pool, min(pool + 2, len(self.order.pools)))
+        self._release(wanted)
+        for index in wanted:
+            if index not in self._pools:
+                self._pools[index] = self._thread.submit(self._mixed, index)
+        return self._pools[pool].result()
+
+    def _release(self, wanted: range) -> None:
+        for index in self._pools.keys() - set(wanted):
+            self._pools.pop(index).cancel()
+
+    def _mixed(self, pool: int) -> Arrays:
+        units = [self._load(unit) for unit in self.order.pools[pool]]
+        return _joined(units, self.order.rows(pool))
+
+
+def _joined(parts: Sequence[Arrays], order: Any = slice(None)) -> Arrays:
+    return tuple(
+        {
+            name: np.concatenate([group[name] for group in groups])[order]
+            for name in groups[0]
+        }
+        for groups in zip(*parts, strict=True)
+    )
+
+
+def _taken(arrays: Arrays, rows: slice) -> Arrays:
+    return tuple(
+        {name: values[rows].copy() for name, values in group.items()}
+        for group in arrays
+    )

@@ -1,0 +1,55 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recsys.data.streaming.epoch_order import EpochOrder
+
+SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
+
+
+@given(SIZES, st.integers(1, 20), st.integers(0, 9), st.integers(0, 9))
+def test_every_unit_is_in_one_pool_no_larger_than_need_be(
+    sizes: list[int], pool_rows: int, seed: int, epoch: int
+) -> None:
+    order = EpochOrder(sizes, pool_rows, seed, epoch)
+    units = [unit for pool in order.pools for unit in pool]
+    assert sorted(units) == list(range(len(sizes)))
+    rows = [sum(sizes[unit] for unit in pool) for pool in order.pools]
+    assert order.ends.tolist() == np.cumsum(rows).tolist()
+    assert all(count >= pool_rows for count in rows[:-1])
+    for pool, count in zip(order.pools, rows, strict=True):
+        assert count - sizes[pool[-1]] < pool_rows
+
+
+@given(SIZES, st.integers(1, 20), st.data())
+def test_pieces_are_the_rows_that_were_asked_for(
+    sizes: list[int], pool_rows: int, data: st.DataObject
+) -> None:
+    order = EpochOrder(sizes, pool_rows, seed=0, epoch=0)
+    where = [
+        (pool, place)
+        for pool in range(len(order.pools))
+        for place in range(len(order.rows(pool)))
+    ]
+    start = data.draw(st.integers(0, sum(sizes)))
+    stop = data.draw(st.integers(start, sum(sizes)))
+    found = [
+        (pool, place)
+        for pool, first, last in order.pieces(start, stop)
+        for place in range(first, last)
+    ]
+    assert found == where[start:stop]
+
+
+def test_units_and_rows_come_in_another_order_each_epoch() -> None:
+    first, again, second, other = (
+        EpochOrder([5] * 20, 20, seed, epoch)
+        for seed, epoch in [(0, 0), (0, 0), (0, 1), (1, 0)]
+    )
+    assert first.pools == again.pools
+    assert first.pools != second.pools
+    assert first.pools != other.pools
+    rows = [tuple(order.rows(0)) for order in (first, again, second, other)]
+    rows.append(tuple(first.rows(1)))
+    assert rows[0] == rows[1]
+    assert len(set(rows)) == 4
