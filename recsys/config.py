@@ -117,6 +117,8 @@ class TrainConfig:
             out-of-vocabulary id, so that its embedding is learned.
         task_weights: Weight of each task's loss; equal, with sum 1, unless
             given.
+        task_options: Options of tasks by TASK.OPTION, such as buy.pos_weight,
+            instead of those that dataset.json declares.
         standardize_targets: Whether regression tasks are trained in standard
             deviations from the mean of their labels, so that none outweighs
             the others by its unit. Predictions and metrics are in the label's
@@ -185,6 +187,7 @@ class TrainConfig:
     hash_tables: Annotated[_Text, one_of(["shared", "own"])] = "shared"
     unknown_rate: _Share = 0.01
     task_weights: _Weights = field(default_factory=dict)
+    task_options: _Options = field(default_factory=dict)
     standardize_targets: bool | None = None
     train_rows: _Count | None = None
     shuffle_buffer: _Count | None = None

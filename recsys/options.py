@@ -65,7 +65,12 @@ def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     given = with_current_names(
         {name: value for name, value in options.items() if value is not None}
     )
-    for name, read in (("gate_options", str), ("task_weights", float)):
+    reads: dict[str, Callable[[str], Any]] = {
+        "gate_options": str,
+        "task_options": str,
+        "task_weights": float,
+    }
+    for name, read in reads.items():
         if name in given:
             given[name] = named_values(name, given[name], read)
     return given

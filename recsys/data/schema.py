@@ -146,6 +146,14 @@ class Schema:
             columns[self.weight] = RowWeight()
         return columns
 
+    def with_tasks(self, tasks: Mapping[str, Task]) -> "Schema":
+        """Returns the schema with other kinds of its tasks.
+
+        Args:
+            tasks: All tasks with their kind.
+        """
+        return Schema(self.name, self.features, tasks, self.group, self.weight)
+
     def roles(self, rows: Any, k: int = DEFAULT_K) -> RowRoles:
         """Returns what rows count, and what they belong to.
 

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pandas as pd
 
-# Registers the loss that the file of a model may name.
+# Registers the losses that the file of a model may name.
+import recsys.tasks.imbalanced_crossentropy
 import recsys.tasks.standardized_squared_error  # noqa: F401
 from recsys.data import DataError
 from recsys.data.load import AnyDataset

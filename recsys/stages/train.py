@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -26,6 +27,7 @@ from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
+from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
@@ -94,6 +96,9 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     _check_folder(run, resume)
     dataset = load(config.data).with_train_rows(config.train_rows)
     config = resolve_config(config, dataset.schema)
+    if config.task_options:
+        tasks = with_task_options(dataset.schema.tasks, config.task_options)
+        dataset = replace(dataset, schema=dataset.schema.with_tasks(tasks))
     _check_labels(dataset, config.task_weights)
     if resume:
         _check_same(config, run.read_config())

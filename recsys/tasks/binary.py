@@ -1,23 +1,30 @@
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from typing import Annotated
 from typing import Any
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
 from recsys.nearest import did_you_mean
+from recsys.probabilities import bounded
 from recsys.shown import shown
+from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
+from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
     import keras
     from matplotlib.figure import Figure
+
+LARGEST_POS_WEIGHT = 1e9  # Sums of losses stay far from float32's largest.
 
 
 class Binary(Task):
@@ -40,11 +47,20 @@ class Binary(Task):
         after: Binary task without which this one does not happen, such as the
             click before a purchase; it may come after a third one. `None`
             (default) for none.
+        pos_weight: What a 1 counts in the loss that is trained on, beside a 0,
+            which counts 1.
+        focal: Focusing parameter γ of the focal loss that is trained on, which
+            counts less what is predicted well. With 0 (default) and without a
+            `pos_weight` it is the cross-entropy. With either, the metrics have
+            "optimized_loss", which is what is trained on; "loss" stays the
+            cross-entropy.
 
     References:
         Ma, Zhao, Huang, Wang, Hu, Zhu, Gai. Entire Space Multi-Task Model: An
         Effective Approach for Estimating Post-Click Conversion Rate. SIGIR
         2018, section 2, equations 1 and 3.
+        Lin, Goyal, Girshick, He, Dollár. Focal Loss for Dense Object
+        Detection. ICCV 2017.
     """
 
     type = "binary"
@@ -66,6 +82,10 @@ class Binary(Task):
     }
 
     after: str | None = None
+    pos_weight: Annotated[
+        float, Field(gt=0, le=LARGEST_POS_WEIGHT, allow_inf_nan=False)
+    ] = 1.0
+    focal: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     @property
     def parent(self) -> str | None:
@@ -111,7 +131,41 @@ class Binary(Task):
     ) -> "keras.losses.Loss":
         import keras
 
-        return keras.losses.BinaryCrossentropy(reduction=reduction)
+        from recsys.tasks.imbalanced_crossentropy import ImbalancedCrossentropy
+
+        if not self._has_own_loss:
+            return keras.losses.BinaryCrossentropy(reduction=reduction)
+        return ImbalancedCrossentropy(self.pos_weight, self.focal, reduction)
+
+    @property
+    def _has_own_loss(self) -> bool:
+        return self.pos_weight != 1 or self.focal != 0
+
+    def measure(
+        self,
+        labels: Any,
+        predictions: Any,
+        scale: float | None = None,
+        roles: RowRoles = ALIKE,
+    ) -> dict[str, float | None]:
+        metrics = super().measure(labels, predictions, scale, roles)
+        if self._has_own_loss:
+            known = metrics["loss"] is not None
+            metrics["optimized_loss"] = (
+                self._optimized_loss(labels, predictions, roles.weights)
+                if known
+                else None
+            )
+        return metrics
+
+    def _optimized_loss(
+        self, labels: Any, predictions: Any, weights: Any
+    ) -> float:
+        """The mean of `ImbalancedCrossentropy`, in float64."""
+        likelihood = np.where(labels, predictions, 1 - predictions)
+        factors = np.where(labels, self.pos_weight, 1.0)
+        factors *= (1 - bounded(likelihood)) ** self.focal
+        return weighted_mean(-factors * np.log(bounded(likelihood)), weights)
 
     def _measure(
         self, labels: Any, predictions: Any, roles: RowRoles

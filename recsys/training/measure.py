@@ -55,7 +55,8 @@ def measure(
         Where there are several tasks and each has an accuracy, "accuracy" is
         their mean. All metrics of a standardised task are in the label's own
         unit, but for its "standardized_loss", which is what counts in the
-        weighted sum.
+        weighted sum, as the "optimized_loss" of a binary task does that has
+        a loss of its own.
 
         Each task with a constant has "constant": the same metrics of
         predicting it for every row. The "constant" of the whole has the
@@ -117,7 +118,10 @@ def trained_loss(metrics: Mapping[str, Any]) -> float | None:
     Args:
         metrics: Those of one task, as `measure` returns them.
     """
-    return metrics.get("standardized_loss", metrics["loss"])
+    for name in ("standardized_loss", "optimized_loss"):
+        if name in metrics:
+            return metrics[name]
+    return metrics["loss"]
 
 
 def _overall(

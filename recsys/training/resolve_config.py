@@ -13,6 +13,7 @@ from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
+from recsys.tasks.task_options import typed_task_options
 
 # What the papers train on ratings as they are, and so must whoever compares
 # losses with theirs. Those of the generated data set are of the same kind.
@@ -30,8 +31,8 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     Returns:
         The configuration with an absolute data folder, the preset and
         its sizes, what `default_options` and the given options say of the
-        gate, a weight for each task, whether targets are standardised, the
-        hash feature and the backend.
+        gate, a weight for each task and the given options of tasks, whether
+        targets are standardised, the hash feature and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -50,6 +51,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
         task_weights=_task_weights(config.task_weights, schema),
+        task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=_standardizes(config.standardize_targets, schema),
         backend=keras.backend.backend(),
     )
