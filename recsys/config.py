@@ -26,6 +26,7 @@ from recsys.presets import TABLES
 from recsys.presets import Sizes
 from recsys.shapes import described
 from recsys.shapes import one_of
+from recsys.weightings import WEIGHTINGS
 
 # No size or number of epochs is larger, but larger ones overflow somewhere.
 LARGEST = 2**32
@@ -119,6 +120,12 @@ class TrainConfig:
             given.
         task_options: Options of tasks by TASK.OPTION, such as buy.pos_weight,
             instead of those that dataset.json declares.
+        weighting: How the tasks' losses are weighed as training goes on, on
+            top of task_weights: fixed (as they are), uncertainty (noise learned
+            for each task), gradnorm (gradients of equal rates), dwa (dynamic
+            weight average, by how fast each loss falls) or pcgrad (gradients
+            projected where they conflict). The validation loss, by which the
+            best epoch is chosen, has the fixed weights under all of them.
         standardize_targets: Whether regression tasks are trained in standard
             deviations from the mean of their labels, so that none outweighs
             the others by its unit. Predictions and metrics are in the label's
@@ -188,6 +195,7 @@ class TrainConfig:
     unknown_rate: _Share = 0.01
     task_weights: _Weights = field(default_factory=dict)
     task_options: _Options = field(default_factory=dict)
+    weighting: Annotated[_Text, one_of(["fixed", *WEIGHTINGS])] = "fixed"
     standardize_targets: bool | None = None
     train_rows: _Count | None = None
     shuffle_buffer: _Count | None = None

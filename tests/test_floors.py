@@ -23,7 +23,7 @@ FLOORS = {
     "recsys": [
         {"kind", "metrics", "plots"},
         {"features", "tables", "tasks"},
-        {"data"},
+        {"data", "weighting"},
         {"data_file", "metrics_table", "models"},
         {"run"},
         {"training"},

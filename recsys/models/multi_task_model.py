@@ -23,9 +23,10 @@ from recsys.tasks import TASKS
 from recsys.tasks import Task
 from recsys.tasks.chains import parents_first
 from recsys.tensorflow_log import relevant_log
+from recsys.weighting.weighted_training import WeightedTraining
 
 
-class MultiTaskModel(TableTraining, keras.Model):
+class MultiTaskModel(WeightedTraining, TableTraining, keras.Model):
     """A mixture and a head for each task: all that the stages ask of a model.
 
     A model says what its `features` are, how `encode` makes arrays of them,

@@ -23,8 +23,10 @@ from recsys.models.gates import searches
 from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
+from recsys.models.shared_weights import shared_weights
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.tasks import Regression
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 from recsys.tasks.task_options import with_task_options
@@ -43,8 +45,10 @@ from recsys.training.search_distance import warn_if_apart
 from recsys.training.sparsity import warn_if_dense
 from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
+from recsys.training.task_weight_history import TaskWeightHistory
 from recsys.training.validation import Validation
 from recsys.training.weight_history import WeightHistory
+from recsys.weighting import create_weighting
 
 
 def train(
@@ -146,6 +150,19 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,
     )
+    if config.weighting != "fixed":
+        model.weighting = create_weighting(
+            config.weighting,
+            config.task_weights,
+            shared_weights=shared_weights(model),
+            squared_errors=[
+                task
+                for task, kind in model.tasks.items()
+                if isinstance(kind, Regression)
+            ],
+            seed=config.seed,
+        )
+        model.weighting.build(model.optimizer)
 
 
 def _fit(
@@ -179,6 +196,9 @@ def _fit(
             WeightHistory(run.weights, monitor),
             StepsUntilBinary(checkpoint.progress.history),
         ]
+    weighting: list[keras.callbacks.Callback] = []
+    if model.weighting is not None:
+        weighting = [TaskWeightHistory(model.weighting)]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
             feed(batches),
@@ -194,6 +214,7 @@ def _fit(
                     on_epoch_begin=lambda epoch, logs: batches.shuffle(epoch)
                 ),
                 finite_loss,
+                *weighting,
                 *search,
                 *routing,
                 Validation(

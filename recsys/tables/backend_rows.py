@@ -1,7 +1,7 @@
 """What the backend does with rows of a table, in a module for each backend.
 
-`is_row_gradient`, `whole`, `summed`, `read` and `write`; and `lookup`, which
-JAX has elsewhere: `recsys.tables.jax_step`.
+`is_row_gradient`, `whole`, `summed`, `inner_product`, `read` and `write`; and
+`lookup`, which JAX has elsewhere: `recsys.tables.jax_step`.
 """
 
 from importlib import import_module

@@ -32,6 +32,17 @@ def summed(gradient: RowGradient, table: keras.Variable) -> RowGradient:
     return RowGradient(sums, jnp.where(rows >= num_rows, behind, rows))
 
 
+def inner_product(
+    gradient: RowGradient, other: RowGradient, table: keras.Variable
+) -> Any:
+    """Returns the inner product of two gradients of the rows of a table.
+
+    Both are of the same lookups, and so of the same rows in one order.
+    """
+    values = summed(gradient, table).values
+    return jnp.sum(values * summed(other, table).values)
+
+
 def read(variable: keras.Variable, rows: Any) -> Any:
     """Returns rows of a table or a slot."""
     return variable.value.at[rows].get(mode="clip", indices_are_sorted=True)

@@ -6,8 +6,11 @@ zeros are added, and what is differentiated by are these zeros: their gradient
 is that of the rows.
 """
 
+from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import jax
 import keras
@@ -16,6 +19,7 @@ from jax import numpy as jnp
 from recsys.tables.row_gradient import RowGradient
 from recsys.tables.row_lookups import RowLookups
 from recsys.tables.row_lookups import TrainsByRows
+from recsys.tables.row_lookups import rows_of
 
 State = tuple[Any, Any, Any, Any]
 
@@ -45,6 +49,25 @@ class _JaxLookups(RowLookups):
         return rows + self.zeros[len(self.ids) - 1]
 
 
+class Forward(NamedTuple):
+    """What is known after the forward pass of a step.
+
+    Attributes:
+        loss: The loss, or several of them in one tensor.
+        pull_back: Returns the gradients of the loss, times what it is given,
+            by each trainable variable: `RowGradient`s of tables.
+        predictions: What the model returned.
+        untrained: New values of the non-trainable variables.
+        metrics_variables: New values of the metrics' variables.
+    """
+
+    loss: Any
+    pull_back: Callable[[Any], list[Any]]
+    predictions: Any
+    untrained: Any
+    metrics_variables: Any
+
+
 def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
     """`keras.Model.train_step` on JAX, with `RowGradient`s for tables.
 
@@ -60,22 +83,33 @@ def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
     Raises:
         ValueError: Something else than a lookup uses a table.
     """
+    done = forward(model, state, data)
+    gradients = done.pull_back(jnp.ones_like(done.loss))
+    return finish(model, state, data, done, gradients, done.loss)
+
+
+def forward(model: Any, state: State, data: Any) -> Forward:
+    """The forward pass of a step.
+
+    The arguments and errors are those of `train_step`.
+    """
     trainable, untrained, optimizer_variables, metrics_variables = state
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    by_rows = rows_of(model.optimizer)
 
     def loss_of(
         trainable: Any, zeros: Any, tables: list[keras.Variable]
     ) -> tuple[Any, Any]:
         trainable = [
             _guarded(value, variable)
-            if model.optimizer.trains_by_rows(variable)
+            if by_rows.trains_by_rows(variable)
             else value
             for value, variable in zip(
                 trainable, model.trainable_variables, strict=True
             )
         ]
-        with _JaxLookups(model.optimizer, zeros) as lookups:
-            loss, rest = model.compute_loss_and_updates(
+        with _JaxLookups(by_rows, zeros) as lookups:
+            scaled, rest = model.compute_loss_and_updates(
                 trainable,
                 untrained,
                 metrics_variables,
@@ -86,7 +120,7 @@ def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
                 optimizer_variables=optimizer_variables,
             )
         tables[:] = lookups.tables
-        return loss, (rest, lookups.ids)
+        return scaled, (rest, lookups.ids)
 
     tables: list[keras.Variable] = []
     # Traced, not run: only the shapes of the ids are known before a step.
@@ -95,25 +129,68 @@ def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
         jnp.zeros((*shaped.shape, table.shape[1]), table.dtype)
         for shaped, table in zip(ids, tables, strict=True)
     ]
-    (_, (rest, ids)), (gradients, of_rows) = jax.value_and_grad(
-        loss_of, argnums=(0, 1), has_aux=True
-    )(trainable, zeros, tables)
-    loss, predictions, untrained, metrics_variables = rest
-    by_table = _by_table(tables, ids, of_rows)
-    trainable, optimizer_variables = model.optimizer.stateless_apply(
-        optimizer_variables,
-        [
+    _, differentiate, (rest, ids) = jax.vjp(
+        lambda trainable, zeros: loss_of(trainable, zeros, tables),
+        trainable,
+        zeros,
+        has_aux=True,
+    )
+
+    def pull_back(cotangent: Any) -> list[Any]:
+        gradients, of_rows = differentiate(cotangent)
+        by_table = _by_table(tables, ids, of_rows)
+        return [
             by_table.get(id(variable), gradient)
             for variable, gradient in zip(
                 model.trainable_variables, gradients, strict=True
             )
-        ],
-        trainable,
+        ]
+
+    loss, predictions, untrained, metrics_variables = rest
+    return Forward(loss, pull_back, predictions, untrained, metrics_variables)
+
+
+def finish(
+    model: Any,
+    state: State,
+    data: Any,
+    done: Forward,
+    gradients: Sequence[Any],
+    loss: Any,
+) -> tuple[Any, State]:
+    """What follows on the gradients of a step: the optimizer and the metrics.
+
+    Args:
+        model: A compiled and built Keras model.
+        state: That before the step.
+        data: The batch.
+        done: What `forward` returned.
+        gradients: The gradient of each trainable variable.
+        loss: Scalar, the loss to be logged.
+
+    Returns:
+        The logs and the new state.
+    """
+    trainable, _, optimizer_variables, _ = state
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    trainable, optimizer_variables = model.optimizer.stateless_apply(
+        optimizer_variables, gradients, trainable
     )
     logs, metrics_variables = _measure(
-        model, metrics_variables, loss, x, y, predictions, sample_weight
+        model,
+        done.metrics_variables,
+        loss,
+        x,
+        y,
+        done.predictions,
+        sample_weight,
     )
-    return logs, (trainable, untrained, optimizer_variables, metrics_variables)
+    return logs, (
+        trainable,
+        done.untrained,
+        optimizer_variables,
+        metrics_variables,
+    )
 
 
 def _guarded(value: Any, table: keras.Variable) -> Any:

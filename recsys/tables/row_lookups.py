@@ -53,3 +53,20 @@ _current: ContextVar[RowLookups | None] = ContextVar(
 def current_lookups() -> RowLookups | None:
     """The scope that is entered, if any."""
     return _current.get()
+
+
+class _NoRows:
+    """Any other optimizer: it wants whole gradients of all tables."""
+
+    def trains_by_rows(self, variable: keras.Variable) -> bool:
+        return False
+
+
+def rows_of(optimizer: Any) -> TrainsByRows:
+    """Returns the optimizer, or what stands for one that knows no rows."""
+    return optimizer if hasattr(optimizer, "trains_by_rows") else _NoRows()
+
+
+def lookups_of(optimizer: Any) -> RowLookups:
+    """The scope of a training step with any optimizer."""
+    return RowLookups(rows_of(optimizer))

@@ -31,6 +31,18 @@ def summed(gradient: tf.IndexedSlices, table: Any) -> tf.IndexedSlices:
     return tf.IndexedSlices(sums, rows)
 
 
+def inner_product(
+    gradient: tf.IndexedSlices, other: tf.IndexedSlices, table: Any
+) -> Any:
+    """Returns the inner product of two gradients of the rows of a table."""
+    rows, segments = tf.unique(tf.concat([gradient.indices, other.indices], 0))
+    count, own = tf.size(rows), tf.shape(gradient.indices)[0]
+    return tf.reduce_sum(
+        tf.math.unsorted_segment_sum(gradient.values, segments[:own], count)
+        * tf.math.unsorted_segment_sum(other.values, segments[own:], count)
+    )
+
+
 def read(variable: Any, rows: Any) -> Any:
     """Returns rows of a table or a slot."""
     # Not `sparse_read`, which variables of a distribution strategy lack.

@@ -31,6 +31,12 @@ def summed(gradient: Any, table: keras.Variable) -> RowGradient:
     return RowGradient(gradient.values(), gradient.indices()[0])
 
 
+def inner_product(gradient: Any, other: Any, table: keras.Variable) -> Any:
+    """Returns the inner product of two gradients of the rows of a table."""
+    both = gradient.coalesce() * other.coalesce()
+    return both.coalesce().values().sum()
+
+
 def read(variable: keras.Variable, rows: Any) -> Any:
     """Returns rows of a table or a slot."""
     return torch.index_select(variable.value.detach(), 0, rows)

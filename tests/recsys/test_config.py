@@ -91,6 +91,11 @@ def test_a_search_of_an_earlier_version_is_of_columns(
             "adagrad",
             "one of adam, lazy-adam, rowwise-adagrad",
         ),
+        (
+            "weighting",
+            "pareto",
+            "one of fixed, uncertainty, gradnorm, dwa, pcgrad",
+        ),
         ("table_learning_rate", 0.0, "above 0"),
         ("min_table_rows", 0, "at least 1"),
         ("search_normalized", "both", "one of rows, columns"),

@@ -18,6 +18,7 @@ def test_lists_ranges_and_options() -> None:
             "k": {"min": 1, "max": 4},
             "batch_size": [256, 512],
             "optimizer": ["adam", "adagrad"],
+            "weighting": ["fixed", "uncertainty", "gradnorm", "dwa", "pcgrad"],
             "gate_options": {
                 "gamma": {"min": 1, "max": 10},
                 "entropy_weight": [0.1],
@@ -31,6 +32,9 @@ def test_lists_ranges_and_options() -> None:
         "k": IntegerRange(1, 4),
         "batch_size": Choices([256, 512]),
         "optimizer": Choices(["adam", "adagrad"]),
+        "weighting": Choices(
+            ["fixed", "uncertainty", "gradnorm", "dwa", "pcgrad"]
+        ),
         "gate_options.gamma": Range(1, 10),
         "gate_options.entropy_weight": Choices([0.1]),
         "task_weights.watch": Range(0.1, 0.9, step=0.4),
@@ -40,6 +44,7 @@ def test_lists_ranges_and_options() -> None:
         "k",
         "batch_size",
         "optimizer",
+        "weighting",
         "gate_options.gamma",
         "task_weights.watch",
     ]

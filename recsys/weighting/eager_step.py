@@ -1,0 +1,41 @@
+"""A training step on TensorFlow and PyTorch, whose tasks are weighed."""
+
+from importlib import import_module
+from typing import Any
+
+import keras
+from keras import ops
+
+from recsys.tables.row_lookups import lookups_of
+from recsys.weighting.weighted_gradients import weighted_gradients
+
+
+def train_step(model: Any, data: Any) -> Any:
+    """`keras.Model.train_step` with the gradient of the weighted losses.
+
+    Args:
+        model: A compiled and built `WeightedTraining` with a weighting.
+        data: A batch, as `fit` draws it.
+
+    Returns:
+        The logs.
+    """
+    backend = keras.backend.backend()
+    native = import_module(f"recsys.weighting.{backend}_gradients")
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    with lookups_of(model.optimizer), native.recorded() as tape:
+        predictions = model(x, training=True)
+        parts = model.compute_loss(x, y, predictions, sample_weight)
+    model._loss_tracker.update_state(
+        ops.sum(parts),
+        sample_weight=ops.shape(keras.tree.flatten(x)[0])[0],
+    )
+
+    def pull_back(cotangent: Any, variables: Any) -> Any:
+        scaled = model.optimizer.scale_loss(cotangent)
+        return native.gradients(tape, parts, scaled, variables)
+
+    variables = model.trainable_variables
+    gradients = weighted_gradients(model.weighting, parts, pull_back, variables)
+    native.apply(model.optimizer, gradients, variables)
+    return model.compute_metrics(x, y, predictions, sample_weight)

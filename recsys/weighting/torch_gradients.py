@@ -1,0 +1,39 @@
+"""How PyTorch differentiates several losses of one forward pass."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from contextlib import nullcontext
+from typing import Any
+
+import keras
+import torch
+
+
+def recorded() -> AbstractContextManager[None]:
+    """The scope of the forward pass: tensors remember where they come from."""
+    return nullcontext()
+
+
+def gradients(
+    tape: None,
+    parts: Any,
+    cotangent: Any,
+    variables: Sequence[keras.Variable],
+) -> list[Any]:
+    """Returns the gradients of the parts times the cotangent, summed."""
+    native = [variable.value for variable in variables]
+    return list(
+        torch.autograd.grad(
+            parts, native, cotangent, retain_graph=True, allow_unused=True
+        )
+    )
+
+
+def apply(
+    optimizer: keras.optimizers.Optimizer,
+    gradients: Sequence[Any],
+    variables: Sequence[keras.Variable],
+) -> None:
+    """Lets the optimizer take a step."""
+    with torch.no_grad():
+        optimizer.apply(gradients, variables)
