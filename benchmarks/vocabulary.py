@@ -34,7 +34,7 @@ from recsys.tables import TableTraining
 from recsys.training.create_optimizer import create_optimizer
 
 
-class _Model(TableTraining, keras.Model):
+class TableModel(TableTraining, keras.Model):
     """A functional model whose table may be trained by rows."""
 
 
@@ -43,7 +43,7 @@ def make_model(rows: int, optimizer: str, width: int) -> keras.Model:
     # Written, as a trained table is, and quickly: a zero may take no memory.
     table = TableEmbedding(rows, width, embeddings_initializer="ones")
     outputs = keras.layers.Dense(1, activation="sigmoid")(table(ids))
-    model = _Model(ids, outputs)
+    model = TableModel(ids, outputs)
     model.compile(create_optimizer("adam", 1e-3, optimizer), "bce")
     return model
 
