@@ -13,6 +13,7 @@ from recsys.features.feature import Feature
 from recsys.features.feature import Others
 from recsys.features.fitted_feature import FittedFeature
 from recsys.features.fitted_feature import check_numbered
+from recsys.features.value_counts import ValueCounts
 
 
 class Bucket(Feature):
@@ -56,13 +57,10 @@ class Bucket(Feature):
     ) -> "FittedBucket":
         if self.borders is not None:
             return FittedBucket(self, self.borders)
-        numbers = np.concatenate([part.dropna().to_numpy() for part in parts])
-        if not len(numbers):
-            return FittedBucket(self, [])
+        # The model compares in float32, which keeps the order.
+        counts = ValueCounts.of(part.astype("float32") for part in parts)
         shares = np.linspace(0, 1, (self.quantiles or 10) + 1)[1:-1]
-        borders = np.unique(np.quantile(numbers, shares, method="higher"))
-        # The model compares in float32, in which two of them may be one.
-        return FittedBucket(self, np.unique(borders.astype("f4")).tolist())
+        return FittedBucket(self, _quantiles(counts.total, shares).tolist())
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE
@@ -131,3 +129,20 @@ class FittedBucket(FittedFeature):
 
     def get_state(self) -> dict[str, Any]:
         return {"borders": self.borders}
+
+
+def _quantiles(counts: "pd.Series[int]", shares: Any) -> Any:
+    """The different quantiles of numbers, each of which is one of them.
+
+    Args:
+        counts: How often each number is there, indexed by the numbers.
+        shares: Array of shares of the numbers.
+    """
+    if counts.empty:
+        return np.array([], np.float32)
+    counts = counts.sort_index()
+    ends = counts.cumsum().to_numpy()
+    # As method "higher" of `np.quantile` has it.
+    places = np.ceil((ends[-1] - 1) * shares)
+    found = np.searchsorted(ends, places, side="right")
+    return np.unique(counts.index.to_numpy()[found])

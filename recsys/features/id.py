@@ -17,6 +17,7 @@ from recsys.features.id_values import as_ids
 from recsys.features.id_values import known_ids
 from recsys.features.id_values import unified_ids
 from recsys.features.unseen import Unseen
+from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:
     from recsys.features.vocabulary import Vocabulary
@@ -58,7 +59,8 @@ class Id(Feature):
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
     ) -> "FittedId":
-        return FittedId(self, known_ids(parts, self.min_count))
+        counts = ValueCounts.of(parts)
+        return FittedId(self, known_ids(counts, self.min_count))
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE

@@ -26,6 +26,7 @@ from recsys.features.list_values import flattened
 from recsys.features.list_values import split
 from recsys.features.pooling import POOLINGS
 from recsys.features.unseen import Unseen
+from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:
     from recsys.features.vocabulary import Vocabulary
@@ -124,12 +125,13 @@ class IdList(Feature):
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
     ) -> "FittedIdList":
-        flat, longest = [], 1
+        counts, longest = ValueCounts(), 1
         for part in parts:
-            flat.append(_values(part))
             longest = max(longest, int(part.map(len).max() if len(part) else 0))
+            if self.of is None:
+                counts.add(_values(part))
         if self.of is None:
-            vocabulary = known_ids(flat, self.min_count or 1)
+            vocabulary = known_ids(counts, self.min_count or 1)
         else:
             vocabulary = cast("Vocabulary", others[self.of].vocabulary)
         return self._fitted(vocabulary, self.length or longest)

@@ -1,6 +1,5 @@
 """Ids, whether a row has one or a list of them."""
 
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
@@ -11,6 +10,7 @@ import pandas as pd
 from recsys.column_values import LARGEST_EXACT
 from recsys.column_values import as_strings
 from recsys.column_values import refuse
+from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:
     from recsys.features.vocabulary import Vocabulary
@@ -65,20 +65,17 @@ def unified_ids(
     return columns
 
 
-def known_ids(
-    parts: Iterable["pd.Series[Any]"], min_count: int
-) -> "Vocabulary":
+def known_ids(counts: ValueCounts, min_count: int) -> "Vocabulary":
     """Returns the vocabulary of the ids that are often enough there.
 
     Args:
-        parts: Ids, part by part, each read once.
-        min_count: How often.
+        counts: How often each id is there.
+        min_count: How often it must be.
     """
     from recsys.features.vocabulary import Vocabulary
 
-    counts = [part.value_counts() for part in parts]
-    together = pd.concat(counts).groupby(level=0, sort=False).sum()
-    return Vocabulary.of(together[together >= min_count].index.to_series())
+    total = counts.total
+    return Vocabulary.of(total.index[total >= min_count].to_series())
 
 
 def _is_id(value: object) -> bool:

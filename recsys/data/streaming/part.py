@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 from typing import Self
 
+import pyarrow as pa
 from pyarrow import parquet
 
 from recsys.data.columns import check_columns
@@ -74,4 +75,7 @@ class Part:
                 group, columns=list(columns), use_threads=False
             ).select(list(columns))
             table.validate(full=True)  # Texts are UTF-8.
-            return table.cast(self.schema) if self.schema else table
+            if self.schema is None:
+                return table
+            types = [self.schema.field(name) for name in columns]
+            return table.cast(pa.schema(types))

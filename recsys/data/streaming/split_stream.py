@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -110,10 +111,28 @@ class SplitStream:
         Raises:
             DataError: A value is not of its column's kind.
         """
+        return self._read(unit, self.columns)
+
+    def column(self, name: str) -> Iterator["pd.Series[Any]"]:
+        """Reads and checks one column, unit by unit, and no other.
+
+        Args:
+            name: Name of the column.
+
+        Yields:
+            The column of each unit, in the order of the rows.
+
+        Raises:
+            DataError: A value is not of the column's kind.
+        """
+        for unit in self.units:
+            yield self._read(unit, {name: self.columns[name]})[name]
+
+    def _read(self, unit: Unit, columns: Mapping[str, Kind]) -> pd.DataFrame:
         part = self._parts[unit.part]
-        table = part.read(unit.group, list(self.columns))
+        table = part.read(unit.group, list(columns))
         rows = FileRows(part.file, unit.first_row)
-        return parse(to_frame(table, part.file), self.columns, rows)
+        return parse(to_frame(table, part.file), columns, rows)
 
 
 def _units(part: int, sizes: list[int]) -> Iterator[Unit]:

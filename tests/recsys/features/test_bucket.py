@@ -35,6 +35,25 @@ def test_quantiles_of_any_numbers(numbers: list[float], count: int) -> None:
     assert (np.diff(buckets[order]) >= 0).all()
 
 
+@given(
+    st.lists(st.lists(st.integers(-9, 9) | st.floats(-1e6, 1e6)), min_size=1),
+    st.integers(2, 9),
+)
+def test_quantiles_of_parts_are_those_of_all_numbers(
+    parts: list[list[float]], count: int
+) -> None:
+    columns = [pd.Series([*part, None], dtype="float64") for part in parts]
+    numbers = [number for part in parts for number in part]
+    shares = np.linspace(0, 1, count + 1)[1:-1]
+    expected = (
+        np.quantile(np.array(numbers, np.float32), shares, method="higher")
+        if numbers
+        else []
+    )
+    borders = Bucket(quantiles=count).fit(iter(columns)).borders
+    assert borders == np.unique(expected).tolist()
+
+
 def test_borders_and_quantiles() -> None:
     both = {"type": "bucket", "borders": [1.0], "quantiles": 3}
     with pytest.raises(DataError, match="expected quantiles or borders"):

@@ -59,7 +59,7 @@ def opened(folder: Path) -> SplitStream:
 
 @any_suffix
 def test_units_together_are_the_split(write_parts: Writer, suffix: str) -> None:
-    texts = FRAME.assign(user=["a", "b", "c", "007", "7", None])
+    texts = FRAME.assign(user=pd.Series(["a", "b", "c", "007", "7", None]))
     folder = write_parts(suffix, FRAME[:5], FRAME[:0], texts)
     stream = opened(folder)
     assert [unit.num_rows for unit in stream.units] == [2, 2, 1, 2, 2, 2]
@@ -72,6 +72,23 @@ def test_units_together_are_the_split(write_parts: Writer, suffix: str) -> None:
         frame["tags"] = frame["tags"].map(list)
         frame["user"] = frame["user"].astype(object)
     assert_frame_equal(joined, expected)
+
+
+@any_suffix
+def test_features_fitted_to_a_stream_are_those_of_the_split(
+    write_parts: Writer, suffix: str
+) -> None:
+    stream = opened(write_parts(suffix, FRAME[:5], FRAME))
+    frame = pd.concat([FRAME[:5], FRAME], ignore_index=True)
+    held = parse(frame, SCHEMA.columns, "train")
+    for name, kind in SCHEMA.features.items():
+        fitted = kind.fit(stream.column(name))
+        expected = kind.fit([held[name]])
+        if expected.vocabulary is None:
+            assert fitted.get_state() == pytest.approx(expected.get_state())
+        else:
+            assert fitted.vocabulary is not None
+            assert fitted.vocabulary.values.equals(expected.vocabulary.values)
 
 
 def test_a_text_column_has_one_type_in_all_units(write_parts: Writer) -> None:
