@@ -2,6 +2,7 @@ from typing import Any
 
 import keras
 
+from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_lookups import current_lookups
 
 
@@ -11,7 +12,11 @@ class TableEmbedding(keras.layers.Embedding):
 
     In a training step of a `TableTraining` model with such an optimizer, the
     gradient of the table is one of the rows that were looked up. Everywhere
-    else, and with every other optimizer, the layer is Keras's `Embedding`.
+    else, and with every other optimizer, the layer is Keras's `Embedding`, but
+    for one thing: on TensorFlow, the gradient of its table has every row once.
+    Keras's has a row for each lookup, and Keras 3.15 squares them one by one,
+    so that Adam's moments of an id that occurs repeatedly in a batch are too
+    small there.
 
     A table may be looked up several times in a step, by one layer that is
     called for several features: the gradients of a row are summed over all
@@ -45,11 +50,15 @@ class TableEmbedding(keras.layers.Embedding):
 
     def call(self, inputs: Any) -> Any:
         lookups = current_lookups()
-        if lookups is None or not lookups.take(self._embeddings):
+        by_rows = lookups is not None and lookups.take(self._embeddings)
+        if not by_rows and keras.backend.backend() != "tensorflow":
             return super().call(inputs)
         if keras.backend.standardize_dtype(inputs.dtype) not in _INTEGERS:
             inputs = keras.ops.cast(inputs, "int32")
-        rows = lookups.lookup(self._embeddings, inputs)
+        if lookups is not None and by_rows:
+            rows = lookups.lookup(self._embeddings, inputs)
+        else:
+            rows = backend_rows.whole_lookup(self._embeddings, inputs)
         return keras.ops.cast(rows, self.compute_dtype)
 
 

@@ -12,6 +12,20 @@ def lookup(table: keras.Variable, ids: Any) -> Any:
     return tf.nn.embedding_lookup(table.value, ids)
 
 
+def whole_lookup(table: keras.Variable, ids: Any) -> Any:
+    """Returns rows of a table, whose gradient is one of all rows."""
+    num_rows = table.shape[0]
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def lookup(values: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            return tf.math.unsorted_segment_sum(upstream, ids, num_rows)
+
+        return tf.gather(values, ids), gradient
+
+    return lookup(tf.convert_to_tensor(table.value))
+
+
 def is_row_gradient(gradient: Any) -> bool:
     """Whether a gradient is of rows, not of a whole table."""
     return isinstance(gradient, tf.IndexedSlices)
