@@ -11,8 +11,7 @@ from recsys.column_values import as_numbers
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
-from recsys.features.fitted_feature import FittedFeature
-from recsys.features.fitted_feature import check_numbered
+from recsys.features.one_row import OneRow
 from recsys.features.value_counts import ValueCounts
 
 
@@ -68,7 +67,7 @@ class Bucket(Feature):
         return FittedBucket(self, **state)
 
 
-class FittedBucket(FittedFeature):
+class FittedBucket(OneRow):
     """Buckets between the borders of the training split.
 
     Args:
@@ -89,22 +88,6 @@ class FittedBucket(FittedFeature):
         borders = np.asarray(self.borders, np.float32)
         buckets = np.searchsorted(borders, numbers, side="right") + 1
         return np.where(np.isnan(numbers), 0, buckets).astype(np.int32)
-
-    def check_encoded(self, name: str, values: Any) -> None:
-        super().check_encoded(name, values)
-        check_numbered(name, values, 0, len(self.borders) + 1)
-
-    def width(self, dim: int) -> int:
-        return dim
-
-    def vectors(
-        self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
-        return rows
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         import tensorflow as tf

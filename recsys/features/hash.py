@@ -11,10 +11,9 @@ from siphash24 import siphash24
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
-from recsys.features.fitted_feature import FittedFeature
-from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
+from recsys.features.one_row import OneRow
 
 # Those of SipHash-2-4, whose key has two numbers of 64 bits.
 _KEY = (0, 0)
@@ -62,7 +61,7 @@ class Hash(Feature):
         return FittedHash(self, **state)
 
 
-class FittedHash(FittedFeature):
+class FittedHash(OneRow):
     """Buckets of ids.
 
     Args:
@@ -88,22 +87,6 @@ class FittedHash(FittedFeature):
         key = b"".join(half.to_bytes(8, "little") for half in _KEY)
         digest = siphash24(str(id).encode(), key=key).digest()
         return 1 + int.from_bytes(digest, "little") % self.kind.buckets
-
-    def check_encoded(self, name: str, values: Any) -> None:
-        super().check_encoded(name, values)
-        check_numbered(name, values, 0, self.kind.buckets)
-
-    def width(self, dim: int) -> int:
-        return dim
-
-    def vectors(
-        self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
-        return rows
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         import tensorflow as tf

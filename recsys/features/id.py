@@ -11,11 +11,10 @@ from pydantic import PositiveInt
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
-from recsys.features.fitted_feature import FittedFeature
-from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import known_ids
 from recsys.features.id_values import unified_ids
+from recsys.features.one_row import OneRow
 from recsys.features.unseen import Unseen
 from recsys.features.value_counts import ValueCounts
 
@@ -70,7 +69,7 @@ class Id(Feature):
         return FittedId(self, Vocabulary.from_config(state["vocabulary"]))
 
 
-class FittedId(FittedFeature):
+class FittedId(OneRow):
     """An id with the ids of the training split.
 
     Args:
@@ -92,22 +91,6 @@ class FittedId(FittedFeature):
 
     def encode(self, column: "pd.Series[Any]") -> Any:
         return self.vocabulary.encode(column)
-
-    def check_encoded(self, name: str, values: Any) -> None:
-        super().check_encoded(name, values)
-        check_numbered(name, values, 0, self.vocabulary.size)
-
-    def width(self, dim: int) -> int:
-        return dim
-
-    def vectors(
-        self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
-        return rows
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         table = self.vocabulary.lookup_table()
