@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from recsys.stages.compare import compare as compare
     from recsys.stages.comparison import Comparison as Comparison
     from recsys.stages.evaluate import evaluate as evaluate
+    from recsys.stages.explain import explain as explain
     from recsys.stages.export import export as export
     from recsys.stages.predict import predict as predict
     from recsys.stages.report import report as report
@@ -58,6 +59,7 @@ _HOMES = {
     "recsys.stages.compare": ("compare",),
     "recsys.stages.comparison": ("Comparison",),
     "recsys.stages.evaluate": ("evaluate",),
+    "recsys.stages.explain": ("explain",),
     "recsys.stages.export": ("export",),
     "recsys.stages.predict": ("predict",),
     "recsys.stages.report": ("report",),

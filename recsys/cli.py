@@ -233,6 +233,34 @@ def evaluate(
 
 
 @command()
+def explain(
+    run: RunFolder,
+    data: Data,
+    split: Annotated[
+        str, typer.Option(help="train, validation or test.")
+    ] = "test",
+    repeats: Annotated[
+        int, typer.Option(help="How often each feature is shuffled.")
+    ] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the shuffling.")] = 0,
+    backend: Backend = None,
+) -> None:
+    """Measure how much the model of a run relies on each feature."""
+    start_backend(backend)
+    from recsys.stages.explain import explain
+
+    measured = explain(run, data, split, repeats, seed)
+    print(
+        f"By how much the weighted loss of {measured['rows']:,} rows grows "
+        "where a feature is shuffled:"
+    )
+    for name, growth in measured["total"].items():
+        mean, deviation = growth["mean"], growth["deviation"]
+        print(f"  {mean:+.4f} ± {deviation:.4f}  {printable(name)}")
+    print(f"Also by task: {run / 'importance.json'}, plots/importance.png")
+
+
+@command()
 def predict(
     run: RunFolder,
     input: Annotated[Path, typer.Option(help="Table with the features.")],

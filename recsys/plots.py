@@ -1,5 +1,6 @@
 """Figures of a run; the routing's are drawn by `keras_moe.callbacks`."""
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,34 @@ def save(figure: Figure, path: Path) -> None:
     """Writes a figure as PNG."""
     with replacing(path) as unfinished:
         figure.savefig(unfinished, dpi=150)
+
+
+def importance(measured: Mapping[str, Any]) -> Figure:
+    """Draws how much the loss grows without each feature.
+
+    Args:
+        measured: What `recsys.explain` returns.
+    """
+    panels = {"Weighted total": measured["total"]}
+    if len(measured["tasks"]) > 1:
+        panels |= measured["tasks"]
+    names = list(measured["total"])[::-1]
+    figure = Figure(
+        figsize=(4 * len(panels) + 1, 1.5 + 0.3 * len(names)),
+        layout="constrained",
+    )
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axis, (title, growths) in zip(axes, panels.items(), strict=True):
+        axis.barh(
+            names,
+            [growths[name]["mean"] for name in names],
+            xerr=[growths[name]["deviation"] for name in names],
+            ecolor="0.4",
+        )
+        axis.axvline(0, color="0.6", lw=1)
+        axis.set(title=title, xlabel="Growth of the loss")
+        axis.grid(axis="x", alpha=0.3)
+    return figure
 
 
 def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:

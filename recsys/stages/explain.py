@@ -1,0 +1,147 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys import plots
+from recsys.data import load
+from recsys.json_files import write_json
+from recsys.metrics.scored_rows import check_positive
+from recsys.models.scorer import Scorer
+from recsys.output_lock import sole_writer
+from recsys.run import Run
+from recsys.training.measure import measure
+from recsys.training.measure import trained_loss
+
+
+def explain(
+    run: str | Path,
+    data: str | Path,
+    split: str = "test",
+    repeats: int = 3,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures how much the model of a run relies on each feature.
+
+    The importance of a feature is by how much the loss grows when its column is
+    shuffled among the rows: they keep its values, but not which row has which.
+    What two features tell alike, neither has alone. The run folder gets
+    `importance.json`, what is returned, and `plots/importance.png`.
+
+    Args:
+        run: Run folder.
+        data: Data folder, or "synthetic".
+        split: "train", "validation" or "test".
+        repeats: How often each column is shuffled. Defaults to 3.
+        seed: Seed of the order of the rows. Defaults to 0.
+
+    Returns:
+        "split", "rows" and "repeats"; "total", for each feature the "mean" of
+        how much the weighted loss grows and its "deviation" over the repeats,
+        the most important feature first; "tasks", the same for the loss of each
+        task.
+
+    Raises:
+        DataError: The data are missing or wrong.
+        FileError: A file of the run is broken.
+        RunError: There is no trained run on tables in the folder, or another
+            process is writing to it.
+        ValueError: `repeats` is less than 1.
+
+    References:
+        Breiman. Random Forests. Machine Learning 45, 2001, section 10.
+        Fisher, Rudin, Dominici. All Models are Wrong, but Many are Useful.
+        JMLR 20 (177), 2019.
+    """
+    check_positive("repeats", repeats)
+    folder = Run(run)
+    config = folder.read_config()
+    with sole_writer(folder.folder):
+        model = folder.load_ranker()
+        folder.check_weighs(config, model)
+        dataset = load(data)
+        model.check_fits(dataset)
+        rows = dataset.split(split)
+        assert isinstance(rows, pd.DataFrame), "a ranker fits tables alone"
+        scorer = Scorer(model)
+
+        def losses(table: pd.DataFrame) -> dict[str, float]:
+            metrics = measure(
+                scorer.score(table),
+                rows,
+                model.tasks,
+                config.task_weights,
+                model.target_scales,
+                roles=dataset.schema.roles(rows, config.metrics_k),
+            )
+            return _losses(metrics)
+
+        growths = _growths(losses, rows, list(model.features), repeats, seed)
+        importance = {
+            "split": split,
+            "rows": len(rows),
+            "repeats": repeats,
+            "total": _summary(growths, _TOTAL),
+            "tasks": {task: _summary(growths, task) for task in model.tasks},
+        }
+        write_json(folder.folder / "importance.json", importance)
+        folder.plots.mkdir(exist_ok=True)
+        figure = plots.importance(importance)
+        plots.save(figure, folder.plots / "importance.png")
+    return importance
+
+
+_TOTAL = ""  # No task is named so.
+
+
+def _losses(metrics: dict[str, Any]) -> dict[str, float]:
+    """The weighted loss, and that of each task; 0 where it has no label."""
+    by_task = {
+        task: trained_loss(values) or 0.0
+        for task, values in metrics["tasks"].items()
+    }
+    return {_TOTAL: metrics["loss"], **by_task}
+
+
+def _growths(
+    losses: Callable[[pd.DataFrame], dict[str, float]],
+    rows: pd.DataFrame,
+    features: list[str],
+    repeats: int,
+    seed: int,
+) -> dict[str, list[dict[str, float]]]:
+    """By how much each loss grows in each shuffling of each feature."""
+    before = losses(rows)
+    generator = np.random.default_rng(seed)
+    growths: dict[str, list[dict[str, float]]] = {name: [] for name in features}
+    for name in features:
+        for _ in range(repeats):
+            after = losses(_shuffled(rows, name, generator))
+            growths[name].append({t: after[t] - before[t] for t in before})
+    return growths
+
+
+def _shuffled(
+    rows: pd.DataFrame, name: str, generator: np.random.Generator
+) -> pd.DataFrame:
+    order = generator.permutation(len(rows))
+    return rows.assign(**{name: rows[name].array[order]})
+
+
+def _summary(
+    growths: dict[str, list[dict[str, float]]], task: str
+) -> dict[str, dict[str, float]]:
+    """Mean and deviation of each feature, the largest mean first."""
+    values = {
+        name: np.array([growth[task] for growth in repeated])
+        for name, repeated in growths.items()
+    }
+    return {
+        name: {
+            "mean": float(values[name].mean()),
+            "deviation": float(values[name].std()),
+        }
+        for name in sorted(values, key=lambda name: -values[name].mean())
+    }
