@@ -38,8 +38,8 @@ def load(source: str | Path, seed: int = 0) -> AnyDataset:
 
     Example:
     >>> dataset = load("synthetic")
-    >>> dataset.schema.tasks
-    {'watch': Binary(), 'rating': Regression()}
+    >>> list(dataset.schema.tasks)
+    ['watch', 'rating']
     """
     if source == "synthetic":
         return synthetic(seed=seed)

@@ -62,7 +62,7 @@ def test_run_without_test_metrics_is_not_finished(tmp_path: Path) -> None:
         ({}, "expected a value at data. Received: none"),
         ({"data": 7}, "`data` must be a string. Received: data=7"),
         ({"data": "d", "k": 0}, "`k` must be at least 1. Received: k=0"),
-        ({"data": "d", "speed": 1}, "must be among data, out, "),
+        ({"data": "d", "speed": 1}, "expected one of the fields data, out, "),
     ],
 )
 def test_broken_config(content: Any, message: str, tmp_path: Path) -> None:

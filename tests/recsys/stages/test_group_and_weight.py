@@ -60,7 +60,7 @@ def trained(
     """The folder of a finished run; not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "shop"
     fields: Settings = {"data": str(shop), "gate": "softmax", "metrics_k": 3}
-    fields |= {"epochs": 8, "learning_rate": 0.03}
+    fields |= {"epochs": 20, "learning_rate": 0.03, "patience": 20}
     recsys.train(settings(folder, **fields))
     return folder
 

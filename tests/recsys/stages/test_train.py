@@ -151,7 +151,7 @@ def impatient(settings: Settings) -> dict[str, Any]:
     fields = settings(
         Path(),
         epochs=12,
-        learning_rate=0.3,
+        learning_rate=0.5,
         patience=2,
         standardize_targets=False,
     )

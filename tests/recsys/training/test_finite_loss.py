@@ -9,6 +9,7 @@ from recsys import NonFiniteLossError
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.tasks import Regression
+from recsys.tasks import RowRoles
 from recsys.training.finite_loss import FiniteLoss
 from recsys.training.validation import Validation
 
@@ -32,6 +33,8 @@ def test_validation_loss_names_the_epoch() -> None:
         model=SimpleNamespace(tasks={"rating": Regression()}, target_scales={}),
         score=lambda frame: Scores({"rating": lost}, {"rating": lost}),
     )
-    callback = Validation(cast(Scorer, scorer), frame, {"rating": 1.0})
+    callback = Validation(
+        cast(Scorer, scorer), frame, {"rating": 1.0}, RowRoles()
+    )
     with pytest.raises(NonFiniteLossError, match="a loss of nan after epoch 3"):
         callback.on_epoch_end(2, {})
