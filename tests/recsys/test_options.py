@@ -28,7 +28,7 @@ def test_values_of_a_name_are_kept_in_order() -> None:
 def test_an_option_that_is_no_list_is_given_once(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = "--sweep" if command == "rerun" else "--out"
+    name = {"rerun": "--sweep", "explain": "--run"}.get(command, "--out")
     assert run([command, name, "a", name, "b"]) == 2
     assert capsys.readouterr().err == (
         f"error: `{name}` must be given once. Received: 2 times\n"
