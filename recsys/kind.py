@@ -85,8 +85,9 @@ def declared(
 
     Example:
     >>> from recsys.features import FEATURES
-    >>> declared("id", FEATURES, "'features'", "user")
-    Id(min_count=1, dim=None)
+    >>> object = {"type": "id", "dim": 8}
+    >>> declared(object, FEATURES, "'features'", "user").declaration
+    {'type': 'id', 'dim': 8}
     """
     if isinstance(declaration, Kind):
         return declaration

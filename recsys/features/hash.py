@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +8,15 @@ from pydantic import PositiveInt
 from siphash24 import siphash24
 
 from recsys.features.feature import NONE
-from recsys.features.feature import Feature
 from recsys.features.feature import Others
-from recsys.features.id_values import as_ids
-from recsys.features.id_values import unified_ids
+from recsys.features.one_id import OneId
 from recsys.features.one_row import OneRow
 
 # Those of SipHash-2-4, whose key has two numbers of 64 bits.
 _KEY = (0, 0)
 
 
-class Hash(Feature):
+class Hash(OneId):
     """Ids without a vocabulary: each goes to one of a number of buckets.
 
     A model learns a vector for each bucket, which all ids in it have, whether
@@ -35,19 +32,8 @@ class Hash(Feature):
     """
 
     type = "hash"
-    groups = True
-    routable = True
 
     buckets: PositiveInt
-    dim: PositiveInt | None = None
-
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
-        return as_ids(column, file)
-
-    def unified(
-        self, columns: Sequence["pd.Series[Any]"]
-    ) -> Sequence["pd.Series[Any]"]:
-        return unified_ids(columns)
 
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE

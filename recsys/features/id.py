@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -9,11 +8,9 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from recsys.features.feature import NONE
-from recsys.features.feature import Feature
 from recsys.features.feature import Others
-from recsys.features.id_values import as_ids
 from recsys.features.id_values import known_ids
-from recsys.features.id_values import unified_ids
+from recsys.features.one_id import OneId
 from recsys.features.one_row import OneRow
 from recsys.features.unseen import Unseen
 from recsys.features.value_counts import ValueCounts
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from recsys.features.vocabulary import Vocabulary
 
 
-class Id(Feature):
+class Id(OneId):
     """Integers or strings of which only equality counts, as `as_ids` has them.
 
     A model learns a vector for each id of the training split, and one for all
@@ -35,20 +32,9 @@ class Id(Feature):
     """
 
     type = "id"
-    groups = True
-    routable = True
     has_vocabulary = True
 
     min_count: PositiveInt = 1
-    dim: PositiveInt | None = None
-
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
-        return as_ids(column, file)
-
-    def unified(
-        self, columns: Sequence["pd.Series[Any]"]
-    ) -> Sequence["pd.Series[Any]"]:
-        return unified_ids(columns)
 
     def unseen(
         self, column: "pd.Series[Any]", train: "pd.Series[Any]"

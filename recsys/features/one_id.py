@@ -1,0 +1,30 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from pydantic import PositiveInt
+
+from recsys.features.feature import Feature
+from recsys.features.id_values import as_ids
+from recsys.features.id_values import unified_ids
+
+
+class OneId(Feature):
+    """What features with one id in each row have in common.
+
+    Args:
+        dim: Width of the vectors; that of the model unless given.
+    """
+
+    groups = True
+    routable = True
+
+    dim: PositiveInt | None = None
+
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        return as_ids(column, file)
+
+    def unified(
+        self, columns: Sequence["pd.Series[Any]"]
+    ) -> Sequence["pd.Series[Any]"]:
+        return unified_ids(columns)
