@@ -26,7 +26,6 @@ from recsys.models.scorer import Scorer
 from recsys.models.shared_weights import shared_weights
 from recsys.output_lock import sole_writer
 from recsys.run import Run
-from recsys.tasks import Regression
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 from recsys.tasks.task_options import with_task_options
@@ -158,7 +157,7 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
             squared_errors=[
                 task
                 for task, kind in model.tasks.items()
-                if isinstance(kind, Regression)
+                if kind.squares_errors
             ],
             seed=config.seed,
         )

@@ -35,6 +35,7 @@ class Regression(Task):
     type = "regression"
     of_images = False
     standardizable = True
+    squares_errors = True
     metrics = ("loss", "mse", "rmse", "mae")
     scores: ClassVar[Mapping[str, str]] = {
         "rmse": "RMSE",

@@ -26,6 +26,7 @@ class Task(Kind):
         of_images: Whether images may have such a task.
         activation: What Keras calls the activation of the head.
         standardizable: Whether the task may be trained in units of a scale.
+        squares_errors: Whether the loss is a squared error.
         metrics: The names of what `measure` returns, "loss" first.
         scores: Those of them that are logged in each epoch and shown, beside
             the loss, with their titles.
@@ -34,6 +35,7 @@ class Task(Kind):
     of_images: ClassVar[bool] = True
     activation: ClassVar[str | None] = None
     standardizable: ClassVar[bool] = False
+    squares_errors: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]]
     scores: ClassVar[Mapping[str, str]] = {}
 
