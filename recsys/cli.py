@@ -141,6 +141,13 @@ def prepare(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Option of the data set."),
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="How splits are taken off a table: time, the latest rows for "
+            "the test, or random. By time where one is named."
+        ),
+    ] = None,
     subsample: Annotated[
         str | None,
         typer.Option(help="published: the smaller MovieLens of the papers."),
@@ -150,12 +157,16 @@ def prepare(
     from recsys.data.prepare import prepare_dataset
 
     pairs = list(option or [])
-    if subsample is not None:
-        pairs.append(f"subsample={subsample}")
+    shorthands = {"split": split, "subsample": subsample}
+    pairs += [
+        f"{name}={value}"
+        for name, value in shorthands.items()
+        if value is not None
+    ]
     given = named_values("option", pairs, repeats=True)
     dataset = prepare_dataset(name, raw_dir, out, given, seed)
-    for split, summary in dataset.summary().items():
-        for line in summary.lines(split):
+    for part, summary in dataset.summary().items():
+        for line in summary.lines(part):
             print(line)
     print(f"Written to {out}")
 

@@ -1,10 +1,10 @@
 import logging
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
@@ -12,10 +12,12 @@ from recsys.data.dataset import Dataset
 from recsys.data.formats.separator import named_separator
 from recsys.data.formats.table import read_table
 from recsys.data.from_table import cut
+from recsys.data.from_table import is_by_time
 from recsys.data.from_table import row_order
 from recsys.data.from_table import time_ranges
+from recsys.data.from_table import with_times
 from recsys.data.joined_tables import joined_tables
-from recsys.data.joined_tables import joined_times
+from recsys.data.joined_tables import times_by_file
 from recsys.data.named_columns import named_columns
 from recsys.data.schema import Schema
 from recsys.data.source_files import source_files
@@ -57,6 +59,7 @@ def custom_table(
     separator: str | None = None,
     validation_share: float = 0.15,
     test_share: float = 0.15,
+    split: str | None = None,
 ) -> Dataset:
     """Prepares a table of one's own, in one file or split already.
 
@@ -86,9 +89,9 @@ def custom_table(
             an id feature or one beside the features.
         weight: Column with how much each row counts in losses and metrics,
             which patterns do not take.
-        time: Column by whose order splits are taken off the end of the
-            training rows; they are drawn unless given. Numbers, dates, or
-            texts in ISO 8601.
+        time: Column with when each row was, which patterns do not take:
+            numbers, dates, or texts in ISO 8601. The data set names it, unless
+            it is a feature of `schema` without being its time.
         time_format: What a time looks like in a text that is not in ISO 8601,
             in the directives of `strptime`, such as `%d/%m/%Y %H:%M`.
         separator: What separates the fields of a text file, of any suffix:
@@ -96,6 +99,9 @@ def custom_table(
         validation_share: Share of the training rows that are for validation
             where there is no file for it.
         test_share: The same for the test.
+        split: "time" to take these shares off the end of the training rows
+            in the order of their times, "random" to draw them. By time where
+            there is one, unless given.
 
     Returns:
         The data set.
@@ -103,7 +109,8 @@ def custom_table(
     Raises:
         DataError: A file, a column or a value is missing or wrong.
         ValueError: A share is outside its bounds, or the format of the times
-            or the separator is none, or a column is told beside `schema`.
+            or the separator is none, or a split by time has no time, or a
+            column is told beside `schema`.
 
     Example:
     >>> import tempfile
@@ -126,11 +133,7 @@ def custom_table(
         file: read_table(file, character)
         for file in progress.track(named_files, description="Reading files")
     }
-    tables = {
-        split: {file: read[file] for file in found}
-        for split, found in files.items()
-    }
-    file, table = next(iter(tables["train"].items()))
+    file, table = next(iter(read.items()))
     told = {
         "ids": ids,
         "numbers": numbers,
@@ -149,19 +152,36 @@ def custom_table(
         roles = {"group": [group], "weight": [weight]}
         told |= {role: [c for c in roles[role] if c] for role in roles}
         described = _read_description(raw_dir / schema, told)
+    described = _with_time(described, time)
+    time = described.time if time is None else time
+    by_time = is_by_time(split, time)
+    times = times_by_file(read, time, time_format)
     splits = {
-        split: joined_tables(parts, described.columns)
-        for split, parts in tables.items()
+        name: joined_tables(
+            {
+                file: with_times(read[file], described, times.get(file))
+                for file in found
+            },
+            described.columns,
+        )
+        for name, found in files.items()
     }
-    times = _by_split(joined_times(read, time, time_format), splits)
+    if times:
+        times = {
+            name: pd.concat(map(times.get, found), ignore_index=True)
+            for name, found in files.items()
+        }
     ranges = {name: (part.min(), part.max()) for name, part in times.items()}
     _warn_of_later_rows(ranges)
     shares = {"validation": validation_share, "test": test_share}
-    missing = {split: shares[split] for split in shares if split not in files}
+    missing = {name: shares[name] for name in shares if name not in files}
     if missing:
-        order = row_order(len(splits["train"]), times.get("train"), seed)
+        trained = times.get("train")
+        order = row_order(
+            len(splits["train"]), trained if by_time else None, seed
+        )
         taken = cut(splits["train"].iloc[order], missing, file)
-        ranges |= time_ranges(taken, order, times.get("train"))
+        ranges |= time_ranges(taken, order, trained)
         splits |= taken
     return Dataset(described, splits, ranges)
 
@@ -205,17 +225,19 @@ def _read_description(file: Path, told: Mapping[str, Sequence[str]]) -> Schema:
     return schema
 
 
-def _by_split(
-    times: "pd.Series[Any] | None", splits: Mapping[str, pd.DataFrame]
-) -> dict[str, "pd.Series[Any]"]:
-    """Cuts the times of all rows into those of each split."""
-    if times is None:
-        return {}
-    ends = np.cumsum([len(split) for split in splits.values()])
-    return {
-        name: times.iloc[end - len(splits[name]) : end].reset_index(drop=True)
-        for name, end in zip(splits, ends, strict=True)
-    }
+def _with_time(schema: Schema, time: str | None) -> Schema:
+    """The schema with the time that is given beside it.
+
+    A feature that the schema does not call its time is cut by, no more.
+    """
+    if schema.time not in (None, time):
+        if time is not None:
+            raise ValueError(
+                f"`time` must be that of the schema, {schema.time!r}, where it "
+                f"has one. Received: time={time!r}"
+            )
+        return schema
+    return schema if time in schema.features else replace(schema, time=time)
 
 
 def _warn_of_later_rows(ranges: Mapping[str, tuple[Any, Any]]) -> None:

@@ -22,6 +22,7 @@ from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.data.split_files import split_files
 from recsys.data.split_summary import SplitSummary
+from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.features.unseen import Unseen
 from recsys.kind import Kind
@@ -34,8 +35,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
     On disk it is a folder with `train`, `validation` and `test` as Parquet or
     CSV files, or as folders of such files, the parts of a split, and a
     `dataset.json` that says what their columns mean. The columns of a split
-    are the features, then the labels, in schema order, then the group and the
-    weight of the rows, where the schema names them: ids
+    are the features, then the labels, in schema order, then the group, the
+    weight and the time of the rows, where the schema names them: ids
     are integers or strings (`recsys.data.columns.parse` says when), numbers
     and labels are `float64` with NaN where missing.
 
@@ -43,8 +44,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
         schema: What the columns mean.
         splits: A table each for `"train"`, `"validation"` and `"test"`, as
             `recsys.data.columns.parse` returns it.
-        times: By split, the first and the last time of its rows, where that
-            is known. It is not written.
+        times: By split, the first and the last time of its rows, where the
+            rows themselves do not tell. It is not written.
         num_classes: For each multiclass task, how many classes there are: 0
             to the largest label of the training split. Counted unless given.
 
@@ -121,11 +122,19 @@ class Dataset(SplitDataset[pd.DataFrame]):
         return {
             name: SplitSummary(
                 len(self.split(name)),
-                self.times.get(name),
+                self.times.get(name) or self._time_range(name),
                 {} if name == "train" else self._unseen(self.split(name)),
             )
             for name in SPLITS
         }
+
+    def _time_range(self, name: str) -> tuple[Any, Any] | None:
+        """The first and the last time of a split, where the schema names it."""
+        if self.schema.time is None:
+            return None
+        # As a feature, it may have another form.
+        times = parse_times(self.split(name)[self.schema.time], name)
+        return times.min(), times.max()
 
     def _unseen(self, split: pd.DataFrame) -> dict[str, Unseen]:
         """What of each feature of a split training does not know."""

@@ -20,6 +20,7 @@ def dataset_from_table(
     time: str | None = None,
     seed: int = 0,
     time_format: str | None = None,
+    split: str | None = None,
 ) -> Dataset:
     """Makes a data set of one table, every value checked.
 
@@ -29,12 +30,14 @@ def dataset_from_table(
         validation: Share of the rows that are for validation. Defaults to
             0.15.
         test: Share of the rows that are for the test. Defaults to 0.15.
-        time: Column by whose order the rows are split: the latest are the
-            test split, those before them the validation split. Numbers, dates,
-            or texts in ISO 8601. With `None` (default) the splits are drawn.
+        time: Column with when each row was: numbers, dates, or texts in ISO
+            8601. That of the schema unless given.
         seed: Seed of the draw. Defaults to 0.
         time_format: What a time looks like in a text that is not in ISO 8601,
             in the directives of `strptime`, such as `"%d/%m/%Y %H:%M"`.
+        split: `"time"` for the latest rows as the test split and those before
+            them as the validation split, or `"random"` for splits that are
+            drawn. By time where there is one, unless given.
 
     Returns:
         The data set; its `write` makes a data folder of it, and its `summary`
@@ -45,7 +48,7 @@ def dataset_from_table(
         DataError: A column or a value is missing or wrong, or there are too
             few rows.
         ValueError: A share is outside its bounds, or the format of the times
-            is none.
+            is none, or a split by time has no time.
 
     Example:
     >>> rows = pd.DataFrame({"user": range(20), "click": [0, 1] * 10})
@@ -57,12 +60,57 @@ def dataset_from_table(
     1    18    0.0
     2    19    1.0
     """
-    parsed = parse(rows, schema.columns, schema.name)
-    shares = {"validation": validation, "test": test}
+    time = schema.time if time is None else time
+    by_time = is_by_time(split, time)
     times = read_times(rows, time, schema.name, time_format)
-    order = row_order(len(rows), times, seed)
+    parsed = parse(with_times(rows, schema, times), schema.columns, schema.name)
+    shares = {"validation": validation, "test": test}
+    order = row_order(len(rows), times if by_time else None, seed)
     splits = cut(parsed.iloc[order], shares, schema.name)
     return Dataset(schema, splits, time_ranges(splits, order, times))
+
+
+def is_by_time(split: str | None, time: str | None) -> bool:
+    """Tells whether splits are taken off by time, and not drawn.
+
+    Args:
+        split: `"time"`, `"random"`, or `None` for by time if there is one.
+        time: Column with the times; `None` for none.
+
+    Raises:
+        ValueError: `split` is another, or "time" without a column.
+
+    Example:
+    >>> is_by_time(None, "timestamp"), is_by_time("random", "timestamp")
+    (True, False)
+    """
+    if split not in (None, "time", "random"):
+        raise ValueError(
+            f"`split` must be time or random. Received: split={split!r}"
+        )
+    if split == "time" and time is None:
+        raise ValueError(
+            "`split` may be time only where `time` names a column, as an "
+            "option or in the schema. Received: split='time'"
+        )
+    return time is not None and split != "random"
+
+
+def with_times(
+    rows: pd.DataFrame, schema: Schema, times: "pd.Series[Any] | None"
+) -> pd.DataFrame:
+    """Returns a table in which what the schema names as time has been read.
+
+    A feature stays as it is: what form it has, its kind says.
+
+    Args:
+        rows: The table.
+        schema: What the columns mean.
+        times: The rows' times as `read_times` returns them.
+    """
+    if times is None or schema.time in (None, *schema.features):
+        return rows
+    return rows.assign(**{str(schema.time): times.array})
 
 
 def read_times(
@@ -134,7 +182,7 @@ def time_ranges(
     ends = np.cumsum([len(split) for split in splits.values()])
     parts = np.split(order, ends[:-1])
     return {
-        name: (times[part[0]], times[part[-1]])
+        name: (times[part].min(), times[part].max())
         for name, part in zip(splits, parts, strict=True)
     }
 

@@ -8,6 +8,7 @@ import pandas as pd
 from recsys.data.columns import parse
 from recsys.data.dataset import unify
 from recsys.data.from_table import read_times
+from recsys.data.times import kind_of_times
 from recsys.errors import DataError
 from recsys.kind import Kind
 
@@ -57,17 +58,20 @@ def joined_tables(
     return rows
 
 
-def joined_times(
+def times_by_file(
     tables: Mapping[Any, pd.DataFrame],
     time: str | None,
     time_format: str | None = None,
-) -> "pd.Series[Any] | None":
+) -> "dict[Any, pd.Series[Any]]":
     """Reads the times of tables that are put one below the other.
 
     Args:
         tables: Tables by the file that each comes from.
         time: Name of the column; `None` for no times.
         time_format: What a text looks like; `None` for ISO 8601.
+
+    Returns:
+        The times of each file that has rows; nothing without a column.
 
     Raises:
         DataError: A time is missing or wrong, or the times of a file are of
@@ -80,18 +84,11 @@ def joined_times(
         if len(table)
     }
     given = {file: times for file, times in parts.items() if times is not None}
-    kinds = {file: _kind(times) for file, times in given.items()}
+    kinds = {file: kind_of_times(times) for file, times in given.items()}
     for file, kind in kinds.items():
         first = next(iter(kinds))
         if kind != kinds[first]:
             raise DataError.at(
                 file, f"{kinds[first]} as in {first}", kind, column=time
             )
-    return pd.concat(given.values(), ignore_index=True) if given else None
-
-
-def _kind(times: "pd.Series[Any]") -> str:
-    if pd.api.types.is_numeric_dtype(times):
-        return "numbers"
-    zoned = isinstance(times.dtype, pd.DatetimeTZDtype)
-    return "dates with a time zone" if zoned else "dates without a time zone"
+    return given

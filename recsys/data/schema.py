@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from dataclasses import dataclass
 from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
+from recsys.data.row_time import RowTime
 from recsys.errors import DataError
 from recsys.features import FEATURES
 from recsys.features import Feature
@@ -63,6 +65,10 @@ class Schema:
         weight: Column beside the features and tasks with how much each row
             counts in every loss and metric: numbers of at least 0, none
             missing. Each row counts once unless given.
+        time: Column with when each row was, none missing: numbers, dates or
+            texts in ISO 8601. It is cut by where splits are taken off by
+            time. A feature too where it is one of `features`, otherwise a
+            column that the model does not see. None unless given.
 
     A kind is the name that `dataset.json` calls it by, or an object with the
     name as its `"type"` and options beside it, or an object of its class.
@@ -87,6 +93,7 @@ class Schema:
     tasks: dict[str, Task]
     group: str | None = None
     weight: str | None = None
+    time: str | None = None
 
     def __init__(
         self,
@@ -95,6 +102,7 @@ class Schema:
         tasks: Mapping[str, Declaration | Task],
         group: str | None = None,
         weight: str | None = None,
+        time: str | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise DataError.at("'name'", "a text", shown(name))
@@ -121,13 +129,14 @@ class Schema:
             )
         for task in labels:
             _check_task_name(task)
-        _check_roles(group, weight, inputs, labels)
+        _check_roles(group, weight, time, inputs, labels)
         for field, value in (
             ("name", name),
             ("features", inputs),
             ("tasks", labels),
             ("group", group),
             ("weight", weight),
+            ("time", time),
         ):
             object.__setattr__(self, field, value)
 
@@ -144,6 +153,8 @@ class Schema:
             columns.setdefault(self.group, Id())
         if self.weight is not None:
             columns[self.weight] = RowWeight()
+        if self.time is not None:
+            columns[self.time] = RowTime(feature=columns.get(self.time))
         return columns
 
     def with_tasks(self, tasks: Mapping[str, Task]) -> "Schema":
@@ -152,7 +163,7 @@ class Schema:
         Args:
             tasks: All tasks with their kind.
         """
-        return Schema(self.name, self.features, tasks, self.group, self.weight)
+        return replace(self, tasks=dict(tasks))
 
     def roles(self, rows: Any, k: int = DEFAULT_K) -> RowRoles:
         """Returns what rows count, and what they belong to.
@@ -203,7 +214,7 @@ class Schema:
             "features": declarations(self.features),
             "tasks": declarations(self.tasks),
         }
-        roles = {"group": self.group, "weight": self.weight}
+        roles = {"group": self.group, "weight": self.weight, "time": self.time}
         content |= {
             role: column for role, column in roles.items() if column is not None
         }
@@ -231,11 +242,13 @@ def _declared(
 def _check_roles(
     group: Any,
     weight: Any,
+    time: Any,
     features: Mapping[str, Feature],
     tasks: Mapping[str, Task],
 ) -> None:
-    """Checks the columns that say which rows belong together and count."""
-    for role, column in (("group", group), ("weight", weight)):
+    """Checks the columns that say what rows belong to, count, and when."""
+    roles = {"group": group, "weight": weight, "time": time}
+    for role, column in roles.items():
         if column is None:
             continue
         if not isinstance(column, str) or not column.strip():
@@ -255,6 +268,12 @@ def _check_roles(
             "'weight'",
             "a column that is neither a feature nor a task nor the group",
             shown(weight),
+        )
+    if time is not None and time in (*tasks, group, weight):
+        raise DataError.at(
+            "'time'",
+            "a column that is neither a task nor the group nor the weight",
+            shown(time),
         )
 
 

@@ -33,7 +33,7 @@ def parse_times(
     in March or in April is not guessed.
 
     Args:
-        column: The times; none may be missing.
+        column: The times; none may be missing, but there may be none at all.
         file: Where they come from, for the error message.
         time_format: What a text looks like, in the directives of `strptime`,
             such as `"%d/%m/%Y %H:%M"`. Defaults to `None`, ISO 8601.
@@ -58,6 +58,8 @@ def parse_times(
 from 1): expected a time of the form '%m/%d/%Y'. Received: '27/01/2020'
     """
     column = column.reset_index(drop=True)
+    if column.empty:
+        return column
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     missing = column.isna() | (column == "")
@@ -73,6 +75,20 @@ from 1): expected a time of the form '%m/%d/%Y'. Received: '27/01/2020'
     if column.map(_NUMBER.fullmatch).notna().all():
         return _numbers(pd.to_numeric(column), file)
     return _iso_texts(column, file)
+
+
+def kind_of_times(times: "pd.Series[Any]") -> str:
+    """Tells for an error message what `parse_times` has returned.
+
+    Times of two kinds cannot be compared.
+
+    Args:
+        times: At least one time.
+    """
+    if pd.api.types.is_numeric_dtype(times):
+        return "numbers"
+    zoned = isinstance(times.dtype, pd.DatetimeTZDtype)
+    return "dates with a time zone" if zoned else "dates without a time zone"
 
 
 def _numbers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":

@@ -222,7 +222,7 @@ class MultiTaskModel(WeightedTraining, TableTraining, keras.Model):
             DataError: It has not.
         """
         schema = dataset.schema
-        types = _types(schema.columns)
+        types = _types({**schema.columns, **schema.features})
         own = _types(self.features) | _types(self.tasks)
         for column, kind in own.items():
             if types.get(column) != kind:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -151,6 +152,9 @@ def test_lists_from_python(raw_dir: Path) -> None:
         ({"binary": [], "regression": []}, "'tasks': expected column names"),
         ({"validation_share": 0.9}, "The shares of validation and test must"),
         ({"validation_share": "some"}, "must be of type float. Received"),
+        ({"split": "month", "time": "time"}, "`split` must be time or random. "
+         "Received: split='month'"),
+        ({"split": "time"}, "`split` may be time only where `time` names a "),
         ({"label": "click"}, "must be among train, validation, test, ids"),
     ],
 )  # fmt: skip
@@ -355,3 +359,89 @@ def test_excluded_columns_are_taken_by_no_pattern(raw_dir: Path) -> None:
     prepared(raw_dir, ids="*", exclude="cat_?,time", time="time")
     features = declarations(load(raw_dir.parent / "out").schema.features)
     assert features == {"user": "id", "price": "number"}
+
+
+def described(raw_dir: Path, **roles: str) -> dict[str, Any]:
+    """Options for a table whose description is a file."""
+    content = {
+        "name": "shop",
+        "features": {"user": "id", "price": "number"},
+        "tasks": {"click": "binary"},
+    }
+    (raw_dir / "columns.json").write_text(json.dumps(content | roles))
+    given = dict.fromkeys(COLUMNS, ())
+    return given | {"schema": "columns.json"}
+
+
+def test_a_time_is_named_and_kept(raw_dir: Path) -> None:
+    prepared(raw_dir, time="time")
+    dataset = load(raw_dir.parent / "out")
+    assert json.loads(dataset.schema.to_json())["time"] == "time"
+    assert "time" not in dataset.schema.features
+    assert dataset.split("test")["time"].tolist() == list(range(85, 100))
+    assert dataset.summary()["test"].times == (85, 99)
+
+
+def test_a_description_may_name_the_time(raw_dir: Path) -> None:
+    days = pd.date_range("2026-01-01", periods=100, tz="UTC")
+    table = log(range(100)).assign(time=days.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    write_table(table.sample(frac=1, random_state=0), raw_dir / "log.csv")
+    splits = prepared(raw_dir, **described(raw_dir, time="time"), split="time")
+    assert list(chain(*splits.values())) == list(range(100))
+    dataset = load(raw_dir.parent / "out")
+    assert dataset.schema.time == "time"
+    assert dataset.split("test")["time"].tolist() == days[85:].tolist()
+    assert dataset.summary()["train"].times == (days[0], days[69])
+
+
+def test_splits_may_be_drawn_although_there_is_a_time(raw_dir: Path) -> None:
+    splits = prepared(raw_dir, time="time", split="random")
+    assert splits["test"] != sorted(splits["test"])
+    dataset = load(raw_dir.parent / "out")
+    times = dataset.split("test")["time"]
+    assert times.tolist() == splits["test"]
+    summary = dataset.summary()["test"]
+    assert summary.times == (times.min(), times.max())
+
+
+def test_a_time_that_is_not_iso_is_kept_as_what_it_says(raw_dir: Path) -> None:
+    table = log(range(100)).assign(time=dates(0, 100))
+    write_table(table, raw_dir / "log.csv")
+    prepared(raw_dir, time="time", time_format="%d/%m/%Y")
+    kept = load(raw_dir.parent / "out").split("test")["time"]
+    assert kept.tolist() == [*pd.date_range("2020-03-26", periods=15)]
+
+
+def test_a_time_may_be_a_feature(raw_dir: Path) -> None:
+    options = described(raw_dir, time="price")
+    splits = prepared(raw_dir, **options)
+    assert list(chain(*splits.values())) == list(range(100))
+    train = load(raw_dir.parent / "out").split("train")
+    assert [*train] == ["user", "price", "click"]
+    assert train["price"].dtype == float
+
+
+def test_a_feature_that_is_cut_by_is_not_called_the_time(raw_dir: Path) -> None:
+    splits = prepared(raw_dir, **described(raw_dir), time="price")
+    assert list(chain(*splits.values())) == list(range(100))
+    assert load(raw_dir.parent / "out").schema.time is None
+
+
+def test_a_description_has_one_time(raw_dir: Path) -> None:
+    options = described(raw_dir, time="price")
+    with pytest.raises(ValueError, match="`time` must be that of the schema"):
+        prepared(raw_dir, **options, time="time")
+    prepared(raw_dir, **options, time="price")
+
+
+def test_the_command_splits_by_time(
+    raw_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described(raw_dir, time="time")
+    out = raw_dir.parent / "out"
+    command = ["prepare", "table", "--raw-dir", str(raw_dir), "--out", str(out)]
+    command += ["--option", "train=log.csv", "--split", "time"]
+    assert run([*command, "--option", "schema=columns.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "test: 15 rows, times from 85 to 99\n" in shown
+    assert load(out).split("test")["user"].tolist() == list(range(85, 100))

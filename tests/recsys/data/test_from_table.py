@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -57,6 +58,16 @@ def test_the_latest_rows_are_the_test(kind: Any) -> None:
         "validation": [5, 6],
         "test": [7, 8, 9],
     }
+
+
+def test_the_schema_may_name_the_time() -> None:
+    schema = replace(SCHEMA, time="time")
+    dataset = dataset_from_table(table(), schema)
+    assert dataset.split("test")["time"].tolist() == list(range(85, 100))
+    drawn = dataset_from_table(table(), schema, split="random")
+    times = drawn.split("test")["time"].tolist()
+    assert times != sorted(times)
+    assert drawn.summary()["test"].times == (min(times), max(times))
 
 
 def test_a_format_says_how_to_read_the_time() -> None:

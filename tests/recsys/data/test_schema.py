@@ -46,7 +46,7 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(
 ) -> None:
     assert refusal(**{key: {"user": "id"}}) == (
         "films/dataset.json: expected the keys ['name', 'features', 'tasks', "
-        f"'group', 'weight']{nearest}. Received: {key!r}"
+        f"'group', 'weight', 'time']{nearest}. Received: {key!r}"
     )
 
 
@@ -228,11 +228,15 @@ def test_a_group_may_be_an_id_feature() -> None:
             {"weight": "who", "group": "who"},
             "neither a feature nor a task nor the group. Received: 'who'",
         ),
+        ({"time": 3}, "'time': expected a column's name. Received: 3"),
+        ({"time": "watch"}, "'time': expected a column that is neither a task"),
+        (
+            {"weight": "when", "time": "when"},
+            "neither a task nor the group nor the weight. Received: 'when'",
+        ),
     ],
 )
-def test_group_and_weight_that_cannot_be(
-    roles: dict[str, Any], message: str
-) -> None:
+def test_roles_that_cannot_be(roles: dict[str, Any], message: str) -> None:
     assert message in refusal(**roles)
 
 
@@ -241,3 +245,17 @@ def test_images_have_neither_group_nor_weight() -> None:
         features={"photo": "image"}, tasks={"old": "binary"}, weight="w"
     )
     assert "'weight': expected none, where the features are an" in message
+
+
+def test_a_time_is_the_last_column_unless_it_is_a_feature() -> None:
+    schema = Schema(**CONTENT, weight="importance", time="day")
+    assert [*schema.columns][-2:] == ["importance", "day"]
+    assert Schema.from_json(schema.to_json()) == schema
+    assert [*Schema(**CONTENT, time="age").columns] == [
+        *Schema(**CONTENT).columns
+    ]
+
+
+def test_other_tasks_leave_the_roles_as_they_are() -> None:
+    schema = Schema(**CONTENT, group="user", weight="importance", time="day")
+    assert schema.with_tasks(schema.tasks) == schema
