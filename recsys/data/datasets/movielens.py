@@ -19,14 +19,18 @@ from recsys.data.datasets.ratings import parse_ratings
 from recsys.data.datasets.release import check_release
 from recsys.data.datasets.two_tasks import two_tasks
 from recsys.data.datasets.two_tasks import two_tasks_schema
+from recsys.data.from_table import cut
+from recsys.data.from_table import row_order
 from recsys.data.schema import Schema
 from recsys.data.splitting import split_rows
+from recsys.errors import DataError
 from recsys.features import Feature
 from recsys.features import Id
 from recsys.features import Ids
 from recsys.features import Number
 from recsys.features import Sequence
 
+_TEST, _VALIDATION_OF_REST = 0.1, 0.125  # Shares of the rows.
 _HISTORY = 50  # Most movies of a history.
 _TIMES = 1  # Keeps the draw of times apart from that of negative rows.
 _FURTHER: dict[str, Feature] = {
@@ -44,7 +48,8 @@ class MovieLens:
     """Prepares a MovieLens release as two tasks, watch and rating.
 
     10 % of the rows are the test split and 12.5 % of the rest the validation
-    split, both with the same share of watched movies as the whole.
+    split, both with the same share of watched movies as the whole, or the
+    latest rows. Rankings are those of a user's rows.
 
     A file with the release's number of ratings must also give the release's
     other counts; any other number of ratings is taken as a subset.
@@ -80,31 +85,37 @@ class MovieLens:
         progress: Progress,
         subsample: str | None = None,
         features: str = "ids",
+        split: str = "drawn",
     ) -> Dataset:
         """Reads the download and builds the data set.
 
         Args:
             raw_dir: Folder of the download: the archive, or what is in it.
-            seed: Seed of the negative rows and of the subsample. The splits do
-                not depend on it.
+            seed: Seed of the negative rows, of their times and of the
+                subsample. Drawn splits do not depend on it.
             progress: Shows how far reading and sampling are.
             subsample: `"published"` for the rows of the users who have rated
                 most, as `recsys.data.datasets.published_subsample` draws
                 them. All rows unless given.
             features: `"ids"` of users and movies alone, as published, or
                 `"all"`: beside them the movie's genres, the user's age and
-                occupation, and the last 50 movies of the training split that
-                the user rated before (or, in a release without times, that
-                stand before in the file). Rows of unwatched movies are at the
-                time of one of the user's ratings.
+                occupation, and the last 50 movies that the user rated before
+                (or, in a release without times, that stand before in the
+                file). Rows of unwatched movies are at the time of one of the
+                user's ratings.
+            split: `"drawn"`, as published, where histories are of movies of
+                the training split, as all others are of rows to be predicted;
+                or by `"time"`, where the test split is after the validation
+                split, and that after the training split, and histories are of
+                all that was rated before a row.
 
         Returns:
             The data set.
 
         Raises:
             DataError: The download is missing or broken, or too small for a
-                subsample.
-            ValueError: The subsample or the features are unknown.
+                subsample, or has no times to be split by.
+            ValueError: The subsample, the features or the split are unknown.
         """
         if subsample not in (None, "published"):
             raise ValueError(
@@ -116,45 +127,85 @@ class MovieLens:
                 "`features` must be 'ids' or 'all'. "
                 f"Received: features={features!r}"
             )
+        if split not in ("drawn", "time"):
+            raise ValueError(
+                f"`split` must be 'drawn' or 'time'. Received: split={split!r}"
+            )
         file, text = read_download(raw_dir, self.archive, self.member)
         ratings = parse_ratings(text, file, self.separator, progress)
         rows = two_tasks(ratings, seed, progress)
-        if features == "all":
-            # Before the rows are split: positive rows come first, in order.
-            rows["time"] = ratings["time"].reindex(rows.index)
+        if split == "time" and "time" not in ratings:
+            raise DataError.at(
+                file, "ratings with times, to split by", "none with a time"
+            )
+        if features == "all" or split == "time":
+            # Positive rows come first, in the order of the ratings.
+            lines = pd.Series(ratings.index, ratings.index)
+            rows["time"] = ratings.get("time", lines).reindex(rows.index)
             generator = np.random.default_rng([seed, _TIMES])
             rows["time"] = drawn_times(rows, generator)
-        # The published splits are those of seed 0.
-        splits = split_rows(rows, "watch", 0.1, 0.125, 0, file)
+        if split == "time":
+            splits = _split_by_time(rows, file)
+        else:
+            # The published splits are those of seed 0.
+            splits = split_rows(
+                rows, "watch", _TEST, _VALIDATION_OF_REST, 0, file
+            )
         counts = {
             "ratings": len(ratings),
             "users": ratings["user"].nunique(),
             "movies": ratings["item"].nunique(),
-            **{name: len(split) for name, split in splits.items()},
+            **{name: len(part) for name, part in splits.items()},
         }
         check_release(self.name, file, counts, self.counts)
         if subsample is not None:
             splits = published_subsample(splits, seed, file)
         if features == "ids":
-            return Dataset(two_tasks_schema(self.name), splits)
+            schema = _schema(self.name, {})
+            return Dataset(
+                schema,
+                {
+                    name: part[[*schema.columns]]
+                    for name, part in splits.items()
+                },
+            )
+        known = [splits["train"]] if split == "drawn" else splits.values()
         described = self.attributes.read(raw_dir, self.archive, progress)
-        return _with_features(self.name, splits, *described)
+        return _with_features(self.name, splits, pd.concat(known), *described)
+
+
+def _schema(name: str, further: Mapping[str, Feature]) -> Schema:
+    """The two tasks of a release with more features than the ids."""
+    tasks = two_tasks_schema(name)
+    features = {**tasks.features, **further}
+    return Schema(name, features, tasks.tasks, group="user")
+
+
+def _split_by_time(rows: pd.DataFrame, file: object) -> dict[str, pd.DataFrame]:
+    """The latest rows for the test, those before them for validation."""
+    order = row_order(len(rows), rows["time"], seed=0)
+    shares = {"validation": _VALIDATION_OF_REST * (1 - _TEST), "test": _TEST}
+    return cut(rows.iloc[order], shares, file)
 
 
 def _with_features(
     name: str,
     splits: Mapping[str, pd.DataFrame],
+    known: pd.DataFrame,
     users: pd.DataFrame,
     movies: pd.DataFrame,
 ) -> Dataset:
     """Adds what is known of users and movies, and of what was watched before.
 
-    Histories are of the training split alone: the test must not be seen.
+    Args:
+        name: Name of the release.
+        splits: The rows, with their times.
+        known: The rows of which histories may tell.
+        users: What is known of each user.
+        movies: What is known of each movie.
     """
-    tasks = two_tasks_schema(name).tasks
-    schema = Schema(name, {"user": Id(), "item": Id(), **_FURTHER}, tasks)
-    train = splits["train"]
-    watched = train[train["watch"] == 1]
+    schema = _schema(name, _FURTHER)
+    watched = known[known["watch"] == 1]
     complete = {}
     for split, rows in splits.items():
         history = histories(rows, watched, _HISTORY)

@@ -30,7 +30,7 @@ def parse_ratings(
 
     Returns:
         Columns user, item (integers) and rating (floats), in file order, and
-        time: the timestamp, or the number of the line where there is none.
+        time, the timestamp, where there is one.
 
     Raises:
         DataError: A line is not of this form or repeats a user's rating of an
@@ -54,8 +54,6 @@ def parse_ratings(
     ]
     ratings = pd.DataFrame(np.concatenate(chunks), columns=names)
     check_unique(ratings, file)
-    if "timestamp" not in ratings:
-        ratings["timestamp"] = np.arange(1, len(ratings) + 1)
     ratings = ratings.rename(columns={"timestamp": "time"})
     return ratings.astype({"rating": "float64"})
 

@@ -1,10 +1,12 @@
 import time
+import zipfile
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
@@ -84,6 +86,56 @@ def test_all_features_of_movielens_100k(
     assert train["occupation"].nunique() == 21
     genres = {genre for row in train["genres"] for genre in row}
     assert len(genres) == 19
+
+
+@pytest.mark.parametrize("features", ["ids", "all"])
+def test_movielens_100k_by_time(
+    real_data: Path, tmp_path: Path, features: str
+) -> None:
+    out = tmp_path / "out"
+    folder = real_data / "ml-100k"
+    rows = prepare(
+        "movielens-100k", folder, out, features=features, split="time"
+    )
+    assert rows == {"train": 157_500, "validation": 22_500, "test": 20_000}
+    dataset = load(out)
+    assert dataset.schema.group == "user"
+    with zipfile.ZipFile(folder / "ml-100k.zip") as archive:
+        ratings = pd.read_csv(
+            archive.open("ml-100k/u.data"),
+            sep="\t",
+            names=["user", "item", "rating", "time"],
+        )
+    given = ratings.set_index(["user", "item"])["time"]
+    times = {}
+    for name in SPLITS:
+        watched = dataset.split(name).query("watch == 1")
+        at = given.loc[pd.MultiIndex.from_frame(watched[["user", "item"]])]
+        times[name] = at.to_numpy()
+    assert times["train"].max() <= times["validation"].min()
+    assert times["validation"].max() <= times["test"].min()
+    if features == "ids":
+        assert [*dataset.split("test")] == ["user", "item", "watch", "rating"]
+        return
+    by_user = dict([*ratings.groupby("user")])
+    test = dataset.split("test").query("watch == 1")
+    for row, at in [*zip(test.itertuples(), times["test"], strict=True)][::50]:
+        own = by_user[row.user]
+        # Movies of one second may stand in any order.
+        last = own["time"][own["time"] < at].sort_values().tolist()[-50:]
+        received = [given[row.user, item] for item in row.history]
+        assert received == last
+
+
+def test_a_release_without_times_is_not_split_by_them(tmp_path: Path) -> None:
+    (tmp_path / "ratings.dat").write_text("1::2::3\n2::3::4\n")
+    with pytest.raises(DataError, match="with times, to split by"):
+        prepare("movielens-1m", tmp_path, tmp_path / "out", split="time")
+
+
+def test_an_unknown_split(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="`split` must be 'drawn' or 'time'"):
+        prepare("movielens-1m", tmp_path, tmp_path / "out", split="users")
 
 
 def test_unknown_features(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ def test_three_or_four_fields(
     lines = [separator.join(row + timestamp) for row in rows]
     expected = pd.DataFrame(
         {"user": [6040, 1], "item": [1193, 661], "rating": [5.0, 3.0]}
-    ).assign(time=[978300760] * 2 if timestamp else [1, 2])
+    )
+    if timestamp:
+        expected["time"] = [978300760] * 2
     for text in (end.join(lines), end.join([*lines, ""])):
         assert_frame_equal(parsed(text, separator), expected)
 
