@@ -224,6 +224,14 @@ def evaluate(
             "look at; as in training unless given."
         ),
     ] = None,
+    intervals: Annotated[
+        int | None,
+        typer.Option(
+            help="How often groups of rows, or rows where there are no groups, "
+            "are drawn anew for 95 % intervals of the metrics of binary "
+            "tasks; no intervals unless given."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="JSON file for the metrics.")
     ] = None,
@@ -234,7 +242,7 @@ def evaluate(
     from recsys.stages.evaluate import evaluate
 
     with nullcontext() if out is None else sole_writer(out):
-        metrics = evaluate(run, data, split, by, metrics_k)
+        metrics = evaluate(run, data, split, by, metrics_k, intervals)
         if out is not None:
             write_json(out, metrics)
     parts = metrics.get("by", {}).get(by, {})

@@ -31,6 +31,9 @@ from recsys.metrics.confidence_interval import Interval as Interval
 from recsys.metrics.confidence_interval import (
     confidence_interval as confidence_interval,
 )
+from recsys.metrics.confidence_interval import (
+    confidence_intervals as confidence_intervals,
+)
 from recsys.metrics.gauc import gauc as gauc
 from recsys.metrics.group_mean import GroupMean as GroupMean
 from recsys.metrics.hit_rate import hit_rate as hit_rate

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
@@ -9,9 +10,6 @@ from recsys.metrics.group_mean import GroupMean
 from recsys.metrics.scored_rows import ScoredRows
 from recsys.metrics.scored_rows import check_positive
 from recsys.shown import shown
-
-# Numbers of resampled groups that are held at a time; 8 bytes each.
-_COUNTS_AT_A_TIME = 10_000_000
 
 Metric = Callable[[ScoredRows], GroupMean | float | None]
 
@@ -38,9 +36,8 @@ def confidence_interval(
     interval from drawing rows would be too narrow. Rows without groups are
     drawn one by one. What was drawn r times weighs r times as much.
 
-    A metric that is a mean over groups is computed once and averaged anew, a
-    matrix product for all resamples; any other is computed for each resample,
-    on rows that are sorted once.
+    A metric that is a mean over groups is computed once and averaged anew; any
+    other is computed for each resample, on rows that are sorted once.
 
     Args:
         metric: Takes rows, such as `auc`, `gauc` or
@@ -67,17 +64,48 @@ def confidence_interval(
         Efron and Tibshirani, An Introduction to the Bootstrap, 1993, section
         13.3.
     """
+    return confidence_intervals(
+        {"metric": metric}, rows, level=level, resamples=resamples, seed=seed
+    )["metric"]
+
+
+def confidence_intervals(
+    metrics: Mapping[str, Metric],
+    rows: ScoredRows,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval | None]:
+    """Returns `confidence_interval` of several metrics, from the same draws.
+
+    Of 1 million rows and the metrics of a binary task (six of all rows, five
+    within groups), a resample takes 0.25 s of CPU time.
+
+    Args:
+        metrics: The metrics by name.
+        rows: As in `confidence_interval`, and so are all others.
+        level: How often such an interval should hold the true value.
+        resamples: How many resamples are drawn.
+        seed: Of the draws.
+
+    Returns:
+        The interval of each metric by name.
+
+    Raises:
+        ValueError: As `confidence_interval`.
+    """
     if not 0 < level < 1:
         raise ValueError(
             f"level: expected a number between 0 and 1. Received: "
             f"{shown(level)}"
         )
     check_positive("resamples", resamples)
-    whole = metric(rows)
-    if isinstance(whole, GroupMean):
-        values = _resampled_means(whole, resamples, seed)
-    else:
-        values = _resampled(metric, rows, resamples, seed)
+    drawn = _resampled(metrics, rows, resamples, seed)
+    return {name: _interval(values, level) for name, values in drawn.items()}
+
+
+def _interval(values: Any, level: float) -> Interval | None:
     values = values[~np.isnan(values)]
     if not len(values):
         return None
@@ -87,34 +115,40 @@ def confidence_interval(
 
 
 def _resampled(
-    metric: Metric, rows: ScoredRows, resamples: int, seed: int
-) -> Any:
-    """The metric of each resample, NaN where it is `None`."""
+    metrics: Mapping[str, Metric], rows: ScoredRows, resamples: int, seed: int
+) -> dict[str, Any]:
+    """Each metric of each resample, NaN where it is `None`."""
+    wholes = {name: metric(rows) for name, metric in metrics.items()}
+    # Of a mean over groups: what each group adds to numerator and denominator.
+    sums = {
+        name: np.stack([whole.values * whole.weights, whole.weights], axis=1)
+        for name, whole in wholes.items()
+        if isinstance(whole, GroupMean)
+    }
+    others = [name for name, whole in wholes.items() if _is_number(whole)]
+    found = {name: np.full(resamples, np.nan) for name in metrics}
+    if not sums and not others:
+        return found
     groups = rows.groups
     num_units = len(rows) if groups is None else rows.num_groups
-    values = np.full(resamples, np.nan)
     for index, counts in enumerate(_draws(num_units, resamples, seed)):
-        factors = counts if groups is None else counts[groups]
-        value = metric(rows.reweighted(factors))
-        assert not isinstance(value, GroupMean)
-        if value is not None:
-            values[index] = value
-    return values
+        for name, of_groups in sums.items():
+            total, weight = counts @ of_groups
+            if weight > 0:
+                found[name][index] = total / weight
+        if others:
+            factors = counts if groups is None else counts[groups]
+            resample = rows.reweighted(factors)
+        for name in others:
+            value = metrics[name](resample)
+            assert not isinstance(value, GroupMean)
+            if value is not None:
+                found[name][index] = value
+    return found
 
 
-def _resampled_means(whole: GroupMean, resamples: int, seed: int) -> Any:
-    """The mean over the groups of each resample, NaN where there is none."""
-    num_groups = len(whole.values)
-    sums = np.stack([whole.values * whole.weights, whole.weights], axis=1)
-    at_a_time = max(1, _COUNTS_AT_A_TIME // max(1, num_groups))
-    draws = _draws(num_groups, resamples, seed)
-    means = np.full(resamples, np.nan)
-    for start in range(0, resamples, at_a_time):
-        part = means[start : start + at_a_time]
-        counts = np.stack([next(draws) for _ in part])
-        total, weight = (counts @ sums).T
-        np.divide(total, weight, part, where=weight > 0)
-    return means
+def _is_number(whole: GroupMean | float | None) -> bool:
+    return whole is not None and not isinstance(whole, GroupMean)
 
 
 def _draws(num_units: int, resamples: int, seed: int) -> Iterator[Any]:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from recsys.metrics.scored_rows import check_positive
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
-from recsys.training.measure import measure
 from recsys.training.measure import trained_loss
+from recsys.training.measuring import Measuring
 
 
 def explain(
@@ -66,17 +67,13 @@ def explain(
         rows = dataset.split(split)
         assert isinstance(rows, pd.DataFrame), "a ranker fits tables alone"
         scorer = Scorer(model)
+        # Constants are not measured anew in each shuffling.
+        measured = replace(
+            Measuring.of(model, config, dataset.schema), constants={}
+        )
 
         def losses(table: pd.DataFrame) -> dict[str, float]:
-            metrics = measure(
-                scorer.score(table),
-                rows,
-                model.tasks,
-                config.task_weights,
-                model.target_scales,
-                roles=dataset.schema.roles(rows, config.metrics_k),
-            )
-            return _losses(metrics)
+            return _losses(measured(scorer.score(table), rows))
 
         growths = _growths(losses, rows, list(model.features), repeats, seed)
         importance = {

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 from typing import Annotated
 from typing import Any
@@ -17,12 +18,14 @@ from recsys.probabilities import bounded
 from recsys.shown import shown
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
-from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
     import keras
     from matplotlib.figure import Figure
+
+    from recsys.metrics import ScoredRows
+    from recsys.metrics.confidence_interval import Metric
 
 LARGEST_POS_WEIGHT = 1e9  # Sums of losses stay far from float32's largest.
 
@@ -147,83 +150,83 @@ class Binary(Task):
         predictions: Any,
         scale: float | None = None,
         roles: RowRoles = ALIKE,
-    ) -> dict[str, float | None]:
+    ) -> dict[str, Any]:
         metrics = super().measure(labels, predictions, scale, roles)
         if self._has_own_loss:
-            known = metrics["loss"] is not None
-            metrics["optimized_loss"] = (
-                self._optimized_loss(labels, predictions, roles.weights)
-                if known
-                else None
-            )
+            metrics.setdefault("optimized_loss", None)
+        if roles.resamples and "loss_interval" not in metrics:
+            metrics |= {f"{name}_interval": None for name in metrics}
         return metrics
-
-    def _optimized_loss(
-        self, labels: Any, predictions: Any, weights: Any
-    ) -> float:
-        """The mean of `ImbalancedCrossentropy`, in float64."""
-        likelihood = np.where(labels, predictions, 1 - predictions)
-        factors = np.where(labels, self.pos_weight, 1.0)
-        factors *= (1 - bounded(likelihood)) ** self.focal
-        return weighted_mean(-factors * np.log(bounded(likelihood)), weights)
 
     def _measure(
         self, labels: Any, predictions: Any, roles: RowRoles
-    ) -> dict[str, float | None]:
+    ) -> dict[str, Any]:
         from recsys.metrics import ScoredRows
+        from recsys.metrics.with_intervals import with_intervals
+
+        if np.isnan(predictions).any():  # Of a model that has diverged.
+            names = [*self.metrics]
+            names += self.group_metrics(roles.k) if roles.has_groups else ()
+            losses = ["loss", *(["optimized_loss"] * self._has_own_loss)]
+            return dict.fromkeys(names) | dict.fromkeys(losses, math.nan)
+        rows = ScoredRows.of(
+            labels, predictions, roles.units, weights=roles.weights
+        )
+        metrics = with_intervals(self._of_all(), rows, roles.resamples)
+        if roles.has_groups:
+            belongs = roles.groups.notna().to_numpy()
+            known = roles.of_rows(belongs)
+            rows = ScoredRows.of(
+                labels[belongs],
+                predictions[belongs],
+                known.groups,
+                known.weights,
+            )
+            within = self._within_groups(roles.k)
+            metrics |= with_intervals(within, rows, roles.resamples)
+        return metrics
+
+    def _of_all(self) -> "dict[str, Metric]":
+        """The metrics of all rows by name."""
         from recsys.metrics import auc
         from recsys.metrics import ece
         from recsys.metrics import log_loss
         from recsys.metrics import normalized_entropy
         from recsys.metrics import pr_auc
 
-        if np.isnan(predictions).any():  # Of a model that has diverged.
-            names = [*self.metrics]
-            names += self.group_metrics(roles.k) if roles.has_groups else ()
-            return dict.fromkeys(names) | {"loss": math.nan}
-        rows = ScoredRows.of(labels, predictions, weights=roles.weights)
-        metrics = {
-            "loss": log_loss(rows),
-            "auc": auc(rows),
-            "pr_auc": pr_auc(rows),
-            "accuracy": rows.mean((predictions > 0.5) == labels),
-            "ece": ece(rows),
-            "normalized_entropy": normalized_entropy(rows),
+        metrics: dict[str, Metric] = {
+            "loss": log_loss,
+            "auc": auc,
+            "pr_auc": pr_auc,
+            "accuracy": _accuracy,
+            "ece": ece,
+            "normalized_entropy": normalized_entropy,
         }
-        if roles.has_groups:
-            metrics |= self._measure_groups(labels, predictions, roles)
+        if self._has_own_loss:
+            metrics["optimized_loss"] = self._optimized_loss
         return metrics
 
-    def group_metrics(self, k: int) -> tuple[str, ...]:
-        return "gauc", f"ndcg@{k}", f"recall@{k}", f"hit_rate@{k}", "mrr"
+    def _optimized_loss(self, rows: "ScoredRows") -> float | None:
+        """The mean of `ImbalancedCrossentropy`, in float64."""
+        likelihood = np.where(rows.labels, rows.scores, 1 - rows.scores)
+        factors = np.where(rows.labels, self.pos_weight, 1.0)
+        factors *= (1 - bounded(likelihood)) ** self.focal
+        return rows.mean(-factors * np.log(bounded(likelihood)))
 
-    def _measure_groups(
-        self, labels: Any, predictions: Any, roles: RowRoles
-    ) -> dict[str, float | None]:
-        """The metrics within groups, of the rows that belong to one."""
-        from recsys.metrics import ScoredRows
+    def _within_groups(self, k: int) -> "dict[str, Metric]":
+        """The metrics within groups by name."""
         from recsys.metrics import gauc
         from recsys.metrics import hit_rate
         from recsys.metrics import mrr
         from recsys.metrics import ndcg
         from recsys.metrics import recall
 
-        belongs = roles.groups.notna().to_numpy()
-        known = roles.of_rows(belongs)
-        rows = ScoredRows.of(
-            labels[belongs], predictions[belongs], known.groups, known.weights
-        )
-        means = (
-            gauc(rows),
-            ndcg(rows, roles.k),
-            recall(rows, roles.k),
-            hit_rate(rows, roles.k),
-            mrr(rows),
-        )
-        names = self.group_metrics(roles.k)
-        return {
-            name: mean.value for name, mean in zip(names, means, strict=True)
-        }
+        at_k = (partial(metric, k=k) for metric in (ndcg, recall, hit_rate))
+        names = self.group_metrics(k)
+        return dict(zip(names, (gauc, *at_k, mrr), strict=True))
+
+    def group_metrics(self, k: int) -> tuple[str, ...]:
+        return "gauc", f"ndcg@{k}", f"recall@{k}", f"hit_rate@{k}", "mrr"
 
     def figures(
         self, title: str, labels: Any, predictions: Any, weights: Any = None
@@ -232,3 +235,7 @@ class Binary(Task):
 
         figure = calibration(title, labels, predictions, weights=weights)
         return {"calibration": figure}
+
+
+def _accuracy(rows: "ScoredRows") -> float | None:
+    return rows.mean((rows.scores > 0.5) == rows.labels)

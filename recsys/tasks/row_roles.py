@@ -3,6 +3,9 @@ from dataclasses import replace
 from typing import Any
 from typing import Self
 
+import numpy as np
+import pandas as pd
+
 from recsys.tasks.row_weight import weights_of
 
 DEFAULT_K = 10
@@ -17,16 +20,33 @@ class RowRoles:
         groups: Series `(rows,)` of what the rows belong to, missing where
             they belong to nothing; `None` where rows have no groups.
         k: How many rows of a group a ranking shows.
+        resamples: How often the groups, or where there are none the rows, are
+            drawn anew for intervals of metrics; 0 (default) for none.
     """
 
     weights: Any = None
     groups: Any = None
     k: int = DEFAULT_K
+    resamples: int = 0
 
     @property
     def has_groups(self) -> bool:
         """Whether rows may belong to something."""
         return self.groups is not None
+
+    @property
+    def units(self) -> Any:
+        """What is drawn anew for intervals, int array `(rows,)`.
+
+        Each group is one, and so is each row that belongs to none. `None`
+        where each row is, or where nothing is drawn.
+        """
+        if self.groups is None or not self.resamples:
+            return None
+        units, names = pd.factorize(self.groups)
+        alone = units < 0
+        units[alone] = len(names) + np.arange(alone.sum())
+        return units
 
     @classmethod
     def of(

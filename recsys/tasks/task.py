@@ -146,7 +146,7 @@ class Task(Kind):
         predictions: Any,
         scale: float | None = None,
         roles: RowRoles = ALIKE,
-    ) -> dict[str, float | None]:
+    ) -> dict[str, Any]:
         """Returns the exact metrics of predictions.
 
         Args:
@@ -159,7 +159,9 @@ class Task(Kind):
         Returns:
             What `metrics` names, with groups what `group_metrics` names, too,
             `None` where it cannot be computed, and for a standardised task
-            "standardized_loss", which is what it is trained on.
+            "standardized_loss", which is what it is trained on. Where the
+            roles say so, a binary task also has intervals of all of them, as
+            `recsys.metrics.with_intervals` names them.
         """
         if roles.weights is not None and not roles.weights.all():
             counts = roles.weights > 0
@@ -180,7 +182,7 @@ class Task(Kind):
 
     def _measure(
         self, labels: Any, predictions: Any, roles: RowRoles
-    ) -> dict[str, float | None]:
+    ) -> dict[str, Any]:
         """The metrics of at least one row, all of a weight above 0."""
         raise NotImplementedError
 

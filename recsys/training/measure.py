@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def measure(
         Each task with a constant has "constant": the same metrics of
         predicting it for every row. The "constant" of the whole has the
         weighted "loss", and the mean "accuracy", where every task has one.
+        No constant has intervals.
     """
     constants = constants or {}
     labels = labels_of(rows, tasks)
@@ -161,5 +163,6 @@ def _measure_task(
     if constant is not None:
         shape = len(labels), *np.shape(constant)
         same = np.broadcast_to(np.asarray(constant, np.float64), shape)
-        metrics["constant"] = kind.measure(labels, same, scale, roles)
+        once = replace(roles, resamples=0)
+        metrics["constant"] = kind.measure(labels, same, scale, once)
     return metrics

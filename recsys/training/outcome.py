@@ -20,7 +20,7 @@ from recsys.run import Run
 from recsys.tasks import RowRoles
 from recsys.tasks.chains import labels_of
 from recsys.training.curves import read_history
-from recsys.training.measure import measure
+from recsys.training.measuring import Measuring
 from recsys.training.sample import Sample
 from recsys.training.search_distance import search_distance
 from recsys.training.steps_until_binary import until_binary
@@ -48,20 +48,13 @@ def write_outcome(
     """
     model = run.load_model()
     scorer = Scorer(model)
+    measured = Measuring.of(model, config, dataset.schema)
     metrics: dict[str, Any] = {}
     for split in splits:
         rows = dataset.split(split)
         scores = scorer.score(rows)
-        roles = dataset.schema.roles(rows, config.metrics_k)
-        metrics[split] = measure(
-            scores,
-            rows,
-            model.tasks,
-            config.task_weights,
-            model.target_scales,
-            model.constants,
-            roles,
-        )
+        metrics[split] = measured(scores, rows)
+    roles = dataset.schema.roles(rows)
     _draw_predictions(run, model, rows, scores, roles, split)
     sample = Sample.of(model, dataset)
     sample.write(run.sample)

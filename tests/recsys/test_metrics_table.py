@@ -79,3 +79,18 @@ def test_ranking_and_calibration_of_a_binary_task_are_shown(
     shown = dict(zip(titles, watch[2:], strict=False))
     assert shown["PR-AUC"] == "0.3750"
     assert shown["ECE"] == "0.0625"
+
+
+def test_an_interval_stands_behind_what_it_is_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    split = metrics(1.0, "rating")
+    split["tasks"]["watch"] |= {
+        "auc_interval": [0.71234, 0.79],
+        "loss_interval": None,
+    }
+    print_metrics({"test": split})
+    lines = capsys.readouterr().out.splitlines()
+    (watch,) = (line for line in lines if "watch" in line)
+    assert " 0.7500 [0.7123, 0.7900] " in watch
+    assert " 0.5000 " in watch

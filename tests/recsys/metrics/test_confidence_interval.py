@@ -1,4 +1,3 @@
-import sys
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ from recsys.metrics import Interval
 from recsys.metrics import ScoredRows
 from recsys.metrics import auc
 from recsys.metrics import confidence_interval
+from recsys.metrics import confidence_intervals
 from recsys.metrics import gauc
 from recsys.metrics import hit_rate
 from recsys.metrics import log_loss
@@ -52,16 +52,22 @@ def test_each_resample_is_the_metric_of_the_drawn_groups(metric: Any) -> None:
 
 @pytest.mark.parametrize("metric", [gauc, ndcg, hit_rate])
 def test_means_over_groups_are_those_of_the_reweighted_rows(
-    metric: Any, monkeypatch: pytest.MonkeyPatch
+    metric: Any,
 ) -> None:
     rows = planted(12)
     slow = confidence_interval(lambda r: metric(r).value, rows, resamples=50)
     fast = confidence_interval(metric, rows, resamples=50)
     assert fast == pytest.approx(slow)
-    module = sys.modules[confidence_interval.__module__]
-    monkeypatch.setattr(module, "_COUNTS_AT_A_TIME", 30)
-    parted = confidence_interval(metric, rows, resamples=50)
-    assert parted == pytest.approx(fast)
+
+
+def test_several_metrics_have_the_intervals_of_each_alone() -> None:
+    rows = planted(12)
+    metrics: dict[str, Any] = {"auc": auc, "gauc": gauc, "loss": log_loss}
+    together = confidence_intervals(metrics, rows, resamples=30)
+    assert together == {
+        name: confidence_interval(metric, rows, resamples=30)
+        for name, metric in metrics.items()
+    }
 
 
 def test_same_seed_same_interval() -> None:

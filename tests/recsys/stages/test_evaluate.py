@@ -10,6 +10,7 @@ from recsys import DataError
 from recsys import Dataset
 from recsys import RunError
 from recsys import Schema
+from recsys.cli import run as cli
 
 
 @pytest.mark.slow
@@ -69,6 +70,35 @@ def test_cuts_are_evaluated_as_if_they_were_all(
     by_age = recsys.evaluate(run, folder, by="age")["by"]["age"]
     assert [cut["rows"] for cut in by_age.values()] == [9, 9, 8, 9, 5]
     assert list(by_age)[-1] == "missing"
+
+
+@pytest.mark.slow
+def test_intervals_are_told_of_all_rows_and_of_each_cut(
+    run: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "metrics.json"
+    arguments = ["evaluate", "--run", str(run), "--data", str(data)]
+    arguments += ["--intervals", "20", "--by", "user", "--out", str(out)]
+    assert cli(arguments) == 0
+    metrics = json.loads(out.read_text())
+    watch = metrics["tasks"]["watch"]
+    low, high = watch["auc_interval"]
+    assert low < watch["auc"] < high
+    shown = f"{watch['auc']:.4f} [{low:.4f}, {high:.4f}]"
+    assert shown in capsys.readouterr().out
+    for cut in metrics["by"]["user"].values():
+        assert "auc_interval" in cut["tasks"]["watch"]
+    again = recsys.evaluate(run, data, intervals=20)["tasks"]["watch"]
+    assert again["auc_interval"] == [low, high]
+
+
+@pytest.mark.slow
+def test_intervals_take_at_least_one_draw(run: Path, data: Path) -> None:
+    with pytest.raises(ValueError, match="intervals: expected an integer of"):
+        recsys.evaluate(run, data, intervals=0)
 
 
 @pytest.mark.slow

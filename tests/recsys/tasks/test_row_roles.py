@@ -10,6 +10,11 @@ import pytest
 from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.errors import DataError
+from recsys.metrics import ScoredRows
+from recsys.metrics import auc
+from recsys.metrics import confidence_interval
+from recsys.metrics import ece
+from recsys.metrics import gauc
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.tasks import TASKS
@@ -85,6 +90,48 @@ def test_metrics_within_groups_by_hand() -> None:
     two = Binary().measure(labels, scores, roles=RowRoles(groups=groups, k=2))
     assert two["ndcg@2"] == pytest.approx((1 / math.log2(3) + 1) / 2)
     assert two["recall@2"] == 1.0
+
+
+def test_each_row_without_a_group_is_drawn_by_itself() -> None:
+    groups = pd.Series(["a", None, "b", "a", None])
+    units = RowRoles(groups=groups, resamples=9).units
+    assert len(set(units)) == 4
+    assert units[0] == units[3]
+    assert RowRoles(groups=groups).units is None
+    assert RowRoles(resamples=9).units is None
+
+
+def test_intervals_of_the_metrics_of_a_binary_task() -> None:
+    """Those of `confidence_interval`, of groups, and of rows without any."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 60).astype(float)
+    scores = np.clip(0.3 * labels + 0.7 * rng.random(60), 0, 1)
+    groups = pd.Series(np.arange(60) // 6)
+    kind, weights = Binary(focal=2.0), rng.integers(1, 3, 60)
+    plain = kind.measure(labels, scores, roles=RowRoles(weights, groups, 3))
+    roles = RowRoles(weights, groups, 3, resamples=40)
+    found = kind.measure(labels, scores, roles=roles)
+    assert {name: found[name] for name in plain} == plain
+    assert {*found} - {*plain} == {f"{name}_interval" for name in plain}
+    grouped = ScoredRows.of(labels, scores, groups, weights)
+    for name, metric in (("auc", auc), ("gauc", gauc), ("ece", ece)):
+        expected = confidence_interval(metric, grouped, resamples=40)
+        assert found[f"{name}_interval"] == [*expected]
+    alone = kind.measure(labels, scores, roles=RowRoles(weights, resamples=40))
+    rows = ScoredRows.of(labels, scores, weights=weights)
+    expected = confidence_interval(auc, rows, resamples=40)
+    assert alone["auc_interval"] == [*expected]
+    low, high = found["optimized_loss_interval"]
+    assert low < found["optimized_loss"] < high
+
+
+@pytest.mark.parametrize("scores", [[], [np.nan, np.nan]])
+def test_no_interval_of_no_metric(scores: list[float]) -> None:
+    roles = RowRoles(groups=pd.Series(["a"] * len(scores)), resamples=5)
+    labels = np.array([0.0, 1.0][: len(scores)])
+    found = Binary().measure(labels, np.array(scores), roles=roles)
+    names = [name for name in found if not name.endswith("_interval")]
+    assert all(found[f"{name}_interval"] is None for name in names)
 
 
 def test_a_diverged_model_has_no_metric_of_groups() -> None:

@@ -10,6 +10,7 @@ from recsys.models.scorer import Scores
 from recsys.tasks import Binary
 from recsys.tasks import Multiclass
 from recsys.tasks import Regression
+from recsys.tasks import RowRoles
 from recsys.training.measure import measure
 
 NAN = float("nan")
@@ -198,3 +199,18 @@ def test_accuracies_of_several_tasks_are_averaged() -> None:
     assert metrics["constant"]["accuracy"] == pytest.approx((2 / 3 + 1 / 2) / 2)
     unlabelled = rows.assign(kind=NAN)
     assert "accuracy" not in measure(scores, unlabelled, tasks, weights)
+
+
+def test_a_constant_and_a_number_have_no_intervals() -> None:
+    constants = {"watch": 0.5, "rating": 2.0}
+    metrics = measure(
+        SCORES,
+        FRAME,
+        TASKS,
+        WEIGHTS,
+        constants=constants,
+        roles=RowRoles(resamples=5),
+    )["tasks"]
+    assert len(metrics["watch"]["loss_interval"]) == 2
+    of_others = [*metrics["watch"]["constant"], *metrics["rating"]]
+    assert not any(name.endswith("_interval") for name in of_others)

@@ -1,0 +1,75 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
+from typing import Self
+
+from recsys.config import TrainConfig
+from recsys.data import Schema
+from recsys.data import Split
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.scorer import Scores
+from recsys.tasks import Task
+from recsys.training.measure import measure
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How a run measures: what its model, its configuration and its data say.
+
+    Attributes:
+        schema: What the columns of the data mean.
+        tasks: The model's tasks with their kind.
+        task_weights: Weight of each task's loss.
+        target_scales: The model's.
+        constants: The model's.
+        k: How many rows of a group a ranking shows.
+        resamples: How often rows are drawn anew for intervals of the metrics
+            of binary tasks; 0 for none.
+    """
+
+    schema: Schema
+    tasks: Mapping[str, Task]
+    task_weights: Mapping[str, float]
+    target_scales: Mapping[str, float]
+    constants: Mapping[str, Any]
+    k: int
+    resamples: int = 0
+
+    @classmethod
+    def of(
+        cls, model: MultiTaskModel, config: TrainConfig, schema: Schema
+    ) -> Self:
+        """Collects what is said.
+
+        Args:
+            model: The model.
+            config: The configuration of its run.
+            schema: That of the data to measure it on.
+        """
+        return cls(
+            schema,
+            model.tasks,
+            config.task_weights,
+            model.target_scales,
+            model.constants,
+            config.metrics_k,
+        )
+
+    def __call__(self, scores: Scores, rows: Split) -> dict[str, Any]:
+        """Returns what `measure` does.
+
+        Args:
+            scores: What the model says about the rows.
+            rows: The rows.
+        """
+        roles = self.schema.roles(rows, self.k)
+        return measure(
+            scores,
+            rows,
+            self.tasks,
+            self.task_weights,
+            self.target_scales,
+            self.constants,
+            replace(roles, resamples=self.resamples),
+        )
