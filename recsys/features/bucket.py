@@ -57,9 +57,11 @@ class Bucket(Feature):
         if self.borders is not None:
             return FittedBucket(self, self.borders)
         # The model compares in float32, which keeps the order.
-        counts = ValueCounts.of(part.astype("float32") for part in parts)
-        shares = np.linspace(0, 1, (self.quantiles or 10) + 1)[1:-1]
-        return FittedBucket(self, _quantiles(counts.total, shares).tolist())
+        with ValueCounts() as counts:
+            for part in parts:
+                counts.add(part.astype("float32"))
+            shares = np.linspace(0, 1, (self.quantiles or 10) + 1)[1:-1]
+            return FittedBucket(self, _quantiles(counts, shares))
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE
@@ -114,18 +116,21 @@ class FittedBucket(OneRow):
         return {"borders": self.borders}
 
 
-def _quantiles(counts: "pd.Series[int]", shares: Any) -> Any:
+def _quantiles(counts: ValueCounts, shares: Any) -> list[float]:
     """The different quantiles of numbers, each of which is one of them.
 
     Args:
-        counts: How often each number is there, indexed by the numbers.
+        counts: How often each number is there.
         shares: Array of shares of the numbers.
     """
-    if counts.empty:
-        return np.array([], np.float32)
-    counts = counts.sort_index()
-    ends = counts.cumsum().to_numpy()
     # As method "higher" of `np.quantile` has it.
-    places = np.ceil((ends[-1] - 1) * shares)
-    found = np.searchsorted(ends, places, side="right")
-    return np.unique(counts.index.to_numpy()[found])
+    places = np.ceil((counts.num_rows - 1) * shares)
+    quantiles: dict[float, None] = {}
+    before = 0
+    for part in counts.sorted():
+        ends = before + part.cumsum().to_numpy()
+        found = np.searchsorted(ends, places, side="right")
+        here = (places >= before) & (found < len(part))
+        quantiles |= dict.fromkeys(part.index.to_numpy()[found[here]].tolist())
+        before = ends[-1]
+    return list(quantiles)

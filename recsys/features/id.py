@@ -44,8 +44,10 @@ class Id(OneId):
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
     ) -> "FittedId":
-        counts = ValueCounts.of(parts)
-        return FittedId(self, known_ids(counts, self.min_count))
+        with ValueCounts() as counts:
+            for part in parts:
+                counts.add(part)
+            return FittedId(self, known_ids(counts, self.min_count))
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE

@@ -125,15 +125,17 @@ class IdList(Feature):
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
     ) -> "FittedIdList":
-        counts, longest = ValueCounts(), 1
-        for part in parts:
-            longest = max(longest, int(part.map(len).max() if len(part) else 0))
+        longest = 1
+        with ValueCounts() as counts:
+            for part in parts:
+                lengths = part.map(len)
+                longest = max(longest, int(lengths.max() if len(part) else 0))
+                if self.of is None:
+                    counts.add(_values(part))
             if self.of is None:
-                counts.add(_values(part))
-        if self.of is None:
-            vocabulary = known_ids(counts, self.min_count or 1)
-        else:
-            vocabulary = cast("Vocabulary", others[self.of].vocabulary)
+                vocabulary = known_ids(counts, self.min_count or 1)
+            else:
+                vocabulary = cast("Vocabulary", others[self.of].vocabulary)
         return self._fitted(vocabulary, self.length or longest)
 
     def restore(

@@ -74,8 +74,8 @@ def known_ids(counts: ValueCounts, min_count: int) -> "Vocabulary":
     """
     from recsys.features.vocabulary import Vocabulary
 
-    total = counts.total
-    return Vocabulary.of(total.index[total >= min_count].to_series())
+    known = [part.index[part >= min_count] for part in counts.sorted()]
+    return Vocabulary.of_sorted(known[0].append(known[1:]) if known else [])
 
 
 def _is_id(value: object) -> bool:

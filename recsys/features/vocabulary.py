@@ -41,9 +41,17 @@ class Vocabulary(keras.layers.Layer):
     @classmethod
     def of(cls, column: "pd.Series[Any]") -> "Vocabulary":
         """Returns the vocabulary of a column's ids, missing ones left out."""
-        values = np.sort(column.dropna().unique())
+        return cls.of_sorted(np.sort(column.dropna().unique()).tolist())
+
+    @classmethod
+    def of_sorted(cls, values: Any) -> "Vocabulary":
+        """Returns the vocabulary of different ids in ascending order.
+
+        Args:
+            values: The ids, a `pandas.Index` or a list.
+        """
         vocabulary = cls(len(values))
-        vocabulary.values = pd.Index(values.tolist())
+        vocabulary.values = pd.Index(values).infer_objects()
         return vocabulary
 
     @property

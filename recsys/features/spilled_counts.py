@@ -1,0 +1,107 @@
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+from recsys.errors import RunError
+
+# Of the engine alone: what it holds beyond this is in its folder.
+MEMORY_LIMIT = "512MB"
+# Each takes a share of the memory, however many cores there are.
+_THREADS = 2
+_ROWS = 1 << 17  # Values that are read back at once.
+_SORTED = """
+    select value, sum(n)::bigint as n
+    from counts group by value order by value
+"""
+
+
+class SpilledCounts:
+    """Counts of values that DuckDB keeps in a folder of temporary files.
+
+    Example:
+    >>> counts = SpilledCounts()
+    >>> counts.add(pd.Series([7, 8, 7]).value_counts())
+    >>> counts.add(pd.Series(["8", "a"]).value_counts())
+    >>> [part.to_dict() for part in counts.sorted()]
+    [{'7': 2, '8': 2, 'a': 1}]
+    >>> counts.close()
+    """
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self._folder = tempfile.TemporaryDirectory(prefix="recsys-counts-")
+        self._database = duckdb.connect(
+            config={
+                "memory_limit": MEMORY_LIMIT,
+                "temp_directory": self._folder.name,
+                "threads": _THREADS,
+                "preserve_insertion_order": False,
+            }
+        )
+        self._holds_strings: bool | None = None  # None before the first part.
+
+    def add(self, counts: "pd.Series[Any]") -> None:
+        """Adds counts, indexed by different values: integers or strings."""
+        if counts.empty:
+            return
+        values = pa.array(counts.index)
+        are_strings = _is_text(values.type)
+        part = pa.table({"value": values, "n": pa.array(counts)})
+        with self._running():
+            self._database.register("part", part)
+            if self._holds_strings is None:
+                self._run("create table counts as select * from part")
+                self._holds_strings = are_strings
+                return
+            if are_strings and not self._holds_strings:
+                self._run("alter table counts alter value type varchar")
+                self._holds_strings = True
+            self._run("insert into counts select * from part")
+
+    def sorted(self) -> Iterator["pd.Series[Any]"]:
+        """Yields the counts part by part, indexed by the values, ascending.
+
+        Strings come in the order of their code points, as Python has it.
+        """
+        if self._holds_strings is None:
+            return
+        file = Path(self._folder.name, "sorted.parquet")
+        with self._running():
+            # A result of the engine's own would be in memory.
+            self._database.sql(_SORTED).write_parquet(
+                str(file), row_group_size=_ROWS
+            )
+        with parquet.ParquetFile(file) as written:
+            for batch in written.iter_batches(_ROWS):
+                yield batch.to_pandas().set_index("value")["n"]
+
+    def close(self) -> None:
+        """Removes the folder."""
+        self._database.close()
+        self._folder.cleanup()
+
+    def _run(self, query: str) -> None:
+        self._database.execute(query)
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        import duckdb
+
+        try:
+            yield
+        except duckdb.Error as error:
+            raise RunError(
+                f"{self._folder.name}: expected a folder with room for the "
+                f"different values of a column. Received: {error}"
+            ) from error
+
+
+def _is_text(kind: Any) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
