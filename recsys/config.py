@@ -134,8 +134,15 @@ class TrainConfig:
             jester.
         train_rows: Rows of the training split to draw and train on, always
             the same ones; all unless given.
+        streaming: Whether rows are read from the data folder as they are
+            needed, so that they may exceed the memory, or all of them at the
+            beginning. Unless given, they are read as they are needed where
+            the files of the splits have more than 256 MiB together.
         shuffle_buffer: Rows that are kept, reading the split in order, to draw
             the next one from; all, in a new order each epoch, unless given.
+            With streaming, row groups come in a new order each epoch, and so
+            do the rows of as many of them as have so many rows together;
+            1,048,576 unless given.
         optimizer: Name of the optimizer: adam or adagrad.
         learning_rate: Learning rate of the optimizer.
         table_optimizer: How the tables of embeddings are trained. By rows, so
@@ -198,6 +205,7 @@ class TrainConfig:
     weighting: Annotated[_Text, one_of(["fixed", *WEIGHTINGS])] = "fixed"
     standardize_targets: bool | None = None
     train_rows: _Count | None = None
+    streaming: bool | None = None
     shuffle_buffer: _Count | None = None
     optimizer: Annotated[_Text, one_of(OPTIMIZERS)] = "adam"
     learning_rate: Annotated[float, Field(gt=0), _Usable] = 3e-4

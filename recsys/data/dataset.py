@@ -71,7 +71,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
                 name: f"data set {self.schema.name!r}, {name} split"
                 for name in self.splits
             }
-            counts = _checked_classes(
+            counts = checked_classes(
                 self.schema,
                 self.splits["train"],
                 sources["train"],
@@ -112,7 +112,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
             splits[name] = split
             check_rows(split, place)
             check_labelled(split, schema.tasks, place, schema.weight)
-        counts = _checked_classes(
+        counts = checked_classes(
             schema, splits["train"], places["train"], parts.items()
         )
         return cls(schema, splits, num_classes=counts)
@@ -157,7 +157,7 @@ def check_rows(split: pd.DataFrame, file: object) -> None:
         raise DataError.at(file, "at least one row", "no rows")
 
 
-def _checked_classes(
+def checked_classes(
     schema: Schema,
     train: pd.DataFrame,
     source: object,

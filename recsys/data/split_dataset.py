@@ -28,7 +28,7 @@ class Split(Protocol):
     def __getitem__(self, name: str, /) -> Any:
         """Returns the column of a task, with a `to_numpy` method."""
 
-    def sample(self, n: int, *, random_state: int) -> Self:
+    def sample(self, n: int, *, random_state: int) -> Any:
         """Returns `n` different rows, always the same for a random state."""
 
 

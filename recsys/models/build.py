@@ -4,6 +4,8 @@ from recsys.config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
+from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import sharing_last
 from recsys.features.fitted_feature import FittedFeature
 from recsys.kind import declarations
@@ -60,7 +62,9 @@ def build_image_classifier(
     )
 
 
-def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
+def build_ranker(
+    config: TrainConfig, dataset: Dataset | StreamedDataset
+) -> Ranker:
     """Builds the untrained ranker of a configuration.
 
     Features are fitted to the training split; means and variances of
@@ -77,7 +81,7 @@ def build_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
     for name in sorted(
         sharing_last(kinds), key=lambda name: not kinds[name].routable
     ):
-        features[name] = kinds[name].fit([train[name]], features)
+        features[name] = kinds[name].fit(column_parts(train, name), features)
     hash_feature = _routed_id(config, dataset)
     num_buckets = 0
     if hash_feature is not None:

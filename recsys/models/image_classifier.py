@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from recsys.data import DataError
+from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.data.load import AnyDataset
 from recsys.features import Feature
@@ -111,7 +112,8 @@ class ImageClassifier(MultiTaskModel):
 
     def check_fits(self, dataset: AnyDataset) -> None:
         super().check_fits(dataset)
-        shape = dataset.split("train").shape
+        assert isinstance(dataset, ImageDataset), "its feature is an image"
+        shape = dataset.image_shape
         if list(shape) != self.image_shape:
             raise DataError.at(
                 f"data set {dataset.schema.name!r}",

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from recsys.data.load import AnyDataset
+from recsys.data.streaming.ground_truth import ground_truth
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 
@@ -70,7 +71,7 @@ def target_scales(dataset: AnyDataset) -> dict[str, float]:
 
 def _known_labels(dataset: AnyDataset, task: str) -> tuple[Any, Any]:
     """The training split's labels of rows that count, and their weights."""
-    split = dataset.split("train")
+    split = ground_truth(dataset.split("train"), dataset.schema)
     labels = labels_of(split, dataset.schema.tasks)[task]
     weights = weights_of(split, dataset.schema.weight)
     known = ~np.isnan(labels)

@@ -11,9 +11,11 @@ from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
 from recsys.data import Split
+from recsys.data.streaming.split_stream import SplitStream
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.streamed_inputs import StreamedInputs
 from recsys.tensorflow_log import relevant_log
 
 
@@ -109,8 +111,7 @@ class Scorer(keras.Model):
                 dict.fromkeys(tasks, np.zeros(0)),
             )
         with relevant_log():
-            batches = InputBatches(self.model.encode(split), self.batch_size)
-            outputs = self.predict(feed(batches), verbose=0)
+            outputs = self.predict(feed(self._batches(split)), verbose=0)
         predictions, experts, loads, evaluated = outputs
         routed = [task for task in tasks if task in experts]
         return Scores(
@@ -119,6 +120,12 @@ class Scorer(keras.Model):
             {task: [_total(one) for one in loads[task]] for task in routed},
             *evaluated,
         )
+
+    def _batches(self, split: Split) -> keras.utils.PyDataset:
+        encode: Any = self.model.encode
+        if isinstance(split, SplitStream):
+            return StreamedInputs(split, encode, self.batch_size)
+        return InputBatches(encode(split), self.batch_size)
 
 
 def _without_unit_axis(outputs: Any) -> Any:

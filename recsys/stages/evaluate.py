@@ -4,6 +4,7 @@ from typing import Any
 
 from recsys.data import Split
 from recsys.data import load
+from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors import DataError
 from recsys.metrics.scored_rows import check_positive
 from recsys.models.multi_task_model import MultiTaskModel
@@ -60,10 +61,13 @@ def evaluate(
     folder.check_weighs(config, model)
     dataset = load(data)
     model.check_fits(dataset)
-    rows = dataset.split(split)
+    also = [] if by is None else [by]
+    if by is not None:
+        _check_cut(model, by)
+    rows = ground_truth(dataset.split(split), dataset.schema, also)
     if by is not None:
         parts = _cuts(model, rows, by)  # Before time goes into predictions.
-    scores = Scorer(model).score(rows)
+    scores = Scorer(model).score(dataset.split(split))
     measuring = Measuring.of(model, config, dataset.schema)
     measured = replace(
         measuring, k=metrics_k or measuring.k, resamples=intervals or 0
@@ -79,7 +83,7 @@ def evaluate(
     return metrics
 
 
-def _cuts(model: MultiTaskModel, rows: Split, by: str) -> dict[str, Any]:
+def _check_cut(model: MultiTaskModel, by: str) -> None:
     if not isinstance(model, Ranker) or by not in model.features:
         raise DataError.at(
             "a cut by a feature",
@@ -87,6 +91,10 @@ def _cuts(model: MultiTaskModel, rows: Split, by: str) -> dict[str, Any]:
             f"{', '.join(map(repr, model.features))}",
             f"{by!r}{did_you_mean(by, model.features)}",
         )
+
+
+def _cuts(model: MultiTaskModel, rows: Split, by: str) -> dict[str, Any]:
+    assert isinstance(model, Ranker), "checked before"
     vocabulary = model.fitted[by].vocabulary
     encode = None if vocabulary is None else vocabulary.encode
     return cuts(by, rows[by], encode)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from recsys import plots
 from recsys.data import load
+from recsys.data.streaming.split_stream import SplitStream
 from recsys.json_files import write_json
 from recsys.metrics.scored_rows import check_positive
 from recsys.models.scorer import Scorer
@@ -15,6 +16,8 @@ from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.training.measure import trained_loss
 from recsys.training.measuring import Measuring
+
+MOST_ROWS = 1 << 20
 
 
 def explain(
@@ -29,7 +32,8 @@ def explain(
     The importance of a feature is by how much the loss grows when its column is
     shuffled among the rows: they keep its values, but not which row has which.
     What two features tell alike, neither has alone. The run folder gets
-    `importance.json`, what is returned, and `plots/importance.png`.
+    `importance.json`, what is returned, and `plots/importance.png`. Of a split
+    that is too large to be held in memory, it is a sample of 1,048,576 rows.
 
     Args:
         run: Run folder.
@@ -65,6 +69,8 @@ def explain(
         dataset = load(data)
         model.check_fits(dataset)
         rows = dataset.split(split)
+        if isinstance(rows, SplitStream):
+            rows = rows.sample(min(MOST_ROWS, len(rows)), random_state=seed)
         assert isinstance(rows, pd.DataFrame), "a ranker fits tables alone"
         scorer = Scorer(model)
         # Constants are not measured anew in each shuffling.

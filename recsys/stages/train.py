@@ -14,6 +14,8 @@ from recsys.data import load
 from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
+from recsys.data.streaming.ground_truth import ground_truth
+from recsys.data.streaming.large import is_large
 from recsys.data_file import check_data
 from recsys.data_file import write_data
 from recsys.errors import RunError
@@ -26,12 +28,10 @@ from recsys.models.scorer import Scorer
 from recsys.models.shared_weights import shared_weights
 from recsys.output_lock import sole_writer
 from recsys.run import Run
-from recsys.tasks.chains import labels_of
-from recsys.tasks.row_weight import weights_of
 from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
-from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
+from recsys.training.create_batches import create_batches
 from recsys.training.create_optimizer import create_optimizer
 from recsys.training.finite_loss import FiniteLoss
 from recsys.training.interruption import Interruption
@@ -97,7 +97,11 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     """Trains in a run folder that nobody else writes to."""
     remove_all_unfinished(run.folder)
     _check_folder(run, resume)
-    dataset = load(config.data).with_train_rows(config.train_rows)
+    if config.streaming is None:
+        config = replace(config, streaming=is_large(config.data))
+    dataset = load(config.data, streaming=config.streaming).with_train_rows(
+        config.train_rows
+    )
     config = resolve_config(config, dataset.schema)
     if config.task_options:
         tasks = with_task_options(dataset.schema.tasks, config.task_options)
@@ -128,12 +132,16 @@ def _check_labels(
     dataset: AnyDataset, task_weights: Mapping[str, float]
 ) -> None:
     """Checks that each split has labels of a task that counts."""
-    name = f"data set {dataset.schema.name!r}"
+    schema = dataset.schema
+    name = f"data set {schema.name!r}"
     counting = [task for task, weight in task_weights.items() if weight]
-    for split, rows in dataset.splits.items():
-        source = f"{name}, {split} split"
-        check_labelled(rows, counting, source, dataset.schema.weight)
-    warn_of_missing_labels(dataset.splits, dataset.schema.tasks, name)
+    truths = {
+        split: ground_truth(rows, schema)
+        for split, rows in dataset.splits.items()
+    }
+    for split, truth in truths.items():
+        check_labelled(truth, counting, f"{name}, {split} split", schema.weight)
+    warn_of_missing_labels(truths, schema.tasks, name)
 
 
 def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
@@ -173,15 +181,9 @@ def _fit(
     checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):
         return
-    split, validation = dataset.split("train"), dataset.split("validation")
-    batches = TrainingBatches(
-        model.encode(split),
-        labels_of(split, model.tasks),
-        config.batch_size,
-        config.seed,
-        config.shuffle_buffer,
-        weights_of(split, dataset.schema.weight),
-    )
+    schema, validation = dataset.schema, dataset.split("validation")
+    train, truth = dataset.split("train"), ground_truth(validation, schema)
+    batches = create_batches(train, model, config, schema.weight)
     search = []
     if searches(config.gate) and config.architecture != "shared-bottom":
         search = [PermutationSearch(config.search_epochs)]
@@ -219,8 +221,9 @@ def _fit(
                 Validation(
                     Scorer(model),
                     validation,
+                    truth,
                     config.task_weights,
-                    dataset.schema.roles(validation, config.metrics_k),
+                    schema.roles(truth, config.metrics_k),
                 ),
                 checkpoint,
                 keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),

@@ -1,11 +1,8 @@
-from collections.abc import Mapping
-from typing import Any
-
 import keras
 import numpy as np
 
+from recsys.data.streaming.pool_reader import Arrays
 from recsys.training.shuffling import shuffled_rows
-from recsys.training.training_arrays import training_arrays
 
 
 class TrainingBatches(keras.utils.PyDataset):
@@ -16,39 +13,29 @@ class TrainingBatches(keras.utils.PyDataset):
     a batch are left out of the epoch: batches of one shape compile once.
 
     Args:
-        inputs: For each feature, an array `(rows,)`.
-        labels: For each task, a float array `(rows,)`, NaN where missing.
+        arrays: The rows as `training_arrays` returns them.
         batch_size: Most rows in a batch.
         seed: Seed of the order.
         shuffle_buffer: From how many rows the next one is drawn; see
             `shuffled_rows`. Defaults to `None`, all of them.
-        weights: Float array `(rows,)`, how much each row counts in the losses
-            of its batch. Each counts once unless given.
 
     Example:
-    >>> batches = TrainingBatches(
-    ...     {"user": np.array([7, 8, 9])},
-    ...     {"watch": np.array([1.0, 0.0, np.nan])},
-    ...     batch_size=2,
-    ...     seed=0,
-    ... )
-    >>> inputs, labels, sample_weights = batches[0]
-    >>> inputs["user"].shape, labels["watch"].shape, len(batches)
-    ((2,), (2, 1), 1)
+    >>> rows = ({"user": np.array([7, 8, 9])},)
+    >>> batches = TrainingBatches(rows, batch_size=2, seed=0)
+    >>> [inputs["user"].tolist() for inputs, in batches]
+    [[9, 7]]
     """
 
     def __init__(
         self,
-        inputs: Mapping[str, Any],
-        labels: Mapping[str, Any],
+        arrays: Arrays,
         batch_size: int,
         seed: int,
         shuffle_buffer: int | None = None,
-        weights: Any = None,
     ) -> None:
         super().__init__()
-        self.arrays = training_arrays(inputs, labels, weights)
-        self.num_rows = len(next(iter(inputs.values())))
+        self.arrays = arrays
+        self.num_rows = len(next(iter(arrays[0].values())))
         self.batch_size = min(batch_size, self.num_rows)
         self.seed = seed
         self.shuffle_buffer = shuffle_buffer
@@ -64,7 +51,7 @@ class TrainingBatches(keras.utils.PyDataset):
     def __len__(self) -> int:
         return self.num_rows // self.batch_size
 
-    def __getitem__(self, index: int) -> tuple[dict[str, Any], ...]:
+    def __getitem__(self, index: int) -> Arrays:
         start = index * self.batch_size
         rows = self.order[start : start + self.batch_size]
         return tuple(

@@ -12,6 +12,7 @@ from recsys import plots
 from recsys.config import TrainConfig
 from recsys.data import Split
 from recsys.data.load import AnyDataset
+from recsys.data.streaming.ground_truth import ground_truth
 from recsys.json_files import write_json
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
@@ -51,8 +52,8 @@ def write_outcome(
     measured = Measuring.of(model, config, dataset.schema)
     metrics: dict[str, Any] = {}
     for split in splits:
-        rows = dataset.split(split)
-        scores = scorer.score(rows)
+        scores = scorer.score(dataset.split(split))
+        rows = ground_truth(dataset.split(split), dataset.schema)
         metrics[split] = measured(scores, rows)
     roles = dataset.schema.roles(rows)
     _draw_predictions(run, model, rows, scores, roles, split)

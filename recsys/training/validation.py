@@ -26,6 +26,7 @@ class Validation(keras.callbacks.Callback):
     Args:
         scorer: Runs the model that is being trained.
         split: The validation split.
+        truth: Its labels, a column per task.
         task_weights: Weight of each task's loss.
         roles: What the rows of the split count, and what they belong to.
     """
@@ -34,12 +35,14 @@ class Validation(keras.callbacks.Callback):
         self,
         scorer: Scorer,
         split: Split,
+        truth: Split,
         task_weights: Mapping[str, float],
         roles: RowRoles,
     ) -> None:
         super().__init__()
         self.scorer = scorer
         self.split = split
+        self.truth = truth
         self.task_weights = task_weights
         self.roles = roles
 
@@ -50,7 +53,7 @@ class Validation(keras.callbacks.Callback):
         model = self.scorer.model
         metrics = measure(
             scores,
-            self.split,
+            self.truth,
             model.tasks,
             self.task_weights,
             model.target_scales,

@@ -5,6 +5,7 @@ import pytest
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.training.batches import TrainingBatches
+from recsys.training.training_arrays import training_arrays
 
 
 def test_the_last_batch_holds_what_is_left() -> None:
@@ -19,7 +20,8 @@ def test_the_last_batch_holds_what_is_left() -> None:
 
 def test_each_pass_reads_the_batches_anew() -> None:
     rows, labels = {"id": np.arange(64)}, {"task": np.zeros(64)}
-    batches = TrainingBatches(rows, labels, batch_size=8, seed=0)
+    arrays = training_arrays(rows, labels)
+    batches = TrainingBatches(arrays, batch_size=8, seed=0)
     fed = feed(batches)
     orders = []
     for epoch in range(2):
@@ -31,9 +33,10 @@ def test_each_pass_reads_the_batches_anew() -> None:
 
 def test_a_model_trains_and_predicts_on_them() -> None:
     model = keras.Sequential([keras.layers.Dense(1)])
-    batches = TrainingBatches(
-        {"x": np.ones((6, 2), "float32")}, {"y": np.ones(6)}, 2, seed=0
+    arrays = training_arrays(
+        {"x": np.ones((6, 2), "float32")}, {"y": np.ones(6)}
     )
+    batches = TrainingBatches(arrays, 2, seed=0)
 
     class Flat(keras.utils.PyDataset):
         def __len__(self) -> int:

@@ -1,21 +1,20 @@
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from recsys.data.streaming.row_order import RowOrder
 
-class EpochOrder:
+
+class EpochOrder(RowOrder):
     """The order of the rows of an epoch, of which few are held at a time.
 
     Units come in random order. As many of them as have `pool_rows` rows are a
     pool, and the rows of a pool come in random order. It depends on the
     arguments alone. Two rows of one unit are always in one pool.
 
-    Attributes:
-        pools: For each pool, the indices of its units.
-        ends: Integer array `(pools,)`, how many rows a pool and those before
-            it have.
+    A pool that holds all rows has them in the order that `TrainingBatches`
+    has for the seed and the epoch, whatever the units are.
 
     Args:
         sizes: How many rows each unit has, at least one.
@@ -36,49 +35,25 @@ class EpochOrder:
     def __init__(
         self, sizes: Sequence[int], pool_rows: int, seed: int, epoch: int
     ) -> None:
-        self.seed = seed
-        self.epoch = epoch
-        self.pools: list[list[int]] = []
-        ends: list[int] = []
-        begun = end = 0
-        for unit in np.random.default_rng([seed, epoch]).permutation(
-            len(sizes)
-        ):
-            if not self.pools or end - begun >= pool_rows:
-                begun = end
-                self.pools.append([])
-                ends.append(end)
-            self.pools[-1].append(int(unit))
-            end += sizes[unit]
-            ends[-1] = end
-        self.ends = np.array(ends)
+        self.seed = [seed, epoch]
+        pools = _pools(sizes, pool_rows, self.seed)
+        super().__init__(sizes, pools if len(pools) > 1 else map(sorted, pools))
 
     def rows(self, pool: int) -> Any:
-        """Returns the order of the rows of a pool, an integer array.
+        seed = [*self.seed, pool] if len(self.pools) > 1 else self.seed
+        return np.random.default_rng(seed).permutation(self.size(pool))
 
-        Args:
-            pool: Index of the pool; its rows are those of its units one after
-                the other.
-        """
-        generator = np.random.default_rng([self.seed, self.epoch, pool])
-        return generator.permutation(self.ends[pool] - self._start(pool))
 
-    def pieces(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Yields where some rows are that follow each other in the epoch.
-
-        Args:
-            start: How many rows of the epoch are before the first one.
-            stop: How many are before the one after the last one.
-
-        Yields:
-            A pool, and as of `start` and `stop` in its order.
-        """
-        pool = int(np.searchsorted(self.ends, start, side="right"))
-        while start < stop:
-            end = min(stop, int(self.ends[pool]))
-            before = self._start(pool)
-            yield pool, start - before, end - before
-            start, pool = end, pool + 1
-
-    def _start(self, pool: int) -> int:
-        return int(self.ends[pool - 1]) if pool else 0
+def _pools(
+    sizes: Sequence[int], pool_rows: int, seed: list[int]
+) -> list[list[int]]:
+    """Parts units in random order, each part as small as it may be."""
+    pools: list[list[int]] = []
+    rows = pool_rows
+    for unit in np.random.default_rng(seed).permutation(len(sizes)).tolist():
+        if rows >= pool_rows:
+            pools.append([])
+            rows = 0
+        pools[-1].append(unit)
+        rows += sizes[unit]
+    return pools

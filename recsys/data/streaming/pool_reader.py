@@ -6,30 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from recsys.data.streaming.epoch_order import EpochOrder
+from recsys.data.streaming.row_order import RowOrder
 
 Arrays = tuple[dict[str, Any], ...]
 
 
 class PoolReader:
-    """The rows of an epoch, of which two pools are in memory.
+    """Rows in an order, of which two pools are in memory.
 
     While rows of one pool are asked for, the next one is read in a thread.
     Whatever is asked for, no more is read than the pools that it lies in and
     the one behind them.
 
     Args:
-        order: The order of the epoch.
+        order: The order of the rows.
         load: Reads a unit, by its index: tuples of dicts of arrays
             `(rows, ...)`, of the same shapes and types in all units but for
             the number of rows. It is called in the thread.
         thread: Runs one call at a time.
 
     Example:
-    >>> order = EpochOrder([2, 2], pool_rows=2, seed=0, epoch=0)
+    >>> from recsys.data.streaming.stored_order import StoredOrder
     >>> with ThreadPoolExecutor(1) as thread:
     ...     reader = PoolReader(
-    ...         order, lambda unit: ({"unit": np.array([unit, unit])},), thread
+    ...         StoredOrder([2, 2]),
+    ...         lambda unit: ({"unit": np.array([unit, unit])},),
+    ...         thread,
     ...     )
     ...     reader.read(1, 3)
     ({'unit': array([0, 1])},)
@@ -37,7 +39,7 @@ class PoolReader:
 
     def __init__(
         self,
-        order: EpochOrder,
+        order: RowOrder,
         load: Callable[[int], Arrays],
         thread: ThreadPoolExecutor,
     ) -> None:
@@ -47,10 +49,10 @@ class PoolReader:
         self._pools: dict[int, Future[Arrays]] = {}
 
     def read(self, start: int, stop: int) -> Arrays:
-        """Returns rows that follow each other in the epoch.
+        """Returns rows that follow each other.
 
         Args:
-            start: How many rows of the epoch are before the first one.
+            start: How many rows are before the first one.
             stop: How many are before the one after the last one.
         """
         pieces = [

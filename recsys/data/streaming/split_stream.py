@@ -1,12 +1,18 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
+import numpy as np
 import pandas as pd
 
 from recsys.data.columns import parse
+from recsys.data.dataset import unify
 from recsys.data.formats.table import to_frame
 from recsys.data.split_files import split_files
 from recsys.data.streaming.part import Part
@@ -38,7 +44,8 @@ class SplitStream:
 
     A unit is a row group of a Parquet file. Text files are written once as
     Parquet, all columns as texts, since neither their middle nor the types of
-    their columns can be found without reading them.
+    their columns can be found without reading them; these files are in the
+    system's folder for temporary ones (`TMPDIR`) as long as the stream is.
 
     The rows of all units, in their order, are those that `Dataset.read` reads,
     checked alike; but what form a column has, only its unit decides: ids may
@@ -46,14 +53,12 @@ class SplitStream:
 
     Attributes:
         units: All units, in the order of the rows.
-        num_rows: How many rows there are.
+        place: The file, or the folder of parts.
 
     Args:
         folder: The data folder.
         split: Name of the split.
         columns: Names of the wanted columns with what they mean, in order.
-        scratch: An existing folder to write text files to as Parquet; files
-            in it begin with the name of the split.
         group_rows: Most rows of a unit of a text file.
 
     Raises:
@@ -67,7 +72,7 @@ class SplitStream:
     >>> (folder / "train.csv").write_text("age,user\n31,a\n18,b\n45,c\n")
     24
     >>> stream = SplitStream(
-    ...     folder, "train", {"age": Number()}, folder, group_rows=2
+    ...     folder, "train", {"age": Number()}, group_rows=2
     ... )
     >>> [unit.num_rows for unit in stream.units]
     [2, 1]
@@ -81,29 +86,41 @@ class SplitStream:
         folder: str | Path,
         split: str,
         columns: Mapping[str, Kind],
-        scratch: Path,
         group_rows: int = GROUP_ROWS,
     ) -> None:
         self.columns = dict(columns)
+        files = split_files(folder, split)
+        self.place = files[0].parent if len(files) > 1 else files[0]
+        scratch = mkdtemp(prefix="recsys-")
+        finalize(self, rmtree, scratch, ignore_errors=True)
         self._parts = [
             Part.of(
                 file,
                 list(self.columns),
-                scratch / f"{split}-{index}.parquet",
+                Path(scratch, f"{index}.parquet"),
                 group_rows,
             )
-            for index, file in enumerate(split_files(folder, split))
+            for index, file in enumerate(files)
         ]
         self.units = [
             unit
             for index, part in enumerate(self._parts)
             for unit in _units(index, part.group_sizes)
         ]
-        self.num_rows = sum(unit.num_rows for unit in self.units)
         if not self.units:
-            first, *more = self._parts
-            place = first.file.parent if more else first.file
-            raise DataError.at(place, "at least one row", "no rows")
+            raise DataError.at(self.place, "at least one row", "no rows")
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many rows each unit has."""
+        return [unit.num_rows for unit in self.units]
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def __getitem__(self, name: str) -> "pd.Series[Any]":
+        """Reads and checks a whole column, in one form."""
+        return self.table([name])[name]
 
     def read(self, unit: Unit) -> pd.DataFrame:
         """Reads and checks the rows of a unit, numbered from 0.
@@ -112,6 +129,44 @@ class SplitStream:
             DataError: A value is not of its column's kind.
         """
         return self._read(unit, self.columns)
+
+    def table(self, names: Sequence[str]) -> pd.DataFrame:
+        """Reads and checks whole columns, each in one form.
+
+        Args:
+            names: Names of the columns.
+
+        Raises:
+            DataError: A value is not of its column's kind.
+        """
+        columns = {name: self.columns[name] for name in names}
+        return _joined(
+            [self._read(unit, columns) for unit in self.units], columns
+        )
+
+    def sample(self, n: int, *, random_state: int) -> pd.DataFrame:
+        """Reads the rows that `DataFrame.sample` draws from all of them.
+
+        Args:
+            n: How many.
+            random_state: Seed of the draw.
+        """
+        drawn = pd.Series(np.arange(len(self))).sample(
+            n, random_state=random_state
+        )
+        rows = np.sort(drawn.to_numpy())
+        ends = np.cumsum(self.sizes)
+        frames = [
+            self.read(unit).iloc[within - (end - unit.num_rows)]
+            for unit, end, within in zip(
+                self.units,
+                ends,
+                np.split(rows, np.searchsorted(rows, ends)[:-1]),
+                strict=True,
+            )
+            if len(within)
+        ]
+        return _joined(frames, self.columns).set_axis(rows).loc[drawn]
 
     def column(self, name: str) -> Iterator["pd.Series[Any]"]:
         """Reads and checks one column, unit by unit, and no other.
@@ -133,6 +188,14 @@ class SplitStream:
         table = part.read(unit.group, list(columns))
         rows = FileRows(part.file, unit.first_row)
         return parse(to_frame(table, part.file), columns, rows)
+
+
+def _joined(
+    frames: Sequence[pd.DataFrame], columns: Mapping[str, Kind]
+) -> pd.DataFrame:
+    """The rows of parts one after the other, numbered from 0."""
+    unify(frames, columns)
+    return pd.concat(frames, ignore_index=True)
 
 
 def _units(part: int, sizes: list[int]) -> Iterator[Unit]:

@@ -3,12 +3,15 @@ from typing import Any
 import numpy as np
 
 from recsys.training.batches import TrainingBatches
+from recsys.training.training_arrays import training_arrays
 
 
 def make(num_rows: int = 10, batch_size: int = 4, seed: int = 0) -> Any:
     rows = np.arange(num_rows)
     labels = np.where(rows % 2 == 0, 1.0 * rows, np.nan)
-    return TrainingBatches({"id": rows}, {"task": labels}, batch_size, seed)
+    return TrainingBatches(
+        training_arrays({"id": rows}, {"task": labels}), batch_size, seed
+    )
 
 
 def ids(batches: Any) -> list[int]:
@@ -52,7 +55,9 @@ def test_order_depends_on_epoch_and_seed_alone() -> None:
 def test_buffer_keeps_distant_rows_apart() -> None:
     rows = {"id": np.arange(1000)}
     labels = {"task": np.zeros(1000)}
-    batches = TrainingBatches(rows, labels, 10, seed=0, shuffle_buffer=20)
+    batches = TrainingBatches(
+        training_arrays(rows, labels), 10, seed=0, shuffle_buffer=20
+    )
     first = ids(batches)
     assert first != sorted(first)
     assert max(first[:10]) < 30
@@ -69,7 +74,9 @@ def test_weights_of_rows_are_those_of_each_task_that_has_a_label() -> None:
     rows = np.arange(3)
     labels = {"a": np.array([1.0, np.nan, 0.0]), "b": np.array([2.0, 3.0, 4.0])}
     weights = np.array([0.5, 3.0, 0.0])
-    batches = TrainingBatches({"id": rows}, labels, 3, 0, weights=weights)
+    batches = TrainingBatches(
+        training_arrays({"id": rows}, labels, weights), 3, seed=0
+    )
     inputs, _, weighed = batches[0]
     of_rows = weights[inputs["id"]].astype("float32")
     known = ~np.isnan(labels["a"][inputs["id"]])

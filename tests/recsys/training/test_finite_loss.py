@@ -34,7 +34,7 @@ def test_validation_loss_names_the_epoch() -> None:
         score=lambda frame: Scores({"rating": lost}, {"rating": lost}),
     )
     callback = Validation(
-        cast(Scorer, scorer), frame, {"rating": 1.0}, RowRoles()
+        cast(Scorer, scorer), frame, frame, {"rating": 1.0}, RowRoles()
     )
     with pytest.raises(NonFiniteLossError, match="a loss of nan after epoch 3"):
         callback.on_epoch_end(2, {})

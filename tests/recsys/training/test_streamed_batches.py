@@ -152,7 +152,7 @@ def test_streamed_batches_are_those_of_the_rows_in_memory(
         file = tmp_path / "train" / f"{index}.parquet"
         part.to_parquet(file, index=False, row_group_size=7)
     columns = {"user": Id(), "age": Number(), "click": Binary()}
-    stream = SplitStream(tmp_path, "train", columns, tmp_path)
+    stream = SplitStream(tmp_path, "train", columns)
     fitted = {
         name: columns[name].fit([frame[name]])  # type: ignore[attr-defined]
         for name in ("user", "age")
@@ -171,8 +171,7 @@ def test_streamed_batches_are_those_of_the_rows_in_memory(
     )
     rows = Units([unit.num_rows for unit in stream.units])
     order = [row for batch in rows_of(rows.batches(8, 3, 16)) for row in batch]
-    inputs, _, _ = arrays(frame)
-    held = TrainingBatches(inputs, {"click": frame["click"]}, 8, seed=3)
+    held = TrainingBatches(arrays(frame), 8, seed=3)
     held.order = np.array(order)
     assert len(streamed) == len(held) == 6
     for index in range(6):

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recsys.data.streaming.epoch_order import EpochOrder
+from recsys.training.batches import TrainingBatches
 
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
@@ -17,6 +18,8 @@ def test_every_unit_is_in_one_pool_no_larger_than_need_be(
     rows = [sum(sizes[unit] for unit in pool) for pool in order.pools]
     assert order.ends.tolist() == np.cumsum(rows).tolist()
     assert all(count >= pool_rows for count in rows[:-1])
+    if len(order.pools) == 1:
+        return
     for pool, count in zip(order.pools, rows, strict=True):
         assert count - sizes[pool[-1]] < pool_rows
 
@@ -53,3 +56,15 @@ def test_units_and_rows_come_in_another_order_each_epoch() -> None:
     rows.append(tuple(first.rows(1)))
     assert rows[0] == rows[1]
     assert len(set(rows)) == 4
+
+
+@given(SIZES, st.integers(0, 9), st.integers(0, 9))
+def test_one_pool_has_the_order_of_rows_in_memory(
+    sizes: list[int], seed: int, epoch: int
+) -> None:
+    rows = np.arange(sum(sizes))
+    batches = TrainingBatches(({"row": rows},), len(rows), seed)
+    batches.shuffle(epoch)
+    order = EpochOrder(sizes, len(rows), seed, epoch)
+    assert order.pools == [list(range(len(sizes)))]
+    assert order.rows(0).tolist() == batches[0][0]["row"].tolist()

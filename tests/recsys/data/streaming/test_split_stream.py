@@ -1,3 +1,5 @@
+import gc
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,9 +54,7 @@ def write_parts(tmp_path: Path) -> Writer:
 
 
 def opened(folder: Path) -> SplitStream:
-    scratch = folder / "scratch"
-    scratch.mkdir()
-    return SplitStream(folder, "train", SCHEMA.columns, scratch, group_rows=2)
+    return SplitStream(folder, "train", SCHEMA.columns, group_rows=2)
 
 
 @any_suffix
@@ -63,7 +63,7 @@ def test_units_together_are_the_split(write_parts: Writer, suffix: str) -> None:
     folder = write_parts(suffix, FRAME[:5], FRAME[:0], texts)
     stream = opened(folder)
     assert [unit.num_rows for unit in stream.units] == [2, 2, 1, 2, 2, 2]
-    assert stream.num_rows == 11
+    assert len(stream) == 11
     frames = [stream.read(unit) for unit in stream.units]
     unify(frames, SCHEMA.features)
     expected = Dataset.read(folder).split("train")
@@ -159,8 +159,46 @@ def test_a_row_of_another_length_is_named(write_parts: Writer) -> None:
         opened(folder)
 
 
-def test_parquet_is_not_copied(write_parts: Writer) -> None:
-    folder = write_parts(".parquet", FRAME)
-    stream = opened(folder)
+@pytest.mark.parametrize(("suffix", "count"), [(".parquet", 0), (".csv", 2)])
+def test_text_alone_is_copied_as_long_as_the_stream_is(
+    write_parts: Writer,
+    suffix: str,
+    count: int,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scratch = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    stream = opened(write_parts(suffix, FRAME, FRAME))
     stream.read(stream.units[0])
-    assert not list((folder / "scratch").iterdir())
+    assert len(list(scratch.rglob("*.parquet"))) == count
+    del stream
+    gc.collect()
+    assert not list(scratch.iterdir())
+
+
+@any_suffix
+def test_whole_columns_are_those_in_memory(
+    write_parts: Writer, suffix: str
+) -> None:
+    texts = FRAME.assign(user=pd.Series(["a", "b", "c", "007", "7", None]))
+    folder = write_parts(suffix, FRAME, texts)
+    table = opened(folder).table(["watch", "user"])
+    expected = Dataset.read(folder).split("train")[["watch", "user"]]
+    assert_frame_equal(
+        table.astype({"user": object}), expected.astype({"user": object})
+    )
+
+
+@any_suffix
+@pytest.mark.parametrize("n", [1, 7, 12])
+def test_a_sample_is_that_of_the_split_in_memory(
+    write_parts: Writer, suffix: str, n: int
+) -> None:
+    folder = write_parts(suffix, FRAME, FRAME)
+    sample = opened(folder).sample(n, random_state=0)
+    expected = Dataset.read(folder).split("train").sample(n, random_state=0)
+    for frame in (sample, expected):
+        frame["tags"] = frame["tags"].map(list)
+        frame["user"] = frame["user"].astype("Int64")
+    assert_frame_equal(sample, expected)

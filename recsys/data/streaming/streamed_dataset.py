@@ -1,0 +1,60 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from pathlib import Path
+
+import pandas as pd
+
+from recsys.data.dataset import checked_classes
+from recsys.data.labels import check_labelled
+from recsys.data.split_dataset import SPLITS
+from recsys.data.split_dataset import SplitDataset
+from recsys.data.split_dataset import read_schema
+from recsys.data.streaming.ground_truth import ground_truth
+from recsys.data.streaming.split_stream import SplitStream
+
+
+@dataclass(frozen=True)
+class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
+    """A data set of tables of which few rows are in memory, all checked.
+
+    What is on disk is what `recsys.data.Dataset` reads, and so is what is
+    refused: all rows are read once to check them.
+
+    Args:
+        schema: What the columns mean.
+        splits: The `"train"`, `"validation"` and `"test"` split; a sample of
+            the training split is a table.
+        num_classes: For each multiclass task, how many classes there are: 0
+            to the largest label of the training split.
+    """
+
+    num_classes: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: str | Path) -> "StreamedDataset":
+        """Opens a data folder, and checks every value.
+
+        Args:
+            folder: The data folder.
+
+        Raises:
+            DataError: A file, a column or a value is missing or wrong, or a
+                split has no label at all.
+        """
+        schema = read_schema(folder)
+        streams = {
+            name: SplitStream(folder, name, schema.columns) for name in SPLITS
+        }
+        for stream in streams.values():
+            for unit in stream.units:
+                stream.read(unit)
+        truths = {
+            stream.place: ground_truth(stream, schema)
+            for stream in streams.values()
+        }
+        for place, truth in truths.items():
+            check_labelled(truth, schema.tasks, place, schema.weight)
+        place = streams["train"].place
+        counts = checked_classes(schema, truths[place], place, truths.items())
+        return cls(schema, streams, counts)

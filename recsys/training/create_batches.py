@@ -1,0 +1,49 @@
+from typing import Any
+
+from recsys.config import TrainConfig
+from recsys.data.streaming.kept_units import KeptUnits
+from recsys.data.streaming.pool_reader import Arrays
+from recsys.data.streaming.split_stream import SplitStream
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.tasks.chains import labels_of
+from recsys.tasks.row_weight import weights_of
+from recsys.training.batches import TrainingBatches
+from recsys.training.streamed_batches import POOL_ROWS
+from recsys.training.streamed_batches import StreamedBatches
+from recsys.training.training_arrays import training_arrays
+
+
+def create_batches(
+    split: Any, model: MultiTaskModel, config: TrainConfig, weight: str | None
+) -> TrainingBatches | StreamedBatches:
+    """Creates the batches that a model is trained on.
+
+    Args:
+        split: The training split.
+        model: The model.
+        config: The configuration; it has the size of a batch, the seed and
+            from how many rows one is drawn.
+        weight: Column with the weights of rows; `None` for none.
+
+    Returns:
+        Batches of rows in memory, or for a `SplitStream` of rows that are read
+        as they are needed.
+    """
+
+    def arrays(rows: Any) -> Arrays:
+        labels = labels_of(rows, model.tasks)
+        return training_arrays(
+            model.encode(rows), labels, weights_of(rows, weight)
+        )
+
+    if not isinstance(split, SplitStream):
+        return TrainingBatches(
+            arrays(split), config.batch_size, config.seed, config.shuffle_buffer
+        )
+    return StreamedBatches(
+        split.sizes,
+        KeptUnits(lambda unit: arrays(split.read(split.units[unit]))),
+        config.batch_size,
+        config.seed,
+        config.shuffle_buffer or POOL_ROWS,
+    )

@@ -1,0 +1,143 @@
+"""Rows read as they are needed: the same results as of rows in memory."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.data import Dataset
+from recsys.data import write_table
+from recsys.data.split_dataset import SPLITS
+from recsys.data.streaming.split_stream import SplitStream
+from recsys.run import Run
+
+Settings = Callable[..., dict[str, Any]]
+
+pytestmark = pytest.mark.slow
+
+
+def write_parts(dataset: Dataset, folder: Path, suffix: str) -> Path:
+    """Writes each split as two parts, with few rows in a row group."""
+    for name in SPLITS:
+        (folder / name).mkdir(parents=True)
+        split = dataset.split(name)
+        for index, part in enumerate((split[:30], split[30:])):
+            file = folder / name / f"{index}{suffix}"
+            if suffix == ".parquet":
+                part.to_parquet(file, index=False, row_group_size=7)
+            else:
+                write_table(part, file)
+    (folder / "dataset.json").write_text(dataset.schema.to_json())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def parts(tiny: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_parts(tiny, tmp_path_factory.mktemp("parts"), ".parquet")
+
+
+@pytest.fixture(scope="module")
+def streamed(
+    settings: Settings, parts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "streamed"
+    weights = {"watch": 0.9}
+    fields = settings(out, data=str(parts), task_weights=weights)
+    recsys.train({**fields, "streaming": True})
+    return out
+
+
+def content(run: Path) -> tuple[Any, ...]:
+    """All that a training has found out."""
+    history = pd.read_csv(run / "history.csv").drop(columns="seconds")
+    weights = Run(run).load_model().get_weights()
+    metrics = json.loads((run / "metrics.json").read_text())
+    return history.to_dict("list"), [w.tolist() for w in weights], metrics
+
+
+def test_a_training_is_that_of_rows_in_memory(
+    run: Path, streamed: Path
+) -> None:
+    assert content(streamed) == content(run)
+    assert json.loads((streamed / "config.json").read_text())["streaming"]
+    samples = [np.load(folder / "sample.npz") for folder in (run, streamed)]
+    for name in samples[0]:
+        np.testing.assert_array_equal(samples[0][name], samples[1][name])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
+def test_so_it_is_of_text_files(
+    run: Path, suffix: str, settings: Settings, tiny: Dataset, tmp_path: Path
+) -> None:
+    folder = write_parts(tiny, tmp_path / "data", suffix)
+    fields = settings(
+        tmp_path / "run", data=str(folder), task_weights={"watch": 0.9}
+    )
+    recsys.train({**fields, "streaming": True})
+    assert content(tmp_path / "run") == content(run)
+
+
+@pytest.mark.parametrize("by", [None, "user", "film", "age"])
+def test_an_evaluation_is_that_of_rows_in_memory(
+    by: str | None,
+    run: Path,
+    data: Path,
+    parts: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = recsys.evaluate(run, data, by=by)
+    # A batch has rows of several row groups, and the last one is smaller.
+    monkeypatch.setattr("recsys.data.streaming.large.MOST_BYTES", 0)
+    assert recsys.evaluate(run, parts, by=by) == held
+
+
+def test_a_training_whose_pools_are_smaller_than_its_data(
+    settings: Settings,
+    parts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    units: list[int] = []
+    read = SplitStream.read
+
+    def counted(self: SplitStream, unit: Any) -> pd.DataFrame:
+        units.append(unit.num_rows)
+        return read(self, unit)
+
+    monkeypatch.setattr(SplitStream, "read", counted)
+    fields = settings(
+        tmp_path / "run", data=str(parts), shuffle_buffer=20, epochs=3
+    )
+    recsys.train({**fields, "streaming": True})
+    assert max(units) == 7
+    history = pd.read_csv(tmp_path / "run" / "history.csv")
+    assert history["val_loss"].is_monotonic_decreasing
+
+
+def test_streaming_of_what_has_no_rows_to_read(
+    settings: Settings, tmp_path: Path
+) -> None:
+    fields = settings(tmp_path / "run", data="synthetic", streaming=True)
+    with pytest.raises(ValueError, match="`streaming` must be False for all"):
+        recsys.train(fields)
+    assert not (tmp_path / "run").exists()
+
+
+def test_explain_takes_a_sample(
+    run: Path,
+    data: Path,
+    parts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = recsys.explain(run, data, repeats=1)
+    monkeypatch.setattr("recsys.data.streaming.large.MOST_BYTES", 0)
+    sampled = recsys.explain(run, parts, repeats=1)
+    assert sampled["rows"] == held["rows"] == 40
+    monkeypatch.setattr("recsys.stages.explain.MOST_ROWS", 10)
+    assert recsys.explain(run, parts, repeats=1)["rows"] == 10
