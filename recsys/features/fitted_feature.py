@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -6,7 +7,9 @@ import numpy as np
 import pandas as pd
 
 from recsys.errors import DataError
+from recsys.features.feature import NONE
 from recsys.features.feature import Feature
+from recsys.features.feature import Others
 
 if TYPE_CHECKING:
     import keras
@@ -45,6 +48,21 @@ class FittedFeature:
 
     def __init__(self, kind: Feature) -> None:
         self.kind = kind
+
+    def grown(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedFeature":
+        """Returns the feature with a further training split taken in.
+
+        A feature with a vocabulary numbers the new ids behind those it knows.
+        All else that was fitted stays, as here: what a model has learned, it
+        has learned for these moments, borders and lengths.
+
+        Args:
+            parts: The column, part by part, each read once.
+            others: The features that share no table, grown.
+        """
+        return self
 
     def encode(self, column: "pd.Series[Any]") -> Any:
         """Returns a checked column as the array that a model takes.

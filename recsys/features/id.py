@@ -65,6 +65,7 @@ class FittedId(OneRow):
         vocabulary: Those ids, numbered.
     """
 
+    kind: Id
     vocabulary: "Vocabulary"
 
     def __init__(self, kind: Id, vocabulary: "Vocabulary") -> None:
@@ -76,6 +77,15 @@ class FittedId(OneRow):
     @property
     def raw_dtype(self) -> str:  # type: ignore[override]
         return self.vocabulary.raw_dtype
+
+    def grown(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedId":
+        with ValueCounts() as counts:
+            for part in parts:
+                counts.add(part)
+            ids = known_ids(counts, self.kind.min_count, self.vocabulary)
+        return FittedId(self.kind, ids)
 
     def encode(self, column: "pd.Series[Any]") -> Any:
         return self.vocabulary.encode(column)

@@ -136,7 +136,7 @@ class IdList(Feature):
                 vocabulary = known_ids(counts, self.min_count or 1)
             else:
                 vocabulary = cast("Vocabulary", others[self.of].vocabulary)
-        return self._fitted(vocabulary, self.length or longest)
+        return self.fitted(vocabulary, self.length or longest)
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE
@@ -147,10 +147,11 @@ class IdList(Feature):
             vocabulary = Vocabulary.from_config(state["vocabulary"])
         else:
             vocabulary = cast("Vocabulary", others[self.of].vocabulary)
-        return self._fitted(vocabulary, state["length"])
+        return self.fitted(vocabulary, state["length"])
 
-    def _fitted(self, *fitted: Any) -> "FittedIdList":
-        return FittedIdList(self, *fitted)
+    def fitted(self, vocabulary: "Vocabulary", length: int) -> "FittedIdList":
+        """Returns what the arguments of `FittedIdList` make of it."""
+        return FittedIdList(self, vocabulary, length)
 
 
 class FittedIdList(FittedFeature):
@@ -180,6 +181,19 @@ class FittedIdList(FittedFeature):
     @property
     def raw_dtype(self) -> str:  # type: ignore[override]
         return self.vocabulary.raw_dtype
+
+    def grown(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedIdList":
+        if self.of is None:
+            least = self.kind.min_count or 1
+            with ValueCounts() as counts:
+                for part in parts:
+                    counts.add(_values(part))
+                ids = known_ids(counts, least, self.vocabulary)
+        else:
+            ids = cast("Vocabulary", others[self.of].vocabulary)
+        return self.kind.fitted(ids, self.length)
 
     def encode(self, column: "pd.Series[Any]") -> Any:
         """Returns the numbers of the ids, -1 behind the end of a list."""

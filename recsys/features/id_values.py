@@ -65,17 +65,22 @@ def unified_ids(
     return columns
 
 
-def known_ids(counts: ValueCounts, min_count: int) -> "Vocabulary":
+def known_ids(
+    counts: ValueCounts, min_count: int, before: "Vocabulary | None" = None
+) -> "Vocabulary":
     """Returns the vocabulary of the ids that are often enough there.
 
     Args:
         counts: How often each id is there.
         min_count: How often it must be.
+        before: The vocabulary that these ids are added to, whose own ids keep
+            their numbers; none unless given.
     """
     from recsys.features.vocabulary import Vocabulary
 
     known = [part.index[part >= min_count] for part in counts.sorted()]
-    return Vocabulary.of_sorted(known[0].append(known[1:]) if known else [])
+    ids = known[0].append(known[1:]) if known else pd.Index([])
+    return Vocabulary.of_sorted(ids) if before is None else before.grown(ids)
 
 
 def _is_id(value: object) -> bool:

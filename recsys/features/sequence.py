@@ -15,6 +15,8 @@ from recsys.features.id_list import IdList
 if TYPE_CHECKING:
     import keras
 
+    from recsys.features.vocabulary import Vocabulary
+
 
 class Sequence(IdList):
     """What happened one after the other, oldest first, such as a history.
@@ -64,8 +66,8 @@ class Sequence(IdList):
                 column=name,
             )
 
-    def _fitted(self, *fitted: Any) -> FittedIdList:
-        return FittedSequence(self, *fitted)
+    def fitted(self, vocabulary: "Vocabulary", length: int) -> FittedIdList:
+        return FittedSequence(self, vocabulary, length)
 
 
 class FittedSequence(FittedIdList):

@@ -54,6 +54,28 @@ class Vocabulary(keras.layers.Layer):
         vocabulary.values = pd.Index(values).infer_objects()
         return vocabulary
 
+    def grown(self, ids: "pd.Index[Any]") -> "Vocabulary":
+        """Returns the vocabulary with further ids behind its own.
+
+        The ids that are known keep their numbers, whether they are among the
+        further ones or not. All ids become strings as soon as some are.
+
+        Args:
+            ids: Different ids in ascending order, integers or strings.
+
+        Example:
+        >>> vocabulary = Vocabulary.of(pd.Series(["b", "d"]))
+        >>> grown = vocabulary.grown(pd.Index(["a", "b", "c"]))
+        >>> grown.values.tolist()
+        ['b', 'd', 'a', 'c']
+        """
+        known = self.values
+        integers = map(pd.api.types.is_integer_dtype, (known, ids))
+        if len(known) and len(ids) and len(set(integers)) > 1:
+            known, ids = known.map(str), ids.map(str).sort_values()
+        new = ids[~ids.isin(known)]
+        return Vocabulary.of_sorted(known.append(new))
+
     @property
     def holds_strings(self) -> bool:
         """Whether the ids are strings rather than integers."""

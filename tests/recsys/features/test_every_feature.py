@@ -93,6 +93,43 @@ def test_parts_teach_what_the_whole_teaches(case: Case) -> None:
     )
 
 
+def test_a_grown_feature_knows_what_it_knew_as_before(case: Case) -> None:
+    """And what a further split has, behind that, where there are ids."""
+    kind, column = case
+    fitted = kind.fit([column[:1]])
+    grown = fitted.grown([column[1:3], column[3:]])
+    assert type(grown) is type(fitted)
+    assert grown.kind == kind
+    before, after = (one.encode(column) for one in (fitted, grown))
+    if fitted.vocabulary is None or grown.vocabulary is None:
+        np.testing.assert_array_equal(after, before)
+        assert grown.get_state() == fitted.get_state()
+        return
+    known = before > 0
+    assert (after[known] == before[known]).all()
+    assert (after[~known] != before[~known]).any()
+    everything = kind.fit([column]).vocabulary
+    assert everything is not None
+    assert set(grown.vocabulary.values) == set(everything.values)
+    assert grown.num_rows == grown.vocabulary.size + 1
+    grown.vocabulary.check("x")
+
+
+def test_a_feature_grown_by_nothing_new_stays_as_it_is(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    for parts in ([], [column[:0]], [column, column[2:]]):
+        grown = fitted.grown(parts)
+        assert grown.num_rows == fitted.num_rows
+        assert_encodes_alike(grown, fitted, column)
+
+
+def assert_encodes_alike(
+    one: FittedFeature, other: FittedFeature, column: "pd.Series[Any]"
+) -> None:
+    np.testing.assert_array_equal(one.encode(column), other.encode(column))
+
+
 def test_a_restored_feature_encodes_the_same(case: Case) -> None:
     kind, column = case
     fitted = kind.fit([column])

@@ -14,6 +14,14 @@ def test_an_id_below_the_count_is_unknown() -> None:
     assert fitted.encode(pd.Series([5, 7])).tolist() == [0, 1]
 
 
+def test_the_count_of_a_new_id_is_that_of_the_new_split() -> None:
+    """Known ids need none, not even to be there."""
+    fitted = Id(min_count=2).fit([pd.Series([7, 7, 8])])
+    grown = fitted.grown([pd.Series([8, 9, 5]), pd.Series([9])])
+    assert grown.vocabulary.values.tolist() == [7, 9]
+    assert grown.num_rows == 3
+
+
 def test_a_width_of_its_own() -> None:
     assert Id(dim=5).fit([pd.Series([7])]).dim == 5
 

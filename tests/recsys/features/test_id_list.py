@@ -97,3 +97,22 @@ def test_poolings(pooling: str, rng: np.random.Generator) -> None:
     )
     received = ops.convert_to_numpy(received)
     np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_lists_grow_with_the_feature_whose_ids_they_are() -> None:
+    """Not by ids that this one alone has, as in the first split."""
+    item = Id().fit([pd.Series([7, 8])])
+    kind = Sequence(of="item", pooling="attention", query="item")
+    history = kind.fit([pd.Series([[7], [9, 8]])], {"item": item})
+    grown_item = item.grown([pd.Series([5])])
+    grown = history.grown([pd.Series([[6, 5, 7]])], {"item": grown_item})
+    assert grown.vocabulary is grown_item.vocabulary
+    assert (grown.of, grown.query, grown.num_rows) == ("item", "item", None)
+    assert grown.encode(pd.Series([[6, 5, 7]]))[0, :3].tolist() == [0, 3, 1]
+
+
+def test_the_length_and_the_count_of_lists_stay() -> None:
+    one = fitted(Ids(min_count=2), [[1, 1], [2]])
+    grown = one.grown([pd.Series([[3, 3, 2, 4], [2]])])
+    assert grown.vocabulary.values.tolist() == [1, 2, 3]
+    assert grown.get_state()["length"] == 2

@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recsys.features.vocabulary import Vocabulary
 
@@ -67,3 +69,44 @@ def test_assets_hold_the_ids(values: list[Any], tmp_path: Any) -> None:
     column = pd.Series(values)
     assert (restored.encode(column) == vocabulary.encode(column)).all()
     assert restored.holds_strings == vocabulary.holds_strings
+
+
+ids = st.lists(st.integers(-9, 9)) | st.lists(st.sampled_from("abc7"))
+
+
+def index_of(values: list[Any]) -> "pd.Index[Any]":
+    return Vocabulary.of(pd.Series(values)).values
+
+
+@given(ids, ids, ids)
+def test_growing_keeps_the_number_of_every_known_id(
+    first: list[Any], second: list[Any], third: list[Any]
+) -> None:
+    vocabulary = Vocabulary.of(pd.Series(first))
+    for values in (second, third):
+        grown = vocabulary.grown(index_of(values))
+        known = list(range(1, vocabulary.size + 1))
+        assert encode(grown, vocabulary.values.tolist()) == known
+        assert all(encode(grown, values))
+        assert grown.size == len({*map(str, [*vocabulary.values, *values])})
+        grown.check("user")
+        vocabulary = grown
+
+
+def test_integers_grown_by_strings_become_strings() -> None:
+    vocabulary = Vocabulary.of(pd.Series([7, 8]))
+    grown = vocabulary.grown(pd.Index(["007", "8", "x"]))
+    assert grown.values.tolist() == ["7", "8", "007", "x"]
+    assert encode(grown, [7, 8]) == [1, 2]
+
+
+def test_strings_grown_by_integers_stay_strings() -> None:
+    grown = Vocabulary.of(pd.Series(["x", "7"])).grown(pd.Index([3, 7]))
+    assert grown.values.tolist() == ["7", "x", "3"]
+
+
+def test_large_integers_are_grown_exactly() -> None:
+    vocabulary = Vocabulary.of(pd.Series([2**60]))
+    grown = vocabulary.grown(pd.Index([2**60, 2**60 + 1]))
+    assert grown.values.tolist() == [2**60, 2**60 + 1]
+    assert not grown.holds_strings
