@@ -184,12 +184,15 @@ def train(
     **options: Any,
 ) -> None:
     """Train a model and fill a run folder."""
+    from recsys.training.warm_start_fields import with_fields_of_start
+
     given = given_fields(options)
     if config is not None:
         given = read_fields(config, GivenFields) | given
     elif resume and "out" in given:
         config = Run(given["out"]).config
         given = read_fields(config) | given
+    given = with_fields_of_start(given, resume)
     settings = TrainConfig.from_mapping(given)
     start_backend(settings.backend)
     from recsys.stages.train import train
@@ -282,10 +285,7 @@ def explain(
 @command()
 def predict(
     run: RunFolder,
-    input: Annotated[
-        Path,
-        typer.Option(help="Table with the features, or a folder of its parts."),
-    ],
+    input: Annotated[Path, typer.Option(help="Table with the features.")],
     out: Annotated[Path, typer.Option(help="Table to write.")],
     backend: Backend = None,
 ) -> None:

@@ -74,6 +74,10 @@ class TrainConfig:
     Args:
         data: Data folder, or "synthetic" for the generated data set.
         out: Run folder; new or empty, unless a run is resumed.
+        warm_start: Run folder to go on from (--from): its model, grown by the
+            new ids of the data, and its optimizer's state. Fields that are not
+            given are those of that run; those that decide which model it is
+            must be.
         preset: The published sizes that hold where others are not given:
             movielens for tables; celeba, cifar10, digits,
             multi-fashion-mnist, multi-mnist or svhn for images, the one named
@@ -179,6 +183,7 @@ class TrainConfig:
 
     data: _Place
     out: _Place
+    warm_start: _Place | None = None
     preset: Annotated[_Text, one_of(PRESETS)] | None = None
     architecture: Annotated[_Text, one_of(ARCHITECTURES)] = "mmoe"
     gate: _Text = "comet"

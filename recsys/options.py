@@ -20,6 +20,9 @@ from recsys.arguments import Repeated
 from recsys.config import TrainConfig
 from recsys.old_names import with_current_names
 
+# A field cannot have the name of a keyword.
+_FLAGS = {"warm_start": "--from"}
+
 
 def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command an option for each field of `TrainConfig`.
@@ -119,7 +122,7 @@ def named_values(
 
 def _option(field: Field[Any], hint: Any, text: str) -> Any:
     """The annotation that makes a parameter an option."""
-    flag = "--" + field.name.replace("_", "-")
+    flag = _FLAGS.get(field.name, "--" + field.name.replace("_", "-"))
     if get_origin(hint) is dict:
         return Annotated[
             list[str] | None,

@@ -29,6 +29,8 @@ class Run:
         config: Everything that is needed to repeat the run.
         data: The fingerprint of the data that it was started with.
         model: The trained model.
+        optimizer: What its optimizer had come to, for a run that goes on
+            from this one.
         metrics: The metrics of the model, by split.
         history: A row per epoch.
         weights: The mean weight of each expert, by epoch and task.
@@ -36,6 +38,8 @@ class Run:
         plots: Folder of the figures.
         tensorboard: Folder of the TensorBoard logs.
         checkpoint: Folder of what an unfinished run is resumed from.
+        start: The model that a run begins with which goes on from another.
+        start_optimizer: What the optimizer had come to there.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -43,6 +47,7 @@ class Run:
         self.config = self.folder / "config.json"
         self.data = self.folder / "data.json"
         self.model = self.folder / "model.keras"
+        self.optimizer = self.folder / "optimizer.npz"
         self.metrics = self.folder / "metrics.json"
         self.history = self.folder / "history.csv"
         self.weights = self.folder / "weights.csv"
@@ -50,6 +55,8 @@ class Run:
         self.plots = self.folder / "plots"
         self.tensorboard = self.folder / "tensorboard"
         self.checkpoint = self.folder / "checkpoint"
+        self.start = self.checkpoint / "start.keras"
+        self.start_optimizer = self.checkpoint / "optimizer.npz"
 
     def read_config(self) -> TrainConfig:
         """Returns the configuration that the run was started with.
@@ -144,9 +151,16 @@ class Run:
         """Removes what only an unfinished run needs."""
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
-    def save_model(self, model: "MultiTaskModel") -> None:
-        """Saves a model, without the optimizer's state."""
-        with replacing(self.model) as unfinished:
+    def save_model(
+        self, model: "MultiTaskModel", file: Path | None = None
+    ) -> None:
+        """Saves a model, without the optimizer's state.
+
+        Args:
+            model: A model.
+            file: The file to write, `model` unless given.
+        """
+        with replacing(file or self.model) as unfinished:
             model.save(unfinished, include_optimizer=False)
 
 

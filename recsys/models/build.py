@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from typing import Any
 
 from recsys.config import TrainConfig
 from recsys.data import Dataset
@@ -20,29 +21,37 @@ from recsys.models.ranker import Ranker
 from recsys.models.table_architectures import TableArchitectures
 
 
-def build_model(config: TrainConfig, dataset: AnyDataset) -> MultiTaskModel:
+def build_model(
+    config: TrainConfig,
+    dataset: AnyDataset,
+    source: MultiTaskModel | None = None,
+) -> MultiTaskModel:
     """Builds the untrained model of a configuration.
 
     Args:
         config: A configuration whose open fields are resolved.
         dataset: The data set to be trained on.
+        source: A trained model of the same configuration, for a model that
+            its weights fit: with what was fitted for it, and further ids for
+            those that only `dataset` has. None unless given.
 
     Raises:
         ValueError: The gate or the architecture does not fit the data.
     """
     if isinstance(dataset, ImageDataset):
-        return build_image_classifier(config, dataset)
-    return build_ranker(config, dataset)
+        return build_image_classifier(config, dataset, source)
+    assert source is None or isinstance(source, Ranker)
+    return build_ranker(config, dataset, source)
 
 
 def build_image_classifier(
-    config: TrainConfig, dataset: ImageDataset
+    config: TrainConfig,
+    dataset: ImageDataset,
+    source: MultiTaskModel | None = None,
 ) -> ImageClassifier:
     """Builds the untrained classifier of a configuration.
 
-    Args:
-        config: A configuration whose open fields are resolved.
-        dataset: The data set to be trained on.
+    The arguments are those of `build_model`.
     """
     _routed_id(config, dataset)
     if config.interaction != "none":
@@ -56,32 +65,24 @@ def build_image_classifier(
         tasks,
         ImageArchitectures(config, list(tasks), num_buckets=0).create(),
         config.sizes.head_units,
-        dataset.num_classes,
-        dataset.image_feature,
-        constants=constant_predictions(dataset),
+        feature=dataset.image_feature,
+        **_label_statistics(config, dataset, source),
     )
 
 
 def build_ranker(
-    config: TrainConfig, dataset: Dataset | StreamedDataset
+    config: TrainConfig,
+    dataset: Dataset | StreamedDataset,
+    source: Ranker | None = None,
 ) -> Ranker:
     """Builds the untrained ranker of a configuration.
 
     Features are fitted to the training split; means and variances of
     regression labels are of it, too.
 
-    Args:
-        config: A configuration whose open fields are resolved.
-        dataset: The data set to be trained on.
+    The arguments are those of `build_model`.
     """
-    train = dataset.split("train")
-    kinds = dataset.schema.features
-    features: dict[str, FittedFeature] = {}
-    # Ids first: where runs of earlier versions have them, which may be resumed.
-    for name in sorted(
-        sharing_last(kinds), key=lambda name: not kinds[name].routable
-    ):
-        features[name] = kinds[name].fit(column_parts(train, name), features)
+    features = _features(dataset, source)
     hash_feature = _routed_id(config, dataset)
     num_buckets = 0
     if hash_feature is not None:
@@ -106,12 +107,44 @@ def build_ranker(
         hash_feature,
         config.unknown_rate,
         interaction,
-        num_classes=dataset.num_classes,
-        constants=constant_predictions(dataset),
-        target_scales=target_scales(dataset)
-        if config.standardize_targets
-        else {},
+        **_label_statistics(config, dataset, source),
     )
+
+
+def _features(
+    dataset: Dataset | StreamedDataset, source: Ranker | None
+) -> dict[str, FittedFeature]:
+    """The features, fitted to the training split, or grown by it."""
+    train = dataset.split("train")
+    kinds = dataset.schema.features
+    features: dict[str, FittedFeature] = {}
+    # Ids first: where runs of earlier versions have them, which may be resumed.
+    for name in sorted(
+        sharing_last(kinds), key=lambda name: not kinds[name].routable
+    ):
+        learn = kinds[name].fit if source is None else source.fitted[name].grown
+        features[name] = learn(column_parts(train, name), features)
+    if source is None:
+        return features
+    return {name: features[name] for name in source.fitted}
+
+
+def _label_statistics(
+    config: TrainConfig, dataset: AnyDataset, source: MultiTaskModel | None
+) -> dict[str, Any]:
+    """What a model keeps of labels: those of the data, or of its source."""
+    if source is not None:
+        return {
+            "num_classes": source.num_classes,
+            "constants": source.constants,
+            "target_scales": source.target_scales,
+        }
+    scales = target_scales(dataset) if config.standardize_targets else {}
+    return {
+        "num_classes": dataset.num_classes,
+        "constants": constant_predictions(dataset),
+        "target_scales": scales,
+    }
 
 
 def _table_dim(

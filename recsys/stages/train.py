@@ -46,6 +46,8 @@ from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
 from recsys.training.task_weight_history import TaskWeightHistory
 from recsys.training.validation import Validation
+from recsys.training.warm_start import WarmStart
+from recsys.training.warm_start_fields import with_fields_of_start
 from recsys.training.weight_history import WeightHistory
 from recsys.weighting import create_weighting
 
@@ -86,7 +88,8 @@ def train(
         KeyboardInterrupt: After Ctrl-C; the run folder is usable.
     """
     if not isinstance(config, TrainConfig):
-        config = TrainConfig.from_mapping(config)
+        fields = with_fields_of_start(config, resume)
+        config = TrainConfig.from_mapping(fields)
     check_backend(config.backend)
     typed_options(config.gate, config.gate_options)
     with sole_writer(config.out), relevant_log():
@@ -102,20 +105,27 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     dataset = load(config.data, streaming=config.streaming).with_train_rows(
         config.train_rows
     )
+    start = WarmStart.of(config, run)
+    if start is not None:
+        start.check_columns(dataset.schema)
     config = resolve_config(config, dataset.schema)
     if config.task_options:
         tasks = with_task_options(dataset.schema.tasks, config.task_options)
         dataset = replace(dataset, schema=dataset.schema.with_tasks(tasks))
+    if start is not None:
+        start.check(config, dataset)
     _check_labels(dataset, config.task_weights)
     if resume:
         _check_same(config, run.read_config())
         check_data(run.data, config.data)
     keras.utils.set_random_seed(config.seed)
-    model = build_model(config, dataset)
+    model = build_model(config, dataset, start.model if start else None)
     run.write_config(config)
     write_data(run.data, config.data)
+    if start is not None:
+        start.begin(model)
     try:
-        _fit(model, run, config, dataset)
+        _fit(model, run, config, dataset, start)
     except KeyboardInterrupt:
         if not run.model.is_file():
             run.save_model(model)
@@ -173,10 +183,16 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
 
 
 def _fit(
-    model: MultiTaskModel, run: Run, config: TrainConfig, dataset: AnyDataset
+    model: MultiTaskModel,
+    run: Run,
+    config: TrainConfig,
+    dataset: AnyDataset,
+    start: WarmStart | None,
 ) -> None:
     """Trains until the last epoch, or until validation stops improving."""
     compile_model(model, config)
+    if start is not None:
+        start.restore_optimizer(model)
     checkpoint = Checkpoint(run, config.patience)
     checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):

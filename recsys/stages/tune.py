@@ -89,6 +89,11 @@ def tune(
             )
     fields = with_current_names(fields)
     base = TrainConfig.from_mapping(fields)
+    if base.warm_start is not None:
+        raise ValueError(
+            "`warm_start` must be left out: trials begin anew. "
+            f"Received: warm_start={base.warm_start!r}"
+        )
     check_backend(base.backend)
     schema = load(base.data).schema
     resolved = resolve_config(base, schema)

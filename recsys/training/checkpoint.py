@@ -25,6 +25,7 @@ from recsys.json_files import write_json
 from recsys.run import Run
 from recsys.shapes import check_shape
 from recsys.shown import shown
+from recsys.training.optimizer_state import save_optimizer
 
 
 @dataclass
@@ -94,6 +95,7 @@ class Checkpoint(keras.callbacks.Callback):
         if row["val_loss"] < self.progress.best:
             self.progress.best = row["val_loss"]
             self.progress.wait = 0
+            save_optimizer(self.run.optimizer, self.model)
             self.run.save_model(self.model)
         if self.progress.wait >= self.patience:
             self.model.stop_training = True

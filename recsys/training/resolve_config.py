@@ -29,10 +29,10 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         schema: The schema of the data set to be trained on.
 
     Returns:
-        The configuration with an absolute data folder, the preset and
-        its sizes, what `default_options` and the given options say of the
-        gate, a weight for each task and the given options of tasks, whether
-        targets are standardised, the hash feature and the backend.
+        The configuration with absolute folders, the preset and its sizes, what
+        `default_options` and the given options say of the gate, a weight for
+        each task and the given options of tasks, whether targets are
+        standardised, the hash feature and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -47,6 +47,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         config,
         **sizes,
         data=data if data == "synthetic" else str(Path(data).resolve()),
+        warm_start=config.warm_start and str(Path(config.warm_start).resolve()),
         gate_options=default_options(config.gate, config.sizes.k)
         | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),

@@ -99,6 +99,7 @@ _TUNE = f"tune --data {{}}/data --out {{}}/out {_SPACE}"
 _RESUME_TUNE = f"tune --data {{}}/data --out {{}}/sweep {_SPACE} --resume"
 _REPEAT = "train --config {}/run/config.json --out {}/out"
 _RESUME = "train --out {}/run --resume"
+_GO_ON = "train --from {}/run --data {}/data --out {}/out"
 _EVALUATE = f"evaluate {_RUN} --data {{}}/data"
 _PREDICT = f"predict {_RUN} {_INPUT}"
 _REPORT = "report {}/run --out {}/out"
@@ -123,6 +124,7 @@ TARGETS = [
     Target("run", "run/config.json", _REPEAT),
     Target("resumable", "run/checkpoint/*", _RESUME),
     Target("resumable", "run/config.json", _RESUME),
+    Target("run", "run/optimizer.npz", _GO_ON, 1),
     Target("run", "run/model.keras", _EVALUATE, 2),
     Target("image-run", "run/*.*", _EVALUATE, 1),
     Target("run", "run/model.keras", _PREDICT, 2),

@@ -14,6 +14,7 @@ import pytest
 from recsys.cli import run as recsys
 from recsys.data import load
 from recsys.data import read_table
+from recsys.run import load_ranker
 
 PAGE = Path(__file__).parents[2] / "docs" / "own_data.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -101,9 +102,9 @@ def copy(real_data: Path, folder: Path) -> None:
         packed.extractall(folder)
 
 
-def write_clicks(file: Path) -> None:
+def write_clicks(file: Path, first: int = 0) -> None:
     rng = np.random.default_rng(0)
-    item = rng.integers(0, 20, 400)
+    item = rng.integers(first, first + 20, 400)
     click = item % 2
     time = pd.date_range("2026-01-01", periods=400, freq="h")
     frame = pd.DataFrame(
@@ -117,7 +118,7 @@ def write_clicks(file: Path) -> None:
             "purchase": click * rng.integers(0, 2, 400),
         }
     )
-    file.parent.mkdir()
+    file.parent.mkdir(exist_ok=True)
     frame.sample(frac=1, random_state=0).to_csv(file, index=False)
 
 
@@ -170,6 +171,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_the_page_runs(folder: Path) -> None:
     write_clicks(folder / "logs" / "clicks.csv")
+    write_clicks(folder / "logs" / "new_day.csv", first=10)
     write_shop(folder / "shop")
     generate(folder)
     run_page()
@@ -179,6 +181,8 @@ def test_the_page_runs(folder: Path) -> None:
     assert rows_of("data/aliexpress") == [54, 6, 32]
     assert rows_of("data/census-income") == [86, 19, 18]
     assert rows_of("data/book-crossing") == [320, 40, 40]
+    items = load_ranker("runs/new-day").vocabularies["item"]
+    assert sorted(items.values) == [*range(30)]
     for name in ("clicks", "ali-ccp", "census-income", "book-crossing"):
         assert (folder / "runs" / name / "metrics.json").exists()
     scored = read_table("scored.csv")

@@ -56,6 +56,19 @@ def read_npz(
         }
 
 
+def npz_names(file: Path) -> list[str]:
+    """Returns the names of the arrays of a NumPy `.npz` file.
+
+    Args:
+        file: An existing file.
+
+    Raises:
+        DataError: The file is broken.
+    """
+    with reading(file, "a NumPy .npz file", DataError), ZipFile(file) as held:
+        return [member.removesuffix(".npy") for member in held.namelist()]
+
+
 def write_npz(file: Path, arrays: Mapping[str, Any]) -> None:
     """Writes arrays as a NumPy `.npz` file, whatever they are called.
 

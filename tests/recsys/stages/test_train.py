@@ -48,6 +48,7 @@ def test_run_folder_is_complete(run: Path) -> None:
         "config.json",
         "data.json",
         "model.keras",
+        "optimizer.npz",
         "metrics.json",
         "history.csv",
         "weights.csv",

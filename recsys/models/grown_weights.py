@@ -1,0 +1,54 @@
+from typing import Any
+
+import numpy as np
+
+from recsys.errors import FileError
+from recsys.models.multi_task_model import MultiTaskModel
+
+
+def copy_grown_weights(
+    source: MultiTaskModel, model: MultiTaskModel, place: object
+) -> None:
+    """Gives a model the weights of one whose tables may have fewer rows.
+
+    Every weight becomes that of the source, bit for bit. A row of an embedding
+    table behind those of the source begins as row 0, that of unknown ids: it
+    has learned what to predict for an id about which nothing is known, so that
+    the model predicts for a new id what it has predicted for it so far, and
+    goes on from there. (Freshly drawn, as in TorchRec or HugeCTR, where there
+    is no such row, it would add noise to what is predicted until it is
+    trained.) Rows of other tables, those of hash gates, stay as they are
+    drawn.
+
+    Args:
+        source: A trained model.
+        model: What `build_model` makes of its configuration and it.
+        place: Where the source comes from, for the error message.
+
+    Raises:
+        FileError: The model has other weights.
+    """
+    # Not `variables`: random states are those of the model.
+    theirs, mine = source.weights, model.weights
+    if len(theirs) != len(mine):
+        raise FileError.at(place, f"{len(mine)} weights", f"{len(theirs)}")
+    for one, other in zip(theirs, mine, strict=True):
+        if one.shape == other.shape:
+            other.assign(one)
+        elif one.shape[1:] == other.shape[1:] and one.shape[0] < other.shape[0]:
+            other.assign(_grown(one, other))
+        else:
+            raise FileError.at(
+                place,
+                f"a weight {tuple(other.shape)} for {other.path}",
+                f"{tuple(one.shape)}",
+            )
+
+
+def _grown(held: Any, wanted: Any) -> Any:
+    """The value of a table that has more rows than the held one."""
+    known, values = held.numpy(), np.array(wanted.numpy())
+    values[: len(known)] = known
+    if getattr(wanted, "is_table", False):
+        values[len(known) :] = known[0]
+    return values

@@ -1,0 +1,112 @@
+"""The file with what a model's optimizer has come to."""
+
+import logging
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from recsys.atomic import replacing
+from recsys.data.formats.npz_file import npz_names
+from recsys.data.formats.npz_file import read_npz
+from recsys.data.formats.npz_file import write_npz
+from recsys.errors import DataError
+
+_log = logging.getLogger(__name__)
+
+
+def save_optimizer(file: Path, model: keras.Model) -> None:
+    """Writes the state of a model's optimizer.
+
+    That is all of `model.optimizer.variables` but the learning rates, which
+    the configuration has. A slot, such as a moment of Adam, is named after
+    the place of its weight among the trainable ones, which is that of a model
+    of the same configuration in another process, whatever Keras calls it.
+
+    Args:
+        file: The `.npz` file to write.
+        model: A compiled model.
+    """
+    state = _state(model)
+    with replacing(file) as unfinished:
+        write_npz(unfinished, {name: state[name].numpy() for name in state})
+
+
+def restore_optimizer(file: Path, model: keras.Model) -> None:
+    """Gives a model's optimizer the state that `save_optimizer` has written.
+
+    The tables of the model may have more rows than those of the model that was
+    saved: slots of the rows behind its last one begin as in any training.
+    What the file does not have begins so as well, with a warning: such as the
+    slots of a table that by now has `min_table_rows`, and another optimizer.
+
+    Args:
+        file: The `.npz` file, which may be missing.
+        model: A compiled model.
+
+    Raises:
+        DataError: The file is broken.
+    """
+    held = set(npz_names(file)) if file.is_file() else set()
+    state = _state(model)
+    begun = [
+        name
+        for name, variable in state.items()
+        if name not in held or not _restore(file, name, variable)
+    ]
+    if begun:
+        _log.warning(
+            "%s: expected the state of the optimizer. Received: none of %s, "
+            "which begins anew.",
+            file,
+            f"{len(begun)} of {len(state)} variables",
+        )
+
+
+def _restore(file: Path, name: str, variable: Any) -> bool:
+    """Restores the first rows of a variable; returns whether it is of them."""
+    array = read_npz(file, [name])[name]
+    if array.dtype.kind not in "iuf":
+        raise DataError.at(file, f"numbers in {name!r}", str(array.dtype))
+    shape = tuple(variable.shape)
+    if array.shape == shape:
+        variable.assign(array)
+        return True
+    if not shape or array.shape[1:] != shape[1:] or len(array) > shape[0]:
+        return False
+    values = np.array(variable.numpy())
+    values[: len(array)] = array
+    variable.assign(values)
+    return True
+
+
+def _state(model: keras.Model) -> dict[str, Any]:
+    """The variables of a model's optimizer by name."""
+    optimizer = model.optimizer
+    optimizer.build(model.trainable_variables)
+    named: dict[str, Any] = {}
+    for variable in optimizer.variables:
+        if variable.name == "learning_rate":
+            continue
+        name = first = _name(variable.name, model.trainable_variables)
+        number = 1
+        while name in named:
+            number += 1
+            name = f"{first}.{number}"
+        named[name] = variable
+    return named
+
+
+def _name(name: str, weights: Iterable[Any]) -> str:
+    """The name of a variable without what Keras counts up in a process."""
+    prefixes = {
+        f"{weight.path.replace('/', '_')}_": place
+        for place, weight in enumerate(weights)
+    }
+    prefix = max(filter(name.startswith, prefixes), key=len, default=None)
+    if prefix is None:
+        return re.sub(r"_\d+(?=_|$)", "", name)
+    return f"{prefixes[prefix]}/{name.removeprefix(prefix)}"

@@ -1,0 +1,135 @@
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from recsys.atomic import replacing
+from recsys.config import TrainConfig
+from recsys.data.load import AnyDataset
+from recsys.data.schema import Schema
+from recsys.errors import DataError
+from recsys.kind import Declaration
+from recsys.kind import declarations
+from recsys.models.grown_weights import copy_grown_weights
+from recsys.models.model_file import load_model_file
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.run import Run
+from recsys.tasks import Task
+from recsys.training.optimizer_state import restore_optimizer
+from recsys.training.resolve_config import resolve_config
+from recsys.training.warm_start_fields import check_fixed
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Where a run begins that goes on from another one.
+
+    The run has the other one's weights, and what was fitted for them: moments
+    of numbers, borders of buckets, scales and constants of labels stay, since
+    the weights were trained for inputs and outputs in these units. Known ids
+    keep their rows, and those that the new training split has at least
+    `min_count` times get new ones (`copy_grown_weights`). The optimizer goes
+    on as well: its slots of known rows stay, those of new rows begin as in any
+    training, and its count of steps goes on, so that Adam does not correct
+    the moments of a new row, whose first steps are up to 3.2 times as long.
+
+    Once begun, the run needs the other one no more: its start is kept in its
+    checkpoint.
+
+    Attributes:
+        run: The run that begins.
+        source: The run that it goes on from.
+        model: The model of that run, or the start that was kept.
+        kept: Whether the start was kept: the run is resumed.
+    """
+
+    run: Run
+    source: Run
+    model: MultiTaskModel
+    kept: bool
+
+    @classmethod
+    def of(cls, config: TrainConfig, run: Run) -> Self | None:
+        """Returns the start of a run, `None` for one that begins anew.
+
+        Raises:
+            FileError: A file of the other run is broken.
+            RunError: The other folder is no run with a model.
+        """
+        if config.warm_start is None:
+            return None
+        source, kept = Run(config.warm_start), run.start.is_file()
+        model = load_model_file(run.start) if kept else source.load_model()
+        return cls(run, source, model, kept)
+
+    def check_columns(self, schema: Schema) -> None:
+        """Checks that data have the features and tasks of the other run.
+
+        Options of tasks may still change: `check` looks at them.
+
+        Raises:
+            DataError: A column is missing, new or of another kind.
+        """
+        own, given = self.model.features, schema.features
+        self._check("feature", declarations(own), declarations(given))
+        self._check("task", _types(self.model.tasks), _types(schema.tasks))
+
+    def check(self, config: TrainConfig, dataset: AnyDataset) -> None:
+        """Checks that a run can go on from the other one.
+
+        Args:
+            config: Its resolved configuration.
+            dataset: Its data, with the options of tasks that it is given.
+
+        Raises:
+            DataError: The data do not fit the model.
+            FileError: The configuration of the other run is broken.
+            ValueError: A field of the configuration is not what it was.
+        """
+        own, given = self.model.tasks, dataset.schema.tasks
+        self._check("task", declarations(own), declarations(given))
+        self.model.check_fits(dataset)
+        if not self.kept:
+            start = resolve_config(self.source.read_config(), dataset.schema)
+            check_fixed(config, start, str(self.source.folder))
+
+    def _check(
+        self,
+        what: str,
+        own: Mapping[str, Declaration],
+        given: Mapping[str, Declaration],
+    ) -> None:
+        for name in [*own, *given]:
+            expected, received = (
+                repr(one[name]) if name in one else "none"
+                for one in (own, given)
+            )
+            if expected != received:
+                raise DataError.at(
+                    f"{what} {name!r}",
+                    f"{expected}, as in the run {self.source.folder}",
+                    received,
+                )
+
+    def begin(self, model: MultiTaskModel) -> None:
+        """Gives a new model its weights, and keeps what it begins with.
+
+        Args:
+            model: What `build_model` makes of `model`.
+        """
+        copy_grown_weights(self.model, model, self.source.model)
+        if self.kept:
+            return
+        if self.source.optimizer.is_file():
+            with replacing(self.run.start_optimizer) as unfinished:
+                shutil.copyfile(self.source.optimizer, unfinished)
+        # The last: with it, all is there.
+        self.run.save_model(model, self.run.start)
+
+    def restore_optimizer(self, model: MultiTaskModel) -> None:
+        """Brings the optimizer of a compiled model to where the other was."""
+        restore_optimizer(self.run.start_optimizer, model)
+
+
+def _types(tasks: Mapping[str, Task]) -> dict[str, Declaration]:
+    return {name: kind.type for name, kind in tasks.items()}

@@ -1,0 +1,85 @@
+"""What the configuration of a run that goes on from another may change."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from recsys.config import TrainConfig
+from recsys.run import Run
+
+# They decide which weights a model has, what these were trained for, and what
+# its optimizer keeps of each.
+FIXED = (
+    "preset",
+    "architecture",
+    "gate",
+    "num_experts",
+    "task_experts",
+    "num_levels",
+    "k",
+    "gate_options",
+    "search_normalized",
+    "embedding_dim",
+    "interaction",
+    "cross_layers",
+    "expert_units",
+    "head_units",
+    "hash_feature",
+    "hash_tables",
+    "task_options",
+    "weighting",
+    "standardize_targets",
+    "optimizer",
+    "table_optimizer",
+    "min_table_rows",
+)
+
+# Each run's own: it has other data, which may be larger.
+_OWN = ("data", "out", "warm_start", "streaming")
+
+
+def with_fields_of_start(
+    given: Mapping[str, Any], resume: bool = False
+) -> dict[str, Any]:
+    """Adds to given fields those of the run that is to be gone on from.
+
+    Args:
+        given: Fields of `TrainConfig` by name.
+        resume: Whether the run has begun already, and has recorded them. That
+            other run may be gone then. Defaults to `False`.
+
+    Returns:
+        The given fields, and all others of `warm_start`, if that is given, but
+        for its data, whether they are streamed, and what it has gone on from
+        itself.
+
+    Raises:
+        FileError, RunError: `warm_start` is no folder of a run.
+    """
+    folder = given.get("out" if resume else "warm_start")
+    if not given.get("warm_start") or not isinstance(folder, str | os.PathLike):
+        return dict(given)
+    fields = Run(os.fspath(folder)).read_config().to_mapping()
+    for name in _OWN:
+        del fields[name]
+    return fields | dict(given)
+
+
+def check_fixed(config: TrainConfig, start: TrainConfig, folder: str) -> None:
+    """Checks that a run has the model and the optimizer of its start.
+
+    Args:
+        config: Its resolved configuration.
+        start: That of the run that it goes on from.
+        folder: The folder of that run, for the error message.
+
+    Raises:
+        ValueError: A field differs that must not.
+    """
+    for name in FIXED:
+        was, value = getattr(start, name), getattr(config, name)
+        if value != was:
+            raise ValueError(
+                f"`{name}` must be that of the run {folder}, {was!r}, to go "
+                f"on from it. Received: {name}={value!r}"
+            )
