@@ -285,7 +285,10 @@ def explain(
 @command()
 def predict(
     run: RunFolder,
-    input: Annotated[Path, typer.Option(help="Table with the features.")],
+    input: Annotated[
+        Path,
+        typer.Option(help="Table with the features, or a folder of its parts."),
+    ],
     out: Annotated[Path, typer.Option(help="Table to write.")],
     backend: Backend = None,
 ) -> None:

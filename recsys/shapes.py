@@ -132,6 +132,29 @@ units. Received: [8, None]
     return WrapValidator(check)
 
 
+def filled(expected: str) -> AfterValidator:
+    """Annotates a text that must have more than blanks in it.
+
+    Example:
+    >>> from typing import Annotated
+    >>> Name = Annotated[str, filled("a name")]
+    >>> check_shape({"name": " "}, dict[str, Name], "dataset.json")
+    Traceback (most recent call last):
+    ...
+    recsys.errors.FileError: dataset.json: expected a name at name. \
+Received: ' '
+    """
+
+    def check(value: str) -> str:
+        if not value.strip():
+            raise PydanticCustomError(
+                "blank", "{expected}", {"expected": expected}
+            )
+        return value
+
+    return AfterValidator(check)
+
+
 def first_error(error: ValidationError) -> ErrorDetails:
     """The error that is told; a wrong name is why another one is missing."""
     errors = error.errors(include_url=False)

@@ -1,11 +1,16 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING
 from dataclasses import dataclass
-from dataclasses import fields
 from dataclasses import replace
+from typing import Annotated
 from typing import Any
+
+from pydantic import BaseModel
+from pydantic import BeforeValidator
+from pydantic import ConfigDict
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from recsys.data.row_time import RowTime
 from recsys.errors import DataError
@@ -21,6 +26,11 @@ from recsys.kind import declarations
 from recsys.kind import declared
 from recsys.nearest import did_you_mean
 from recsys.reading import reading
+from recsys.shapes import UNKNOWN
+from recsys.shapes import described
+from recsys.shapes import expected_by
+from recsys.shapes import filled
+from recsys.shapes import first_error
 from recsys.shown import shown
 from recsys.tasks import TASKS
 from recsys.tasks import RowRoles
@@ -104,9 +114,17 @@ class Schema:
         weight: str | None = None,
         time: str | None = None,
     ) -> None:
-        if not isinstance(name, str) or not name:
-            raise DataError.at("'name'", "a text", shown(name))
-        inputs = _declared("features", features, FEATURES)
+        frame = _framed(
+            {
+                "name": name,
+                "features": features,
+                "tasks": tasks,
+                "group": group,
+                "weight": weight,
+                "time": time,
+            }
+        )
+        inputs = _declared("features", frame.features, FEATURES)
         for column, kind in inputs.items():
             kind.check_among(inputs, column)
         images = any(isinstance(kind, Image) for kind in inputs.values())
@@ -114,7 +132,7 @@ class Schema:
             raise DataError.at("'features'", "an image alone", str([*inputs]))
         labels = _declared(
             "tasks",
-            tasks,
+            frame.tasks,
             {
                 name: kind
                 for name, kind in TASKS.items()
@@ -190,22 +208,10 @@ class Schema:
                 key that a schema does not have.
         """
         content = parse_json(text, file, DataError)
-        keys = [field.name for field in fields(cls)]
         if not isinstance(content, dict):
             raise DataError.at(file, "a JSON object", shown(content))
-        if unknown := [key for key in content if key not in keys]:
-            raise DataError.at(
-                file,
-                f"the keys {keys}{did_you_mean(unknown[0], keys)}",
-                shown(unknown[0]),
-            )
-        needed = [
-            field.name for field in fields(cls) if field.default is MISSING
-        ]
-        if missing := [key for key in needed if key not in content]:
-            raise DataError.at(file, f"the keys {needed}", f"no {missing[0]!r}")
         with reading(file, "a schema", DataError):
-            return cls(**content)
+            return cls(**dict(_framed(content)))
 
     def to_json(self) -> str:
         """Returns the text of a `dataset.json`."""
@@ -221,18 +227,64 @@ class Schema:
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _declared(
-    what: str, columns: object, kinds: Mapping[str, type[AnyKind]]
-) -> dict[str, AnyKind]:
-    if not isinstance(columns, dict) or not columns:
-        raise DataError.at(
-            f"'{what}'", "column names with a type each", shown(columns)
+def _columns(value: Any) -> Any:
+    """Refuses what has no column, before its names are looked at."""
+    if not isinstance(value, dict) or not value:
+        expected = "column names with a type each"
+        raise PydanticCustomError("columns", expected)
+    return value
+
+
+_Name = Annotated[str, described("a text"), filled("a text")]
+_Column = Annotated[
+    str,
+    described("columns named by a text"),
+    filled("columns named by a text"),
+]
+_Columns = Annotated[dict[_Column, Any], BeforeValidator(_columns)]
+_Role = (
+    Annotated[str, described("a column's name"), filled("a column's name")]
+    | None
+)
+
+
+class _Frame(BaseModel):
+    """The keys of a `dataset.json`, and what each is by itself."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: _Name
+    features: _Columns
+    tasks: _Columns
+    group: _Role = None
+    weight: _Role = None
+    time: _Role = None
+
+
+def _framed(content: Mapping[str, Any]) -> _Frame:
+    """Checks the keys, and the type of what each says."""
+    try:
+        return _Frame.model_validate(content)
+    except ValidationError as error:
+        first = first_error(error)
+    key, keys = first["loc"][0], [*_Frame.model_fields]
+    if first["type"] in UNKNOWN:
+        hint = did_you_mean(str(key), keys)
+        raise DataError(
+            f"expected the keys {keys}{hint}. Received: {shown(key)}"
         )
-    for column in columns:
-        if not isinstance(column, str) or not column.strip():
-            raise DataError.at(
-                f"'{what}'", "columns named by a text", shown(column)
-            )
+    if first["type"] == "missing":
+        fields = _Frame.model_fields.items()
+        needed = [name for name, field in fields if field.is_required()]
+        raise DataError(f"expected the keys {needed}. Received: no {key!r}")
+    raise DataError.at(
+        f"'{key}'", expected_by(first, _Frame), shown(first["input"])
+    )
+
+
+def _declared(
+    what: str, columns: Mapping[str, Any], kinds: Mapping[str, type[AnyKind]]
+) -> dict[str, AnyKind]:
     return {
         column: declared(declaration, kinds, f"'{what}'", column)
         for column, declaration in columns.items()
@@ -240,9 +292,9 @@ def _declared(
 
 
 def _check_roles(
-    group: Any,
-    weight: Any,
-    time: Any,
+    group: str | None,
+    weight: str | None,
+    time: str | None,
     features: Mapping[str, Feature],
     tasks: Mapping[str, Task],
 ) -> None:
@@ -251,13 +303,13 @@ def _check_roles(
     for role, column in roles.items():
         if column is None:
             continue
-        if not isinstance(column, str) or not column.strip():
-            raise DataError.at(f"'{role}'", "a column's name", shown(column))
         if any(isinstance(kind, Image) for kind in features.values()):
             raise DataError.at(
                 f"'{role}'", "none, where the features are an image", column
             )
-    if group in tasks or (group in features and not features[group].groups):
+    if group is not None and (
+        group in tasks or (group in features and not features[group].groups)
+    ):
         raise DataError.at(
             "'group'",
             "an id feature, or a column that is neither a feature nor a task",

@@ -44,7 +44,18 @@ def split_files(folder: str | Path, split: str) -> list[Path]:
             f"one of the files {names}, or a folder {split!r} of parts",
             f"{found or 'none of them'}",
         )
-    place = Path(folder, found[0])
+    return files_of(Path(folder, found[0]))
+
+
+def files_of(place: Path) -> list[Path]:
+    """Returns a file, or the parts of a folder in the order of their rows.
+
+    Raises:
+        DataError: There is neither, or the folder holds something else than
+            parts of one suffix.
+    """
+    if not place.exists():
+        raise DataError.at(place, "a file", "none of that name")
     return _parts(place) if place.is_dir() else [place]
 
 

@@ -1,14 +1,17 @@
+from collections.abc import Collection
 from collections.abc import Iterable
 from pathlib import Path
 
-import pandas as pd
+import pyarrow as pa
 
 from recsys.atomic import replacing
 from recsys.data import DataError
-from recsys.data import read_table
-from recsys.data import write_table
 from recsys.data.columns import parse
 from recsys.data.formats.table import SUFFIXES
+from recsys.data.formats.table import to_frame
+from recsys.data.formats.table_writer import table_writer
+from recsys.data.streaming.table_stream import TableStream
+from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
@@ -23,7 +26,8 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
     Args:
         run: Run folder.
         input: Table with the feature columns, `.parquet`, `.csv`, `.tsv`,
-            `.csv.gz` or `.tsv.gz`. Other columns are kept.
+            `.csv.gz` or `.tsv.gz`, or a folder of such parts, read a few rows
+            at a time. Other columns are kept.
         out: Table to write, of any of these types: the columns of `input`
             and one column per task, named after it, or for a multiclass task
             `<task>_0`, `<task>_1`, ..., the probability of each class. Where
@@ -44,25 +48,45 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         )
     with sole_writer(out):
         ranker = Run(run).load_ranker()
-        table = read_table(input)
-        scores = Scorer(ranker).score(parse(table, ranker.features, input))
-        predictions = ranker.columns(scores.predictions)
-        kept = table.rename(columns=_kept_labels(table, predictions, input))
-        columns = {**kept, **predictions}
         with replacing(out) as unfinished:
-            write_table(pd.DataFrame(columns), unfinished)
-    return len(table)
+            return _predict(ranker, input, unfinished)
+
+
+def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
+    """Predicts for a few rows after the other; the folder of `out` is ours."""
+    scratch = out.with_name("texts")
+    scratch.mkdir()
+    stream = TableStream(input, ranker.features, scratch)
+    predicted = ranker.columns(ranker.no_predictions())
+    renamed = _kept_labels(stream.schema.names, predicted, input)
+    schema = pa.schema(
+        [
+            *(
+                field.with_name(renamed.get(field.name, field.name))
+                for field in stream.schema
+            ),
+            *(pa.field(name, pa.float64()) for name in predicted),
+        ]
+    )
+    scorer, rows = Scorer(ranker), 0
+    with table_writer(out, schema) as write:
+        for table, where in stream.pieces():
+            frame = to_frame(table, where)
+            scores = scorer.score(parse(frame, ranker.features, where))
+            columns = ranker.columns(scores.predictions).values()
+            arrays = [*table.columns, *map(pa.array, columns)]
+            write(pa.table(arrays, schema))
+            rows += len(table)
+    return rows
 
 
 def _kept_labels(
-    table: pd.DataFrame, predicted: Iterable[str], file: object
+    columns: Collection[str], predicted: Iterable[str], file: object
 ) -> dict[str, str]:
     """The new names of the columns that predictions are to be named after."""
-    names = {
-        name: f"{name}_label" for name in predicted if name in table.columns
-    }
+    names = {name: f"{name}_label" for name in predicted if name in columns}
     for name in names.values():
-        if name in table.columns:
+        if name in columns:
             raise DataError.at(
                 file,
                 f"no column {name!r}, the name that the labels are kept under",

@@ -63,7 +63,21 @@ class _NoRows:
 
 
 def rows_of(optimizer: Any) -> TrainsByRows:
-    """Returns the optimizer, or what stands for one that knows no rows."""
+    """Returns the optimizer, or what stands for one that knows no rows.
+
+    Raises:
+        ValueError: Keras scales the loss for an optimizer that trains by rows,
+            as it does for each under the policy `mixed_float16`: that asks
+            for whole gradients.
+    """
+    if hasattr(getattr(optimizer, "inner_optimizer", None), "trains_by_rows"):
+        raise ValueError(
+            "`optimizer` must be one that trains tables by rows itself, not "
+            "within a LossScaleOptimizer: take the policy 'mixed_bfloat16', or "
+            "compile with `auto_scale_loss=False` and a `loss_scale_factor` of "
+            f"the inner optimizer. Received: optimizer={optimizer.name!r}, as "
+            "Keras wraps it under the policy 'mixed_float16'"
+        )
     return optimizer if hasattr(optimizer, "trains_by_rows") else _NoRows()
 
 

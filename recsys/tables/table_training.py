@@ -3,6 +3,7 @@ from typing import Any
 import keras
 
 from recsys.tables.row_lookups import RowLookups
+from recsys.tables.row_lookups import rows_of
 from recsys.tables.table_optimizer import TableOptimizer
 
 
@@ -28,7 +29,7 @@ class TableTraining:
 
     def train_step(self, *arguments: Any) -> Any:
         """A step of `fit`, as Keras calls it."""
-        if not isinstance(self.optimizer, TableOptimizer):
+        if not isinstance(rows_of(self.optimizer), TableOptimizer):
             return super().train_step(*arguments)  # type: ignore[misc]
         if keras.backend.backend() == "jax":
             from recsys.tables.jax_step import train_step

@@ -1,6 +1,9 @@
-"""A data set with every kind of feature, from the log to the export."""
+"""Every kind of feature and of task, from the log to the export."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,11 @@ from recsys.data import load
 from recsys.data import prepare
 from recsys.data import read_table
 from recsys.data import write_table
+from recsys.data.columns import parse
 from recsys.features import FEATURES
 from recsys.features import Image
+from recsys.stages.saved_model_outputs import outputs_by_batch_size
+from recsys.tasks import TASKS
 
 SCHEMA: dict[str, Any] = {
     "name": "shop",
@@ -39,7 +45,16 @@ SCHEMA: dict[str, Any] = {
         "hour": {"type": "bucket", "quantiles": 6},
         "cover": {"type": "vector", "size": 3},
     },
-    "tasks": {"click": "binary", "stars": "regression"},
+    "tasks": {
+        "click": "binary",
+        "buy": {"type": "binary", "pos_weight": 3.0, "after": "click"},
+        "share": {"type": "binary", "focal": 2.0},
+        "stars": "regression",
+        "reason": "multiclass",
+    },
+    "group": "user",
+    "weight": "importance",
+    "time": "day",
 }
 
 
@@ -68,8 +83,34 @@ def log(count: int) -> pd.DataFrame:
             ],
             "click": clicks,
             "stars": np.where(clicks, rng.normal(4, 1, count), np.nan),
+            "buy": np.where(clicks, rng.integers(0, 2, count), np.nan),
+            "share": rng.integers(0, 2, count),
+            "reason": rng.integers(0, 3, count),
+            "importance": rng.uniform(0.5, 2, count),
+            "day": pd.date_range("2026-01-01", periods=count),
         }
     )
+
+
+def strange_rows() -> pd.DataFrame:
+    """Rows of unknown and missing values and of empty lists, and usual ones."""
+    rows = log(8).astype(object)
+    strange: dict[str, list[Any]] = {
+        "user": [None, 10**15],
+        "item": [999, None],
+        "device": [None, ""],
+        "genres": [[], ["?", None]],
+        "history": [[None, 999], []],
+        "seen": [None, list(range(40))],
+        "age": [None, 1e30],
+        "price": [None, 0.0],
+        "hour": [None, -1e6],
+        "cover": [[], None],
+    }
+    for column, values in strange.items():
+        for row, value in enumerate(values):
+            rows.at[row, column] = value
+    return rows[list(strange)]
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +151,11 @@ def test_the_data_have_every_kind_of_a_table(data: Path) -> None:
     assert json.loads((data / "dataset.json").read_text()) == SCHEMA
 
 
+def test_the_data_have_every_kind_of_task(data: Path) -> None:
+    tasks = load(data).schema.tasks.values()
+    assert {type(kind) for kind in tasks} == set(TASKS.values())
+
+
 def test_text_files_have_the_same_features(data: Path, tmp_path: Path) -> None:
     """Lists of integers and of texts, empty ones too, survive a CSV file."""
     (tmp_path / "dataset.json").write_text(json.dumps(SCHEMA))
@@ -147,29 +193,59 @@ def test_predictions_of_a_file_and_of_a_table(
     written = read_table(tmp_path / f"out{suffix}")
     expected = recsys.load_model(run).predict(rows)
     assert_frame_equal(
-        written[["click", "stars"]], expected, rtol=1e-5, check_dtype=False
+        written[list(expected)], expected, rtol=1e-5, check_dtype=False
     )
 
 
 def test_empty_lists_unknown_and_missing_values_have_predictions(
     run: Path,
 ) -> None:
-    row = {
-        "user": None,
-        "item": 999,
-        "device": None,
-        "genres": [],
-        "history": [None, 999],
-        "seen": None,
-        "age": None,
-        "price": None,
-        "hour": None,
-        "cover": [],
-    }
     model = recsys.load_model(run)
-    predicted = model.predict(pd.DataFrame([row]))
+    rows = strange_rows()
+    predicted = model.predict(rows)
     assert np.isfinite(predicted.to_numpy()).all()
-    assert model.predict(pd.DataFrame([row])[:0]).shape == (0, 2)
+    assert [*predicted] == [
+        *("click", "buy", "share", "stars"),
+        *("reason_0", "reason_1", "reason_2"),
+    ]
+    for row in range(len(rows)):
+        alone = model.predict(rows[row : row + 1])
+        assert_frame_equal(alone, predicted[row : row + 1], rtol=1e-4)
+    assert model.predict(rows[:0]).shape == (0, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "backend",
+    sorted({"tensorflow", "jax", "torch"} - {keras.backend.backend()}),
+)
+def test_a_run_predicts_the_same_on_another_backend(
+    run: Path, tmp_path: Path, backend: str
+) -> None:
+    rows = strange_rows()
+    for name, some in (("all", rows), ("one", rows[:1]), ("none", rows[:0])):
+        some.to_pickle(tmp_path / f"{name}.pickle")
+    code = """
+import sys
+from pathlib import Path
+import pandas as pd
+import recsys
+model = recsys.load_model(sys.argv[1])
+for file in Path(sys.argv[2]).glob("*.pickle"):
+    predicted = model.predict(pd.read_pickle(file))
+    predicted.to_parquet(file.with_suffix(".parquet"))
+"""
+    subprocess.run(
+        [sys.executable, "-c", code, str(run), str(tmp_path)],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        check=True,
+    )
+    expected = recsys.load_model(run).predict(rows)
+    for name, count in (("all", 8), ("one", 1), ("none", 0)):
+        received = pd.read_parquet(tmp_path / f"{name}.parquet")
+        assert_frame_equal(
+            received, expected[:count], rtol=1e-4, atol=1e-6, check_dtype=False
+        )
 
 
 @pytest.mark.slow
@@ -177,9 +253,29 @@ def test_empty_lists_unknown_and_missing_values_have_predictions(
     keras.backend.backend() != "tensorflow",
     reason="exports under TensorFlow, from any backend",
 )
-def test_the_export_is_verified(run: Path, tmp_path: Path) -> None:
+def test_the_export_is_verified_and_takes_strange_rows(
+    run: Path, tmp_path: Path
+) -> None:
+    model = recsys.load_model(run)
     inputs = recsys.export(run, tmp_path / "export")
-    assert list(inputs) == list(recsys.load_model(run).features)
+    assert list(inputs) == list(model.features)
+    table = strange_rows()
+    expected = model.predict(table)
+    # What is missing is unknown, and a tensor of integers can say that alone.
+    table[["user", "item"]] = table[["user", "item"]].fillna(-5)
+    table.at[0, "history"] = [-5, 999]
+    rows = parse(table, model.features, "rows")
+    raw = {
+        inputs[name]: fitted.raw(rows[name])
+        for name, fitted in model.fitted.items()
+    }
+    outputs = outputs_by_batch_size(str(tmp_path / "export"), raw, (0, 1, 8))
+    for size, count in ((0, 0), (1, 8), (8, 8)):
+        for task, kind in model.tasks.items():
+            columns = kind.columns(task, model.num_classes.get(task))
+            wanted = expected[columns].to_numpy()[:count]
+            received = outputs[f"{task}/{size}"].reshape(-1, len(columns))
+            np.testing.assert_allclose(received, wanted, 1e-4, 1e-6)
 
 
 @pytest.mark.parametrize(

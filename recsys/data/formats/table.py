@@ -62,7 +62,7 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
         return to_frame(table, path)
 
 
-def to_frame(table: Any, path: Path) -> pd.DataFrame:
+def to_frame(table: Any, path: object) -> pd.DataFrame:
     """Returns an Arrow table as pandas; integers stay integers.
 
     Args:
@@ -73,14 +73,19 @@ def to_frame(table: Any, path: Path) -> pd.DataFrame:
         DataError: Two columns have one name.
     """
     names = table.column_names
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise DataError.at(
-            path, "columns of different names", f"two columns {twice[0]!r}"
-        )
+    check_distinct(names, path)
     return pd.DataFrame(
         {name: _to_pandas(table[name]) for name in names},
         index=pd.RangeIndex(table.num_rows),
     )
+
+
+def check_distinct(names: list[str], path: object) -> None:
+    """Raises DataError if two columns have one name."""
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DataError.at(
+            path, "columns of different names", f"two columns {twice[0]!r}"
+        )
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:
@@ -103,13 +108,31 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)
         return
-    separator = "\t" if ".tsv" in suffix else ","
-    columns = {name: as_texts(frame[name], path) for name in frame}
-    text = pd.DataFrame(columns).to_csv(index=False, sep=separator).encode()
+    text = as_csv(frame, suffix, path)
     if suffix.endswith(".gz"):
         # A time stamp would differ from run to run.
         text = gzip.compress(text, compresslevel=6, mtime=0)
     path.write_bytes(text)
+
+
+def as_csv(
+    frame: pd.DataFrame, suffix: str, file: object, header: bool = True
+) -> bytes:
+    """Returns a table as a text of fields, lists with `|` between values.
+
+    Args:
+        frame: The table.
+        suffix: That of the file; with `.tsv` in it, tabs separate fields.
+        file: The file, for the error message.
+        header: Whether the names of the columns come first.
+
+    Raises:
+        DataError: A value in a list has a `|` in it.
+    """
+    separator = "\t" if ".tsv" in suffix else ","
+    columns = {name: as_texts(frame[name], file) for name in frame}
+    table = pd.DataFrame(columns)
+    return table.to_csv(index=False, sep=separator, header=header).encode()
 
 
 def suffix_of(path: Path) -> str:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from recsys.data.columns import check_columns
+from recsys.data.formats.table import check_distinct
 from recsys.data.formats.table import suffix_of
 from recsys.data.streaming.spilled_csv import GROUP_ROWS
 from recsys.data.streaming.spilled_csv import spill_csv
@@ -39,6 +40,7 @@ class Part:
         columns: Sequence[str],
         spill: Path,
         group_rows: int = GROUP_ROWS,
+        keep_others: bool = False,
     ) -> Self:
         """Looks at a file.
 
@@ -47,17 +49,26 @@ class Part:
             columns: Names of the wanted columns.
             spill: Where to write a text file as Parquet.
             group_rows: Most rows of a row group of that.
+            keep_others: Whether to write the other columns as well.
 
         Raises:
             DataError: The file is not what its suffix says, or lacks a column.
         """
         if suffix_of(file) != ".parquet":
-            schema = spill_csv(file, columns, spill, group_rows)
+            schema = spill_csv(file, columns, spill, group_rows, keep_others)
             return cls(file, spill, parquet.read_metadata(spill), schema)
         with reading(file, "a Parquet file", DataError):
             with parquet.ParquetFile(file) as opened:
-                check_columns(opened.schema_arrow.names, columns, file)
+                names = opened.schema_arrow.names
+                if keep_others:
+                    check_distinct(names, file)
+                check_columns(names, columns, file)
             return cls(file, file, opened.metadata)
+
+    @property
+    def types(self) -> Any:
+        """The `pyarrow.Schema` of the columns that can be read."""
+        return self.schema or self.metadata.schema.to_arrow_schema()
 
     @property
     def group_sizes(self) -> list[int]:

@@ -8,13 +8,18 @@ from pyarrow import parquet
 
 from recsys.data.columns import check_columns
 from recsys.data.formats.csv_file import csv_batches
+from recsys.data.formats.table import check_distinct
 from recsys.data.formats.text_type import TextType
 
 GROUP_ROWS = 1 << 17
 
 
 def spill_csv(
-    file: Path, columns: Sequence[str], stored: Path, group_rows: int
+    file: Path,
+    columns: Sequence[str],
+    stored: Path,
+    group_rows: int,
+    keep_others: bool = False,
 ) -> Any:
     """Writes columns of a text file as Parquet, a few rows at a time.
 
@@ -27,6 +32,7 @@ def spill_csv(
         columns: Names of the wanted columns.
         stored: Where to write.
         group_rows: Most rows of a row group, which are held at a time.
+        keep_others: Whether to write the other columns as well.
 
     Returns:
         The `pyarrow.Schema` that the columns can be cast to, which is what
@@ -38,7 +44,11 @@ def spill_csv(
     """
     batches = csv_batches(file)
     first = next(batches)
-    check_columns(first.schema.names, columns, file)
+    names = first.schema.names
+    if keep_others:
+        check_distinct(names, file)
+    check_columns(names, columns, file)
+    columns = names if keep_others else columns
     types = {name: TextType() for name in columns}
     schema = first.select(list(columns)).schema
     with parquet.ParquetWriter(stored, schema) as writer:

@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from recsys import Dataset
 from recsys import Schema
 from recsys.data import read_table
 from recsys.data import write_table
+from recsys.models.scorer import Scorer
 from recsys.run import Run
 
 pytestmark = pytest.mark.slow
@@ -107,3 +110,79 @@ def test_a_task_may_be_named_like_an_argument_of_pandas(
     scored = read_table(tmp_path / "scored.csv")
     assert scored["self"].between(0, 1).all()
     assert scored["self_label"].tolist() == splits["test"]["self"].tolist()
+
+
+@pytest.fixture
+def rows(tiny: Dataset) -> pd.DataFrame:
+    notes = [None, *range(1, 40)]
+    return tiny.split("test").assign(note=pd.Series(notes, dtype="Int64"))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz"])
+def test_rows_in_groups_are_predicted_as_all_at_once(
+    suffix: str, run: Path, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    tables = []
+    for size in (40, 16):
+        table = tmp_path / f"{size}.parquet"
+        rows.to_parquet(table, row_group_size=size)
+        out = tmp_path / f"scored-{size}{suffix}"
+        assert recsys.predict(run, table, out) == 40
+        tables.append(read_table(out))
+    whole, groups = tables
+    assert groups["note"].dtype == "Int64"
+    pd.testing.assert_frame_equal(groups, whole, rtol=1e-5)
+
+
+def test_one_group_is_in_memory_at_a_time(
+    run: Path,
+    rows: pd.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    score, seen = Scorer.score, []
+
+    def watched(self: Scorer, split: pd.DataFrame) -> Any:
+        gc.collect()
+        assert all(earlier() is None for _, earlier in seen)
+        seen.append((len(split), weakref.ref(split)))
+        return score(self, split)
+
+    monkeypatch.setattr(Scorer, "score", watched)
+    rows.to_parquet(tmp_path / "in.parquet", row_group_size=16)
+    recsys.predict(run, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert [size for size, _ in seen] == [16, 16, 8]
+
+
+def test_a_folder_of_parts(
+    run: Path, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    rows[:30].to_csv(tmp_path / "in" / "9.csv", index=False)
+    texts = rows[30:].assign(user="new", note="007")
+    texts.to_csv(tmp_path / "in" / "10.csv", index=False)
+    recsys.predict(run, tmp_path / "in", tmp_path / "out.parquet")
+    scored = read_table(tmp_path / "out.parquet")
+    assert (
+        scored["user"].tolist() == [*map(str, rows["user"][:30])] + ["new"] * 10
+    )
+    assert scored["note"].tolist()[28:32] == ["28", "29", "007", "007"]
+    rows.to_csv(tmp_path / "in.csv", index=False)
+    recsys.predict(run, tmp_path / "in.csv", tmp_path / "whole.csv")
+    expected = read_table(tmp_path / "whole.csv")
+    for task in ("watch", "rating"):
+        np.testing.assert_allclose(
+            scored[task][:30], expected[task][:30], rtol=1e-5
+        )
+        assert scored[task].notna().all()
+
+
+def test_a_wrong_value_in_a_later_group_is_named_with_its_row(
+    run: Path, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    rows.loc[35, "film"] = float("nan")
+    rows.loc[36, "age"] = float("inf")
+    rows.to_parquet(tmp_path / "in.parquet", row_group_size=16)
+    with pytest.raises(DataError, match="column 'age', data row 37 "):
+        recsys.predict(run, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert [file.name for file in tmp_path.iterdir()] == ["in.parquet"]

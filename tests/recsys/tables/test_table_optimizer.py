@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ def compiled(
     loss_weights: float | None = None,
     run_eagerly: bool = False,
     jit_compile: Any = "auto",
+    auto_scale_loss: bool = True,
     **options: Any,
 ) -> Scores:
     """A model whose first weights are always the same."""
@@ -87,6 +89,7 @@ def compiled(
         loss_weights=loss_weights,
         run_eagerly=run_eagerly,
         jit_compile=jit_compile,
+        auto_scale_loss=auto_scale_loss,
     )
     return model
 
@@ -438,6 +441,65 @@ def test_a_model_that_does_not_train_by_rows_is_an_error() -> None:
     model = compiled(optimizer, base=Scores)
     with pytest.raises(ValueError, match="the model must be a `TableTraining`"):
         fit(model, draw({"item": 1}))
+
+
+@pytest.fixture
+def policy(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Another dtype policy than float32, while a test runs."""
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_dtype_policy("float32")
+
+
+@RULES
+@pytest.mark.parametrize("policy", ["mixed_bfloat16"], indirect=True)
+def test_rows_of_float32_are_trained_by_a_model_of_lower_precision(
+    policy: str, rule: RowRule, update: reference.Update
+) -> None:
+    ids = draw({"item": 1, "history": 3})
+    model = compiled(TableOptimizer(keras.optimizers.Adam(RATE), rule))
+    before = weights_of(model)
+    fit(model, ids)
+    after = weights_of(model)
+    assert after[0].dtype == np.float32
+    np.testing.assert_array_equal(after[0][10:], before[0][10:])
+    wanted = expected(before, ids, update)
+    moved = np.linalg.norm(wanted[0] - before[0])
+    assert np.linalg.norm(after[0] - wanted[0]) < 0.1 * moved
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16"], indirect=True)
+def test_a_loss_that_keras_scales_is_an_error_that_says_what_to_do(
+    policy: str,
+) -> None:
+    optimizer = TableOptimizer(keras.optimizers.Adam(RATE), LazyAdam())
+    with pytest.raises(ValueError, match="take the policy 'mixed_bfloat16'"):
+        fit(compiled(optimizer), draw({"item": 1}))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16"], indirect=True)
+def test_half_precision_with_a_scale_of_the_inner_optimizer(
+    policy: str,
+) -> None:
+    inner = keras.optimizers.Adam(RATE, loss_scale_factor=128.0)
+    model = compiled(TableOptimizer(inner, LazyAdam()), auto_scale_loss=False)
+    ids = draw({"item": 1})
+    before = weights_of(model)
+    fit(model, ids)
+    after, wanted = (
+        weights_of(model),
+        expected(before, ids, reference.lazy_adam),
+    )
+    moved = np.linalg.norm(wanted[0] - before[0])
+    assert np.linalg.norm(after[0] - wanted[0]) < 0.1 * moved
+
+
+def test_lists_without_an_id_in_a_whole_batch() -> None:
+    ids = draw({"item": 1, "history": 0})
+    model = compiled(TableOptimizer(keras.optimizers.Adam(RATE), LazyAdam()))
+    before = weights_of(model)
+    fit(model, ids)
+    assert_equal(weights_of(model), expected(before, ids, reference.lazy_adam))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+import zlib
+from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from recsys.data.formats.table import as_csv
+from recsys.data.formats.table import suffix_of
+from recsys.data.formats.table import to_frame
+from recsys.errors import FileRows
+
+_GZIP = 31  # As `wbits` of zlib: the largest window, in a gzip file.
+
+
+@contextmanager
+def table_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+    r"""Writes a table piece by piece, as `write_table` writes it at once.
+
+    Args:
+        path: File with one of the suffixes that `write_table` takes.
+        schema: `pyarrow.Schema` of the table. Whether integers are nullable in
+            it says which ones are so in pandas.
+
+    Yields:
+        A function that writes a `pyarrow.Table` of this schema; it has to be
+        called at least once.
+
+    Raises:
+        DataError: The path has another suffix, or a value in a list of a text
+            file has a `|` in it.
+
+    Example:
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "ids.tsv")
+    >>> table = pa.table({"user": ["a", "b"], "item": [3, 4]})
+    >>> with table_writer(path, table.schema) as write:
+    ...     write(table[:1])
+    ...     write(table[1:])
+    >>> path.read_text()
+    'user\titem\na\t3\nb\t4\n'
+    """
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        stored = _stored(schema, path)
+        with parquet.ParquetWriter(path, stored) as writer:
+            yield lambda table: writer.write_table(table.cast(stored))
+        return
+    rows = 0
+
+    def write(table: Any) -> None:
+        nonlocal rows
+        frame = to_frame(table, path)
+        add(as_csv(frame, suffix, FileRows(path, rows), header=not rows))
+        rows += len(table)
+
+    with path.open("wb") as file:
+        if suffix.endswith(".gz"):
+            with _packing(file) as add:
+                yield write
+        else:
+            add = file.write
+            yield write
+
+
+@contextmanager
+def _packing(file: IO[bytes]) -> Iterator[Callable[[bytes], Any]]:
+    # Without a time stamp, which would differ from run to run.
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    yield lambda text: file.write(packer.compress(text))
+    file.write(packer.flush())
+
+
+def _stored(schema: Any, path: Path) -> Any:
+    """A schema with what pandas notes down of a table with such columns."""
+    frame = to_frame(schema.empty_table(), path)
+    nullable = {
+        field.name: "Int64"
+        for field in schema
+        if field.nullable and pa.types.is_integer(field.type)
+    }
+    noted = pa.Schema.from_pandas(
+        frame.astype(nullable), preserve_index=False
+    ).metadata
+    return pa.schema([field.with_nullable(True) for field in schema], noted)
