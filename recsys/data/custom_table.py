@@ -23,6 +23,7 @@ from recsys.data.schema import Schema
 from recsys.data.source_files import source_files
 from recsys.errors import DataError
 from recsys.features import FEATURES
+from recsys.reading import naming
 from recsys.reading import read_text
 from recsys.tasks import TASKS
 
@@ -154,7 +155,8 @@ def custom_table(
         described = _read_description(raw_dir / schema, told)
     described = _with_time(described, time)
     time = described.time if time is None else time
-    by_time = is_by_time(split, time)
+    with naming(raw_dir / schema if schema and split == "time" else None):
+        by_time = is_by_time(split, time)
     times = times_by_file(read, time, time_format)
     splits = {
         name: joined_tables(

@@ -62,7 +62,10 @@ from 1): expected a time of the form '%m/%d/%Y'. Received: '27/01/2020'
         return column
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
-    missing = column.isna() | (column == "")
+    missing = column.isna()
+    if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+        # One by one: to compare a list with a text is an error.
+        missing |= column.map(_is_empty).astype(bool)
     refuse(column, missing, "a time in each row", file, "nothing")
     if time_format is not None:
         return _formatted(column, file, time_format)
@@ -144,6 +147,10 @@ def _refuse_others(column: "pd.Series[Any]", file: object) -> None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, str) and not value
 
 
 def _iso_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":

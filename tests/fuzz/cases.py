@@ -21,6 +21,11 @@ from tests.fuzz.corpus import Target
 from tests.fuzz.mutations import mutate
 
 OPTION_SHARE = 0.1
+# Before the `=` of an option that is a pair.
+_KEYS = (
+    *("watch", "watch.focal", "watch.pos_weight", "gamma", "min_records"),
+    *("scale", "height", "seed", "ids", "time", "split", "schema"),
+)
 # Words of Python and its libraries about themselves, not about a file.
 RAW = re.compile(
     r"object is not|object has no|has no attribute|unhashable type|codec can't"
@@ -104,10 +109,9 @@ def _with_option(words: list[str], random: Random) -> list[str]:
     ]
     given = values.text(random).replace("\x00", "")
     name = random.choice(options)
-    if name in ("--option", "--gate-option", "--task-weight"):
-        key = random.choice(
-            ("watch", "gamma", "min_records", "scale", "height", "seed", "ids")
-        )
+    pairs = ("--option", "--gate-option", "--task-option", "--task-weight")
+    if name in pairs:
+        key = random.choice(_KEYS)
         given = random.choice((given, f"{key}={given}"))
     return [*words, name, given] if given else [*words, name]
 

@@ -30,6 +30,38 @@ TABLES = Schema(
 IMAGES = Schema(
     "multi-fashion-mnist", {"image": "image"}, {"kind": "multiclass"}
 )
+# Every kind of feature and of task, and every role of a column.
+KINDS = Schema(
+    "kinds",
+    {
+        "user": "id",
+        "item": {"type": "id", "min_count": 2, "dim": 3},
+        "device": {"type": "hash", "buckets": 5},
+        "tags": {"type": "ids", "pooling": "max", "length": 3},
+        "history": {
+            "type": "sequence",
+            "of": "item",
+            "length": 4,
+            "pooling": "attention",
+            "query": "item",
+        },
+        "age": {"type": "number", "indicator": True},
+        "price": {"type": "number", "transform": "log1p"},
+        "hour": {"type": "bucket", "quantiles": 3},
+        "size": {"type": "bucket", "borders": [0.0, 1.5]},
+        "cover": {"type": "vector", "size": 2},
+    },
+    {
+        "click": "binary",
+        "buy": {"type": "binary", "after": "click", "pos_weight": 2.0},
+        "share": {"type": "binary", "focal": 1.5},
+        "stars": "regression",
+        "reason": "multiclass",
+    },
+    group="user",
+    weight="importance",
+    time="time",
+)
 FIELDS = {
     "gate": "top-k",
     "num_experts": 3,
@@ -100,6 +132,7 @@ _RESUME_TUNE = f"tune --data {{}}/data --out {{}}/sweep {_SPACE} --resume"
 _REPEAT = "train --config {}/run/config.json --out {}/out"
 _RESUME = "train --out {}/run --resume"
 _GO_ON = "train --from {}/run --data {}/data --out {}/out"
+_KINDS = "--option schema=columns.json --split time --option train="
 _EVALUATE = f"evaluate {_RUN} --data {{}}/data"
 _PREDICT = f"predict {_RUN} {_INPUT}"
 _REPORT = "report {}/run --out {}/out"
@@ -108,6 +141,8 @@ TARGETS = [
     Target("csv-gz", "*", _TRAIN),
     Target("parquet", "*", _TRAIN),
     Target("images", "*", _TRAIN),
+    Target("kinds", "*", _TRAIN, 12),
+    Target("kinds-parquet", "*", _TRAIN, 8),
     _prepare("books", "--option min_records=1"),
     _prepare("celeba", "--option attributes=Male --option height=8"),
     _prepare("cifar10"),
@@ -121,6 +156,8 @@ TARGETS = [
     _prepare("table", _TABLE + "log.csv --option time=time"),
     _prepare("table", _TABLE + "log.csv.gz"),
     _prepare("table", _TABLE + "log.parquet"),
+    _prepare("table", _KINDS + "log.csv", tree="kinds"),
+    _prepare("table", _KINDS + "log.parquet", tree="kinds"),
     Target("run", "run/config.json", _REPEAT),
     Target("resumable", "run/checkpoint/*", _RESUME),
     Target("resumable", "run/config.json", _RESUME),
@@ -129,6 +166,10 @@ TARGETS = [
     Target("image-run", "run/*.*", _EVALUATE, 1),
     Target("run", "run/model.keras", _PREDICT, 2),
     Target("run", "data/test.csv", _PREDICT, 2),
+    Target("kinds-run", "data/*", f"{_EVALUATE} --by price --intervals 3", 2),
+    Target("kinds-run", "data/*", f"{_EVALUATE} --by user --intervals 3", 4),
+    Target("kinds-run", "data/test.csv", _PREDICT, 6),
+    Target("kinds-run", "run/model.keras", _PREDICT, 4),
     Target("run", "run/model.keras", f"export {_RUN} --out {{}}/out", 2),
     Target("run", "run/*.*", _REPORT, 1),
     Target("image-run", "run/*.*", _REPORT, 1),
@@ -154,6 +195,8 @@ def build(folder: Path) -> None:
         (data / "dataset.json").write_text(TABLES.to_json())
         for name, split in tables.splits.items():
             write_table(split, data / f"{name}{suffix}")
+    kinds = {name: _rows_of_kinds(n) for name, n in SIZES.items()}
+    _write_kinds(kinds, folder)
     images = {name: _images(n) for name, n in SIZES.items()}
     ImageDataset(IMAGES, images, {"kind": 2}).write(folder / "images")
     _build_runs(folder)
@@ -175,6 +218,59 @@ def _rows(count: int) -> pd.DataFrame:
     )
 
 
+def _rows_of_kinds(count: int) -> pd.DataFrame:
+    rng = np.random.default_rng(count)
+
+    def lists(values: list[Any], longest: int) -> list[list[Any]]:
+        sizes = rng.integers(0, longest, count)
+        return [rng.choice(values, size).tolist() for size in sizes]
+
+    def some(values: Any) -> Any:
+        return np.where(rng.random(count) < 0.9, values, np.nan)
+
+    click = rng.integers(0, 2, count)
+    first = {40: "2026-01-01", 20: "2026-02-01"}[count]
+    return pd.DataFrame(
+        {
+            "user": rng.integers(0, 5, count),
+            "item": [f"i{number}" for number in rng.integers(0, 5, count)],
+            "device": rng.integers(0, 9, count),
+            "tags": lists([3, 5, 7], 5),
+            "history": lists([f"i{number}" for number in range(6)], 7),
+            "age": some(rng.normal(40, 10, count)),
+            "price": rng.exponential(20, count),
+            "hour": some(rng.uniform(0, 24, count)),
+            "size": rng.normal(size=count),
+            "cover": rng.normal(size=(count, 2)).round(2).tolist(),
+            "click": click,
+            "buy": np.where(click, rng.integers(0, 2, count), np.nan),
+            "share": rng.integers(0, 2, count),
+            "stars": some(rng.normal(3, 1, count)),
+            "reason": np.arange(count) % 3,
+            "importance": rng.uniform(0, 2, count).round(1),
+            "time": pd.date_range(first, periods=count, freq="h"),
+        }
+    )
+
+
+def _write_kinds(splits: dict[str, pd.DataFrame], folder: Path) -> None:
+    """As files of one's own, and as data folders of both forms."""
+    text = KINDS.to_json()
+    raw, csv, parquet = (
+        folder / name for name in ("raw/kinds", "kinds", "kinds-parquet")
+    )
+    for place in (raw, csv, parquet):
+        place.mkdir()
+    (raw / "columns.json").write_text(text)
+    (csv / "dataset.json").write_text(text)
+    (parquet / "dataset.json").write_text(text)
+    for name, split in splits.items():
+        write_table(split, csv / f"{name}.csv")
+        write_table(split, parquet / f"{name}.parquet")
+    write_table(splits["train"], raw / "log.csv")
+    write_table(splits["train"], raw / "log.parquet")
+
+
 def _images(count: int) -> Images:
     rng = np.random.default_rng(count)
     pixels = rng.integers(0, 255, (count, 16, 16, 1), np.uint8)
@@ -182,10 +278,11 @@ def _images(count: int) -> Images:
 
 
 def _build_runs(folder: Path) -> None:
-    """One on tables, one on images, and one that has done half its epochs."""
+    """On tables, on images, on all kinds, and one with half of its epochs."""
     with patch.object(Run, "remove_checkpoint"):
         _build_run(folder / "run", folder / "csv")
     _build_run(folder / "image-run", folder / "images")
+    _build_run(folder / "kinds-run", folder / "kinds")
     shutil.copytree(folder / "run", folder / "resumable")
     shutil.rmtree(Run(folder / "run" / "run").checkpoint)
     resumable = Run(folder / "resumable" / "run")

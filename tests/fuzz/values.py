@@ -37,6 +37,13 @@ TEXTS = [
     "<b>&amp;",
     "%s{}",
     "2020-13-45",
+    "|",
+    "1||2|",
+    "id",
+    "sequence",
+    "attention",
+    "user",
+    "item",
 ]
 
 VALUES: list[Any] = [

@@ -434,6 +434,12 @@ def test_a_description_has_one_time(raw_dir: Path) -> None:
     prepared(raw_dir, **options, time="price")
 
 
+def test_a_description_without_a_time_is_named(raw_dir: Path) -> None:
+    options = described(raw_dir)
+    with pytest.raises(ValueError, match=r"columns\.json: `split` may be time"):
+        prepared(raw_dir, **options, split="time")
+
+
 def test_the_command_splits_by_time(
     raw_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

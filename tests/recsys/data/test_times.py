@@ -106,6 +106,7 @@ def test_a_text_of_another_form_is_refused(value: str, row: int) -> None:
         (["2026-01-01", ""], "a time in each row. Received: nothing", 2),
         ([pd.NaT, pd.Timestamp(0)], "a time in each row", 1),
         ([1.0, np.inf], "a finite time. Received: inf", 2),
+        ([np.arange(2), np.arange(3)], "a number, or a date or time", 1),
         ([1, "2026-01-01"], "a time of the same kind as in data row 1", 2),
         (["2026-01-01", Day(2026, 1, 1)], "a time of the same kind", 2),
         ([True, False], "a number, or a date", 1),
