@@ -164,6 +164,10 @@ class TrainConfig:
         epochs: Most passes over the training split.
         patience: Epochs without a better validation loss before training
             stops.
+        checkpoint_steps: After how many steps there is a checkpoint, beside
+            that at the end of each epoch: an interrupted training is resumed
+            from the last one. It takes the time to write all weights with what
+            the optimizer keeps of them.
         metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
             look at, where the data name a group.
         seed: Seed of the initial weights, the shuffling and the dropout.
@@ -220,6 +224,7 @@ class TrainConfig:
     batch_size: _Count = 512
     epochs: _Count = 10
     patience: _Count = 3
+    checkpoint_steps: _Count | None = None
     metrics_k: _Count = 10
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     backend: Annotated[_Text, one_of(["tensorflow", "jax", "torch"])] | None = (

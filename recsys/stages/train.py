@@ -30,6 +30,7 @@ from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
+from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
 from recsys.training.create_batches import create_batches
 from recsys.training.create_optimizer import create_optimizer
@@ -44,6 +45,7 @@ from recsys.training.search_distance import warn_if_apart
 from recsys.training.sparsity import warn_if_dense
 from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
+from recsys.training.streamed_batches import StreamedBatches
 from recsys.training.task_weight_history import TaskWeightHistory
 from recsys.training.validation import Validation
 from recsys.training.warm_start import WarmStart
@@ -61,7 +63,8 @@ def train(
     with the lowest validation loss), `metrics.json`, `history.csv`,
     `weights.csv` (each task's mean expert weights after every epoch),
     `sample.npz` (rows of the validation split to draw the routing on), `plots/`
-    and `tensorboard/`. Each epoch ends with a checkpoint; a training that was
+    and `tensorboard/`. Each epoch ends with a checkpoint, and with
+    `checkpoint_steps` there are others within it; a training that was
     interrupted, by Ctrl-C or otherwise, goes on from there with `resume`, and
     ends as it would have without the interruption.
 
@@ -100,6 +103,13 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     """Trains in a run folder that nobody else writes to."""
     remove_all_unfinished(run.folder)
     _check_folder(run, resume)
+    if config.checkpoint_steps is not None and _searches(config):
+        raise ValueError(
+            "`checkpoint_steps` must be left out for a gate with permutation "
+            "local search, whose temperature follows whole epochs. "
+            f"Received: checkpoint_steps={config.checkpoint_steps}, "
+            f"gate={config.gate!r}"
+        )
     if config.streaming is None:
         config = replace(config, streaming=is_large(config.data))
     dataset = load(config.data, streaming=config.streaming).with_train_rows(
@@ -193,15 +203,33 @@ def _fit(
     compile_model(model, config)
     if start is not None:
         start.restore_optimizer(model)
-    checkpoint = Checkpoint(run, config.patience)
+    checkpoint = Checkpoint(run, config.patience, config.checkpoint_steps)
     checkpoint.restore(model)
-    if checkpoint.is_done(config.epochs):
-        return
+    train, weight = dataset.split("train"), dataset.schema.weight
+    batches = create_batches(train, model, config, weight)
+    while not checkpoint.is_done(config.epochs):
+        # To `fit`, all epochs have as many steps as the first one, and one
+        # that is resumed in its middle has fewer than the others.
+        skip, epoch = checkpoint.progress.step, checkpoint.epochs
+        batches.shuffle(epoch, skip)
+        epochs = epoch + 1 if skip else config.epochs
+        _fit_epochs(model, run, config, dataset, batches, checkpoint, epochs)
+
+
+def _fit_epochs(
+    model: MultiTaskModel,
+    run: Run,
+    config: TrainConfig,
+    dataset: AnyDataset,
+    batches: TrainingBatches | StreamedBatches,
+    checkpoint: Checkpoint,
+    epochs: int,
+) -> None:
+    """Goes on from a checkpoint until so many epochs are done."""
     schema, validation = dataset.schema, dataset.split("validation")
-    train, truth = dataset.split("train"), ground_truth(validation, schema)
-    batches = create_batches(train, model, config, schema.weight)
+    truth = ground_truth(validation, schema)
     search = []
-    if searches(config.gate) and config.architecture != "shared-bottom":
+    if _searches(config):
         search = [PermutationSearch(config.search_epochs)]
     routing: list[keras.callbacks.Callback] = []
     if has_routing(model):
@@ -211,7 +239,7 @@ def _fit(
         routing = [
             monitor,
             WeightHistory(run.weights, monitor),
-            StepsUntilBinary(checkpoint.progress.history),
+            StepsUntilBinary(checkpoint.progress),
         ]
     weighting: list[keras.callbacks.Callback] = []
     if model.weighting is not None:
@@ -219,7 +247,7 @@ def _fit(
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
             feed(batches),
-            epochs=config.epochs,
+            epochs=epochs,
             initial_epoch=checkpoint.epochs,
             shuffle=False,
             verbose=1 if sys.stdout.isatty() else 2,
@@ -228,7 +256,9 @@ def _fit(
                 interruption,
                 Stopwatch(),
                 keras.callbacks.LambdaCallback(
-                    on_epoch_begin=lambda epoch, logs: batches.shuffle(epoch)
+                    on_epoch_begin=lambda epoch, logs: batches.shuffle(
+                        epoch, checkpoint.progress.step
+                    )
                 ),
                 finite_loss,
                 *weighting,
@@ -248,6 +278,10 @@ def _fit(
         )
 
 
+def _searches(config: TrainConfig) -> bool:
+    return searches(config.gate) and config.architecture != "shared-bottom"
+
+
 def _check_folder(run: Run, resume: bool) -> None:
     if resume:
         if run.is_finished:
@@ -264,7 +298,7 @@ def _check_same(config: TrainConfig, started: TrainConfig) -> None:
     """Checks that a run is resumed with what it was started with."""
     was = started.to_mapping()
     for name, value in config.to_mapping().items():
-        if name != "out" and value != was[name]:
+        if name not in ("out", "checkpoint_steps") and value != was[name]:
             raise ValueError(
                 f"`{name}` must be what the run was started with, "
                 f"{was[name]!r}, to resume it. Received: {name}={value!r}"

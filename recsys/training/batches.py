@@ -41,18 +41,24 @@ class TrainingBatches(keras.utils.PyDataset):
         self.shuffle_buffer = shuffle_buffer
         self.shuffle(epoch=0)
 
-    def shuffle(self, epoch: int) -> None:
-        """Brings the rows into the order of an epoch, counted from 0."""
+    def shuffle(self, epoch: int, skip: int = 0) -> None:
+        """Brings the rows into the order of an epoch.
+
+        Args:
+            epoch: The epoch, counted from 0.
+            skip: How many of its batches to leave out at the beginning.
+        """
+        self._skip = skip
         generator = np.random.default_rng([self.seed, epoch])
         self.order = shuffled_rows(
             self.num_rows, self.shuffle_buffer, generator
         )
 
     def __len__(self) -> int:
-        return self.num_rows // self.batch_size
+        return self.num_rows // self.batch_size - self._skip
 
     def __getitem__(self, index: int) -> Arrays:
-        start = index * self.batch_size
+        start = (self._skip + index) * self.batch_size
         rows = self.order[start : start + self.batch_size]
         return tuple(
             {name: values[rows] for name, values in group.items()}

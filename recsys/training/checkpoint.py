@@ -36,11 +36,18 @@ class Progress:
         history: For each epoch, what it logged.
         best: The lowest validation loss.
         wait: Epochs since then.
+        step: Steps of the epoch after those.
+        metrics: The values of the model's metrics after these steps.
+        binary_since: The step since which all selectors have been binary;
+            `None` where one is not. As `StepsUntilBinary` notes it.
     """
 
     history: list[dict[str, float]] = field(default_factory=list)
     best: float = math.inf
     wait: int = 0
+    step: int = 0
+    metrics: list[Any] = field(default_factory=list)
+    binary_since: float | None = None
 
 
 class _Epoch(BaseModel, extra="allow"):
@@ -50,14 +57,21 @@ class _Epoch(BaseModel, extra="allow"):
     __pydantic_extra__: dict[str, StrictFloat]
 
 
-class _Saved(BaseModel):
-    """The content of `progress.json`."""
+_Count = Annotated[StrictInt, Field(ge=0)]
+_FILE = r"^epoch-\d+(-step-\d+)?\.npz$"
 
-    variables: Annotated[str, StringConstraints(pattern=r"^epoch-\d+\.npz$")]
+
+class _Saved(BaseModel):
+    """The content of `progress.json`; earlier versions wrote less."""
+
+    variables: Annotated[str, StringConstraints(pattern=_FILE)]
     history: list[_Epoch]
     best: StrictFloat
-    wait: Annotated[StrictInt, Field(ge=0)]
-    names: list[str] | None = None  # Earlier versions wrote none.
+    wait: _Count
+    step: _Count = 0
+    metrics: list[Any] = []
+    binary_since: StrictFloat | None = None
+    names: list[str] | None = None
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -69,13 +83,19 @@ class Checkpoint(keras.callbacks.Callback):
     Args:
         run: The run folder.
         patience: Epochs without a lower `val_loss` before training stops.
+        every: After how many steps of an epoch there is a checkpoint as well.
+            At the end of epochs alone unless given.
     """
 
-    def __init__(self, run: Run, patience: int) -> None:
+    def __init__(
+        self, run: Run, patience: int, every: int | None = None
+    ) -> None:
         super().__init__()
         self.run = run
         self.patience = patience
+        self.every = every
         self.progress = Progress()
+        self._skipped = 0
 
     @property
     def epochs(self) -> int:
@@ -86,9 +106,31 @@ class Checkpoint(keras.callbacks.Callback):
         """Whether no epoch is left to train."""
         return self.epochs >= epochs or self.progress.wait >= self.patience
 
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self._skipped = self.progress.step
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        if self._skipped and not batch:
+            self._add_metrics()
+        step = self._skipped + batch + 1
+        # The end of the epoch has a checkpoint of its own.
+        ends = batch + 1 == self.params["steps"]
+        if self.every is not None and step % self.every == 0 and not ends:
+            self.progress.step = step
+            self.progress.metrics = [
+                variable.numpy().tolist()
+                for variable in self.model.metrics_variables
+            ]
+            self._save()
+
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
+        self.progress.step, self.progress.metrics = 0, []
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.progress.history.append({"epoch": epoch + 1, **row})
         self.progress.wait += 1
@@ -103,10 +145,21 @@ class Checkpoint(keras.callbacks.Callback):
             pd.DataFrame(self.progress.history).to_csv(unfinished, index=False)
         self._save()
 
+    def _add_metrics(self) -> None:
+        """Lets the metrics count the steps before the epoch was resumed.
+
+        They are sums and counts. TensorFlow makes them in the first step, so
+        there is nothing to bring them back to before it.
+        """
+        metrics = self.model.metrics_variables
+        for variable, value in zip(metrics, self.progress.metrics, strict=True):
+            variable.assign_add(value)
+
     def _save(self) -> None:
         """Writes the variables, then the file that makes them count."""
         folder = self.run.checkpoint
-        file = folder / f"epoch-{self.epochs}.npz"
+        step = f"-step-{self.progress.step}" if self.progress.step else ""
+        file = folder / f"epoch-{self.epochs}{step}.npz"
         with replacing(file) as unfinished:
             variables = self._variables()
             np.savez(unfinished, *(variable.numpy() for variable in variables))
@@ -123,7 +176,7 @@ class Checkpoint(keras.callbacks.Callback):
                 older.unlink()
 
     def restore(self, model: keras.Model) -> None:
-        """Brings a compiled model to the last epoch that was finished.
+        """Brings a compiled model to where the last checkpoint was.
 
         Without a checkpoint, the model stays as it is.
 

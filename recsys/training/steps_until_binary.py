@@ -1,6 +1,5 @@
 import math
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -10,6 +9,7 @@ from keras import ops
 
 from keras_moe.layers import Gate
 from keras_moe.metrics import BinaryShare
+from recsys.training.checkpoint import Progress
 
 SHARE = BinaryShare().name
 UNTIL_BINARY = "steps_until_binary"
@@ -27,8 +27,8 @@ class StepsUntilBinary(keras.callbacks.Callback):
     epoch. Of gates without selectors nothing is logged.
 
     Args:
-        history: What the epochs before have logged, of a training that goes
-            on.
+        progress: How far the training has come; it is told since which step
+            all selectors are binary.
 
     References:
         Hazimeh et al., DSelect-k: Differentiable Selection in the Mixture
@@ -36,9 +36,11 @@ class StepsUntilBinary(keras.callbacks.Callback):
         appendix C.3, table C.4.
     """
 
-    def __init__(self, history: Sequence[Mapping[str, float]] = ()) -> None:
+    def __init__(self, progress: Progress) -> None:
         super().__init__()
-        self.since = history[-1].get(UNTIL_BINARY) if history else None
+        self.progress = progress
+        if progress.history and not progress.step:
+            progress.binary_since = progress.history[-1].get(UNTIL_BINARY)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.static_gates = [
@@ -71,14 +73,14 @@ class StepsUntilBinary(keras.callbacks.Callback):
             return
         logs["steps"] = self._steps()
         self._note(min(shares) == 1, logs["steps"])
-        if self.since is not None:
-            logs[UNTIL_BINARY] = self.since
+        if self.progress.binary_since is not None:
+            logs[UNTIL_BINARY] = self.progress.binary_since
 
     def _note(self, binary: bool, steps: int) -> None:
         if not binary:
-            self.since = None
-        elif self.since is None:
-            self.since = steps
+            self.progress.binary_since = None
+        elif self.progress.binary_since is None:
+            self.progress.binary_since = float(steps)
 
     def _steps(self) -> int:
         return int(ops.convert_to_numpy(self.model.optimizer.iterations))

@@ -15,6 +15,7 @@ from recsys.data import write_table
 from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.run import Run
+from tests.recsys.stages.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -141,3 +142,55 @@ def test_explain_takes_a_sample(
     assert sampled["rows"] == held["rows"] == 40
     monkeypatch.setattr("recsys.stages.explain.MOST_ROWS", 10)
     assert recsys.explain(run, parts, repeats=1)["rows"] == 10
+
+
+@pytest.mark.parametrize(
+    ("streaming", "changes"),
+    [
+        (False, {"gate": "dselect-k", "gate_options": {"static": True}}),
+        (
+            True,
+            {
+                "gate": "comet",
+                "weighting": "dwa",
+                "table_optimizer": "lazy-adam",
+            },
+        ),
+    ],
+)
+def test_a_training_is_resumed_in_the_middle_of_an_epoch(
+    streaming: bool,
+    changes: dict[str, Any],
+    settings: Settings,
+    parts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = settings(
+        tmp_path / "whole",
+        data=str(parts),
+        streaming=streaming,
+        shuffle_buffer=40,
+        expert_dropout=0.5,
+        epochs=3,
+        **changes,
+    )
+    recsys.train(fields)
+    halves = {**fields, "out": str(tmp_path / "halves"), "checkpoint_steps": 2}
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=1, batch=3)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(halves)
+    saved = tmp_path / "halves" / "checkpoint" / "progress.json"
+    assert json.loads(saved.read_text())["step"] == 2
+    recsys.train(halves, resume=True)
+    assert content(tmp_path / "halves") == content(tmp_path / "whole")
+
+
+def test_steps_of_a_search_are_not_resumed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    fields = settings(tmp_path / "run", gate="comet+", checkpoint_steps=2)
+    with pytest.raises(ValueError, match="`checkpoint_steps` must be left out"):
+        recsys.train(fields)
+    assert not (tmp_path / "run").exists()

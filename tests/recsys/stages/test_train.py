@@ -1,7 +1,5 @@
 import json
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,24 +14,12 @@ from recsys import Dataset
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.run import Run
-from recsys.training.finite_loss import FiniteLoss
 from recsys.training.shuffling import shuffled_rows
+from tests.recsys.stages.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 
 pytestmark = pytest.mark.slow
-
-
-def interrupt_at(
-    monkeypatch: pytest.MonkeyPatch, epoch: int, batch: int
-) -> None:
-    """Sends Ctrl-C during one batch, as a user would."""
-
-    def press(self: FiniteLoss, at: int, logs: Any = None) -> None:
-        if (self.epoch, at) == (epoch, batch):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(FiniteLoss, "on_train_batch_begin", press)
 
 
 def read_history(run: Path | Run) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from keras_moe.layers import TopKGate
 from recsys import TrainConfig
 from recsys.reporting.trained import read_trained
 from recsys.stages.comparison import PlannedRun
+from recsys.training.checkpoint import Progress
 from recsys.training.curves import read_history
 from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.steps_until_binary import percent_until_binary
@@ -63,7 +64,7 @@ def trained(
     bits: list[float],
     epochs: int,
     wrap: Callable[[Gate], Gate] = lambda gate: gate,
-    history: Any = (),
+    history: Any = None,
 ) -> dict[str, list[float]]:
     """Trains for 4 steps an epoch."""
     gate = DSelectKGate(4, k=2, static=True)
@@ -77,7 +78,10 @@ def trained(
         batch_size=2,
         epochs=epochs,
         verbose=0,
-        callbacks=[Scripted(gate, bits), StepsUntilBinary(history)],
+        callbacks=[
+            Scripted(gate, bits),
+            StepsUntilBinary(Progress(history or [])),
+        ],
     ).history
     return logged
 
