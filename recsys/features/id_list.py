@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # What a SavedModel takes where a list is shorter than others of its batch.
 PADDING = {"string": "", "int64": -(2**63)}
-_NOTHING = -1  # The same once ids are numbered.
+NOTHING = -1  # The same once ids are numbered.
 
 
 class IdList(Feature):
@@ -120,7 +120,7 @@ class IdList(Feature):
         """Counts occurrences in lists as rows; of own ids alone."""
         if self.of is not None:
             return None
-        return Unseen.of(_values(column), _values(train))
+        return Unseen.of(self.occurring(column), self.occurring(train))
 
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
@@ -131,12 +131,20 @@ class IdList(Feature):
                 lengths = part.map(len)
                 longest = max(longest, int(lengths.max() if len(part) else 0))
                 if self.of is None:
-                    counts.add(_values(part))
+                    counts.add(self.occurring(part))
             if self.of is None:
                 vocabulary = known_ids(counts, self.min_count or 1)
             else:
                 vocabulary = cast("Vocabulary", others[self.of].vocabulary)
         return self.fitted(vocabulary, self.length or longest)
+
+    def occurring(self, column: "pd.Series[Any]") -> "pd.Series[Any]":
+        """Returns the ids of all lists one after the other.
+
+        Args:
+            column: As `check` returns it.
+        """
+        return joined(column)
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE
@@ -189,7 +197,7 @@ class FittedIdList(FittedFeature):
             least = self.kind.min_count or 1
             with ValueCounts() as counts:
                 for part in parts:
-                    counts.add(_values(part))
+                    counts.add(self.kind.occurring(part))
                 ids = known_ids(counts, least, self.vocabulary)
         else:
             ids = cast("Vocabulary", others[self.of].vocabulary)
@@ -197,27 +205,40 @@ class FittedIdList(FittedFeature):
 
     def encode(self, column: "pd.Series[Any]") -> Any:
         """Returns the numbers of the ids, -1 behind the end of a list."""
+        return self._padded(column, self.vocabulary.encode(joined(column)))
+
+    def _padded(self, column: "pd.Series[Any]", values: Any) -> Any:
+        """Puts the values of lists into rows of one length.
+
+        Args:
+            column: The lists.
+            values: Array of what becomes of their values, one after the other,
+                `(values, ...)`.
+
+        Returns:
+            Int32 array `(rows, room, ...)`, -1 behind the end of a list.
+        """
         lengths = column.map(len).to_numpy(np.int64)
         room = self.length
         if self.kind.length is None:
             room = max(room, int(lengths.max(initial=0)))
-        numbers = self.vocabulary.encode(_values(column))
         rows = np.repeat(np.arange(len(column)), lengths)
         starts = np.cumsum(lengths) - lengths
         if self.kind.keeps_last:
             starts = starts + np.maximum(lengths - room, 0)
-        places = np.arange(len(numbers)) - starts[rows]
+        places = np.arange(len(values)) - starts[rows]
         kept = (places >= 0) & (places < room)
-        encoded = np.full((len(column), room), _NOTHING, np.int32)
-        encoded[rows[kept], places[kept]] = numbers[kept]
-        return encoded
+        shape = (len(column), room, *values.shape[1:])
+        padded = np.full(shape, NOTHING, np.int32)
+        padded[rows[kept], places[kept]] = values[kept]
+        return padded
 
     def check_encoded(self, name: str, values: Any) -> None:
         if values.ndim != 2:
             raise DataError.at(
                 f"feature {name!r}", "a list of ids per row", f"{values.shape}"
             )
-        check_numbered(name, values, _NOTHING, self.vocabulary.size)
+        check_numbered(name, values, NOTHING, self.vocabulary.size)
 
     def ids(self, values: Any) -> Any:
         from keras import ops
@@ -253,19 +274,32 @@ class FittedIdList(FittedFeature):
 
         def encode(raw: Any) -> Any:
             there = raw != tf.constant(PADDING[self.raw_dtype], raw.dtype)
-            ids = tf.ragged.boolean_mask(raw, there)
+            lists = tf.ragged.boolean_mask(raw, there)
             if length is not None:
-                ids = (
-                    ids[:, -length:]
+                lists = (
+                    lists[:, -length:]
                     if self.kind.keeps_last
-                    else ids[:, :length]
+                    else lists[:, :length]
                 )
-            numbers = ids.with_flat_values(table.lookup(ids.flat_values))
-            dense = numbers.to_tensor(_NOTHING)
+            values = self._encode_raw(lists.flat_values, table)
+            dense = lists.with_flat_values(values).to_tensor(NOTHING)
             # Room for one more: there may be no id in any list.
-            return tf.pad(dense, [[0, 0], [0, 1]], constant_values=_NOTHING)
+            room = [[0, 0], [0, 1], *[[0, 0]] * (dense.shape.rank - 2)]
+            return tf.pad(dense, room, constant_values=NOTHING)
 
         return encode, [table]
+
+    def _encode_raw(self, values: Any, table: Any) -> Any:
+        """Encodes the values of lists, one after the other, in TensorFlow.
+
+        Args:
+            values: Tensor `(values,)` of `raw_dtype`.
+            table: What numbers ids.
+
+        Returns:
+            Int32 tensor `(values, ...)`.
+        """
+        return table.lookup(values)
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         lengths = generator.integers(0, self.length + 3, count)
@@ -281,7 +315,7 @@ class FittedIdList(FittedFeature):
         return {"vocabulary": vocabulary, "length": self.length}
 
 
-def _values(lists: "pd.Series[Any]") -> "pd.Series[Any]":
+def joined(lists: "pd.Series[Any]") -> "pd.Series[Any]":
     """The ids of all lists one after the other."""
     arrays = [ids for ids in lists if len(ids)]
     if not arrays:

@@ -1,6 +1,18 @@
+from typing import TYPE_CHECKING
+from typing import Any
 from typing import Literal
 
+import pandas as pd
+from pydantic import model_validator
+
+from recsys.features.id_list import FittedIdList
 from recsys.features.id_list import IdList
+from recsys.features.weighted_ids import FittedWeightedIds
+from recsys.features.weighted_ids import check_weighted
+from recsys.features.weighted_ids import ids_and_weights
+
+if TYPE_CHECKING:
+    from recsys.features.vocabulary import Vocabulary
 
 
 class Ids(IdList):
@@ -14,6 +26,11 @@ class Ids(IdList):
         length: Most ids of a list that count, the first ones; all of them
             unless given.
         pooling: `"mean"` (default), `"sum"` or `"max"`.
+        weighted: Whether each id has a weight: lists have texts such as
+            `"drama:0.7"`, of an id and a finite number. A sum is of the
+            vectors times the weights; a mean is that sum divided by the sum of
+            the weights, which are at least 0 then, and all zeros where that is
+            0. Defaults to `False`.
         min_count: How often an id must be in the training split to have a
             vector of its own. Defaults to 1.
         dim: Width of the vectors; that of the model unless given.
@@ -22,3 +39,27 @@ class Ids(IdList):
     type = "ids"
 
     pooling: Literal["max", "mean", "sum"] = "mean"
+    weighted: bool = False
+
+    @model_validator(mode="after")
+    def _check_weighted(self) -> "Ids":
+        if self.weighted and self.pooling == "max":
+            raise ValueError(
+                "expected pooling 'mean' or 'sum' of what is weighted. "
+                f"Received: pooling={self.pooling!r}"
+            )
+        return self
+
+    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        if not self.weighted:
+            return super().check(column, file)
+        return check_weighted(column, file, negative=self.pooling != "mean")
+
+    def occurring(self, column: "pd.Series[Any]") -> "pd.Series[Any]":
+        ids = super().occurring(column)
+        return ids_and_weights(ids)[0] if self.weighted else ids
+
+    def fitted(self, vocabulary: "Vocabulary", length: int) -> FittedIdList:
+        if self.weighted:
+            return FittedWeightedIds(self, vocabulary, length)
+        return super().fitted(vocabulary, length)

@@ -27,10 +27,32 @@ def _max(rows: Any, mask: Any) -> Any:
     return ops.where(ops.any(mask, axis=1, keepdims=True), largest, nothing)
 
 
+def _weighted_sum(rows: Any, weights: Any) -> Any:
+    from keras import ops
+
+    weights = ops.cast(weights, rows.dtype)
+    return ops.sum(weights * rows, axis=1)
+
+
+def _weighted_mean(rows: Any, weights: Any) -> Any:
+    from keras import ops
+
+    total = ops.sum(weights, axis=1, keepdims=True)
+    shares = ops.where(total > 0, weights / ops.where(total > 0, total, 1.0), 0)
+    return _weighted_sum(rows, shares)
+
+
 # Each takes rows (batch, length, dim) and a mask (batch, length) of those that
 # count. The vector of an empty list is all zeros.
 POOLINGS: dict[str, Callable[[Any, Any], Any]] = {
     "max": _max,
     "mean": _mean,
     "sum": _sum,
+}
+
+# Each takes rows (batch, length, dim) and their weights (batch, length, 1), for
+# a mean at least 0. Where all weights are 0, the vector is all zeros.
+WEIGHTED_POOLINGS: dict[str, Callable[[Any, Any], Any]] = {
+    "mean": _weighted_mean,
+    "sum": _weighted_sum,
 }

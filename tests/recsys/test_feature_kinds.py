@@ -32,6 +32,8 @@ SCHEMA: dict[str, Any] = {
         "item": {"type": "id", "min_count": 2, "dim": 6},
         "device": {"type": "hash", "buckets": 20},
         "genres": {"type": "ids", "pooling": "max"},
+        "tags": {"type": "ids", "weighted": True, "pooling": "sum"},
+        "bought": {"type": "ids", "of": "item", "weighted": True},
         "history": {
             "type": "sequence",
             "of": "item",
@@ -65,6 +67,12 @@ def log(count: int) -> pd.DataFrame:
         sizes = rng.integers(0, longest, count)
         return [rng.integers(0, values, size).tolist() for size in sizes]
 
+    def weighted(values: int, longest: int) -> list[list[str]]:
+        return [
+            [f"{one}:{rng.random():.2f}" for one in row]
+            for row in lists(values, longest)
+        ]
+
     clicks = rng.integers(0, 2, count)
     return pd.DataFrame(
         {
@@ -72,6 +80,8 @@ def log(count: int) -> pd.DataFrame:
             "item": rng.integers(0, 30, count),
             "device": [f"d{device}" for device in rng.integers(0, 99, count)],
             "genres": [[f"g{one}" for one in row] for row in lists(6, 4)],
+            "tags": weighted(6, 4),
+            "bought": weighted(30, 4),
             "history": lists(30, 8),
             "seen": lists(30, 3),
             "age": np.where(rng.random(count) < 0.1, np.nan, clicks + 30),
@@ -100,6 +110,8 @@ def strange_rows() -> pd.DataFrame:
         "item": [999, None],
         "device": [None, ""],
         "genres": [[], ["?", None]],
+        "tags": [["999:0"], None],
+        "bought": [["shoe:1", None, "999:1"], []],
         "history": [[None, 999], []],
         "seen": [None, list(range(40))],
         "age": [None, 1e30],
@@ -285,7 +297,7 @@ def test_the_export_is_verified_and_takes_strange_rows(
             "seen",
             {"type": "sequence", "of": "itm"},
             "'features', column 'seen': expected an `of` among the features "
-            "with ids of their own, ['user', 'item', 'genres']. "
+            "with ids of their own, ['user', 'item', 'genres', 'tags']. "
             "Received: 'itm'",
         ),
         (
@@ -311,6 +323,12 @@ def test_the_export_is_verified_and_takes_strange_rows(
             },
             "'features', column 'history': expected a `query` with one id per "
             "row. Received: 'genres' with {'type': 'ids', 'pooling': 'max'}",
+        ),
+        (
+            "tags",
+            {"type": "ids", "weighted": True, "pooling": "max"},
+            "'features', column 'tags': expected pooling 'mean' or 'sum' of "
+            "what is weighted. Received: pooling='max'",
         ),
         (
             "hour",
@@ -342,6 +360,29 @@ def test_a_wrong_declaration(
         ("cover", "1|x|2", "expected 3 finite numbers. Received: 'x'"),
         ("genres", 7, "expected a list, or values between `|`. Received: 7"),
         ("history", [1, 2.5], "expected an integer or a string. Received: 2.5"),
+        (
+            "tags",
+            "1:2|3",
+            "expected `id:weight`, such as 'drama:0.7'. Received: '3'",
+        ),
+        (
+            "tags",
+            [":1"],
+            "expected `id:weight`, such as 'drama:0.7'. Received: ':1'",
+        ),
+        (
+            "tags",
+            "1:nan",
+            "expected `id:weight`, such as 'drama:0.7'. Received: '1:nan'",
+        ),
+        ("tags", [7], "expected `id:weight`, such as 'drama:0.7'. Received: 7"),
+        ("tags", "1:1e39", "expected a finite weight. Received: '1:1e39'"),
+        (
+            "bought",
+            "1:-0.5",
+            "expected a weight of at least 0, as the "
+            "pooling is a mean. Received: '1:-0.5'",
+        ),
         ("price", -1.0, "expected a number of at least 0. Received: -1.0"),
     ],
 )

@@ -17,6 +17,7 @@ NUMBERS = pd.Series([1.0, None, -3.5, 1e6, 2.0])
 VECTORS = [[1.0, 2.0], None, [0.0, -1.5], [3.0, 4.0], [5.0, 6.0]]
 LISTS_OF_INTEGERS = [[7, 9, 7], [], None, [-3], [9, 9, 8, 7, 6]]
 LISTS_OF_STRINGS = ["b|a", "", None, "é|7|b", "c"]
+WEIGHTED_LISTS = ["b:0.5|a:2", "", None, "é:1e-3|7:0|b:.25|x:y:3", "c:1"]
 
 CASES: dict[str, tuple[Feature, "pd.Series[object]"]] = {
     "bucket of quantiles": (Bucket(quantiles=3), NUMBERS),
@@ -30,6 +31,11 @@ CASES: dict[str, tuple[Feature, "pd.Series[object]"]] = {
     "ids, the first": (
         Ids(pooling="max", length=2),
         pd.Series(LISTS_OF_INTEGERS),
+    ),
+    "ids, weighted": (Ids(weighted=True), pd.Series(WEIGHTED_LISTS)),
+    "ids, the first, weighted": (
+        Ids(weighted=True, pooling="sum", length=2),
+        pd.Series(WEIGHTED_LISTS),
     ),
     "number": (Number(), NUMBERS),
     "number, log1p": (

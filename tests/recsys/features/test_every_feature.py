@@ -26,7 +26,8 @@ def vectors(fitted: FittedFeature, column: "pd.Series[Any]") -> Any:
     rows = None
     if fitted.num_rows is not None:
         table = np.arange(fitted.num_rows * DIM, dtype="float32")
-        rows = ops.convert_to_tensor(table.reshape(-1, DIM)[values])
+        ids = ops.convert_to_numpy(fitted.ids(ops.convert_to_tensor(values)))
+        rows = ops.convert_to_tensor(table.reshape(-1, DIM)[ids])
     return ops.convert_to_numpy(
         fitted.vectors(ops.convert_to_tensor(values), rows)
     )
@@ -173,11 +174,9 @@ def test_a_saved_model_encodes_the_same(case: Case) -> None:
     if fitted.raw_rank == 2:  # It may have more room behind the lists.
         received, behind = np.split(received, [expected.shape[1]], axis=1)
         assert (behind == -1).all()
-        received = np.pad(
-            received,
-            [(0, 0), (0, expected.shape[1] - received.shape[1])],
-            constant_values=-1,
-        )
+        room = np.zeros((expected.ndim, 2), int)
+        room[1, 1] = expected.shape[1] - received.shape[1]
+        received = np.pad(received, room, constant_values=-1)
     np.testing.assert_array_equal(received, expected)
 
 

@@ -1,4 +1,5 @@
 from typing import Any
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from recsys.features import Ids
 from recsys.features import Sequence
 from recsys.features.id_list import FittedIdList
 from recsys.features.pooling import POOLINGS
+from tests.gradients import gradient
 
 lists = st.lists(st.lists(st.integers(-5, 5), max_size=6), min_size=1)
 
@@ -79,6 +81,57 @@ def test_shared_ids_have_the_numbers_of_their_owner() -> None:
         0,
         3,
     ]
+
+
+numbers = st.floats(0, 100, allow_subnormal=False, width=32)
+weighted_lists = st.lists(
+    st.lists(st.tuples(st.integers(-5, 5), numbers), max_size=6), min_size=1
+)
+
+
+@given(weighted_lists, st.sampled_from(["mean", "sum"]))
+def test_weighted_lists_are_pooled_as_by_numpy(
+    rows: list[list[tuple[int, float]]], pooling: Literal["mean", "sum"]
+) -> None:
+    kind = Ids(weighted=True, pooling=pooling)
+    texts = ["|".join(f"{id}:{weight}" for id, weight in row) for row in rows]
+    column = kind.check(pd.Series(texts), "log.csv")
+    one = kind.fit([column])
+    values = one.encode(column)
+    assert one.num_rows is not None
+    table = np.random.default_rng(0).normal(size=(one.num_rows, 3))
+    table = table.astype("float32")
+    known = {int(id): i for i, id in enumerate(one.vocabulary.values, 1)}
+    expected = np.zeros((len(rows), 3))
+    for place, row in enumerate(rows):
+        for id, weight in row:
+            expected[place] += weight * table[known[id]]
+        total = sum(weight for _, weight in row)
+        if pooling == "mean" and total > 0:
+            expected[place] /= total
+    ids = ops.convert_to_numpy(one.ids(ops.convert_to_tensor(values)))
+    received = one.vectors(
+        ops.convert_to_tensor(values), ops.convert_to_tensor(table[ids])
+    )
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(received), expected, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_the_weights_of_what_is_behind_the_end_have_no_gradient() -> None:
+    """Their bits are those of no number, which would spread."""
+    kind = Ids(weighted=True)
+    column = kind.check(pd.Series(["a:2|b:6", ""]), "log.csv")
+    one = kind.fit([column])
+    values = ops.convert_to_tensor(one.encode(column))
+    rows = np.arange(12, dtype="float32").reshape(2, 2, 3)
+
+    def loss(rows: Any) -> Any:
+        return ops.sum(one.vectors(values, rows))
+
+    (received,) = gradient(loss, rows)
+    expected = [[[0.25] * 3, [0.75] * 3], [[0.0] * 3] * 2]
+    np.testing.assert_allclose(received, expected)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

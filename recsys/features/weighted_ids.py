@@ -1,0 +1,144 @@
+"""Lists of ids with a weight each: texts such as `drama:0.7`."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys.column_values import refuse
+from recsys.errors import DataError
+from recsys.features.fitted_feature import check_numbered
+from recsys.features.id_list import NOTHING
+from recsys.features.id_list import PADDING
+from recsys.features.id_list import FittedIdList
+from recsys.features.id_list import joined
+from recsys.features.list_values import flattened
+from recsys.features.list_values import split
+from recsys.features.pooling import WEIGHTED_POOLINGS
+
+_SEPARATOR = ":"  # The last one of a text.
+_ITEM = re.compile(
+    rf".+{_SEPARATOR}[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.DOTALL
+)
+
+
+def check_weighted(
+    column: "pd.Series[Any]", file: object, negative: bool
+) -> "pd.Series[Any]":
+    """Returns lists of ids with weights in the one form that they have.
+
+    Args:
+        column: The lists; what is missing in one is left out.
+        file: Where they come from, for the error message.
+        negative: Whether weights may be negative.
+
+    Raises:
+        DataError: A value is no list, or a text in it no id with a weight.
+
+    Example:
+    >>> tags = pd.Series(["drama:0.7|war:.3", None])
+    >>> [tag.tolist() for tag in check_weighted(tags, "log.csv", False)]
+    [['drama:0.7', 'war:.3'], []]
+    """
+    values, lengths = flattened(column, file)
+    items = values[values.notna() & (values != "")]
+    wrong = ~items.map(_is_item).astype(bool)
+    refuse(items, wrong, "`id:weight`, such as 'drama:0.7'", file)
+    weights = pd.Series(ids_and_weights(items)[1], items.index)
+    refuse(items, weights.abs() == np.inf, "a finite weight", file)
+    if not negative:
+        expected = "a weight of at least 0, as the pooling is a mean"
+        refuse(items, weights < 0, expected, file)
+    lengths = np.bincount(items.index, minlength=len(lengths))
+    return split(items.to_numpy(object), lengths, column.name)
+
+
+def _is_item(value: Any) -> bool:
+    return isinstance(value, str) and _ITEM.fullmatch(value) is not None
+
+
+def ids_and_weights(items: "pd.Series[Any]") -> tuple["pd.Series[Any]", Any]:
+    """Takes texts of an id and a weight apart.
+
+    Args:
+        items: The texts.
+
+    Returns:
+        The ids, strings, and the weights, a float32 array.
+    """
+    parts = [item.rpartition(_SEPARATOR) for item in items]
+    ids = pd.Series([id for id, _, _ in parts], dtype=object)
+    weights = np.array([float(weight) for _, _, weight in parts])
+    with np.errstate(over="ignore"):  # Infinite, which `check` refuses.
+        return ids, weights.astype(np.float32)
+
+
+class FittedWeightedIds(FittedIdList):
+    """A list of weighted ids with the ids of the training split.
+
+    The array that a model takes, int32 `(rows, length, 2)`, has the bits of
+    the weights, float32, behind the numbers of the ids: an array of floats has
+    not room for all numbers of ids.
+    """
+
+    raw_dtype = "string"
+
+    def encode(self, column: "pd.Series[Any]") -> Any:
+        ids, weights = ids_and_weights(joined(column))
+        bits = weights.view(np.int32)
+        pairs = np.stack([self.vocabulary.encode(ids), bits], axis=-1)
+        return self._padded(column, pairs)
+
+    def check_encoded(self, name: str, values: Any) -> None:
+        if values.ndim != 3 or values.shape[2] != 2:
+            raise DataError.at(
+                f"feature {name!r}",
+                "a list of ids with weights per row",
+                f"{values.shape}",
+            )
+        numbers = values[..., 0]
+        check_numbered(name, numbers, NOTHING, self.vocabulary.size)
+
+    def ids(self, values: Any) -> Any:
+        return super().ids(values[..., 0])
+
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
+        from keras import ops
+
+        # (batch, length, 1): TensorFlow needs to know the last axis.
+        weights = ops.view(values[..., 1:], "float32")
+        # Behind the end of a list, their bits are those of no number.
+        weights = ops.where(values[..., :1] >= 0, weights, 0.0)
+        return WEIGHTED_POOLINGS[self.kind.pooling](rows, weights)
+
+    def _encode_raw(self, values: Any, table: Any) -> Any:
+        import tensorflow as tf
+
+        ids = tf.strings.regex_replace(values, f"{_SEPARATOR}[^:]*$", "")
+        if not self.vocabulary.holds_strings:
+            whole = tf.strings.regex_full_match(ids, r"-?\d{1,18}")
+            ids = tf.where(whole, ids, str(PADDING["int64"]))  # Unknown.
+            ids = tf.strings.to_number(ids, tf.int64)
+        texts = tf.strings.regex_replace(values, f"(?s)^.*{_SEPARATOR}", "")
+        # As NumPy rounds them, which reads numbers in float64.
+        weights = tf.cast(tf.strings.to_number(texts, tf.float64), tf.float32)
+        bits = tf.bitcast(weights, tf.int32)
+        return tf.stack([table.lookup(ids), bits], axis=-1)
+
+    def sample(self, generator: np.random.Generator, count: int) -> Any:
+        def weighted(ids: Any) -> Any:
+            weights = generator.random(len(ids)).round(3)
+            items = [
+                f"{id}{_SEPARATOR}{weight}"
+                for id, weight in zip(ids, weights, strict=True)
+            ]
+            return np.array(items, object)
+
+        return super().sample(generator, count).map(weighted)
