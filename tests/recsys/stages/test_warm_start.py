@@ -271,6 +271,25 @@ def test_its_configuration_says_where_it_came_from(
         assert file["iteration"] == 10 * (4 + 1 + 1)
 
 
+def test_streamed_rows_grow_a_model_as_held_ones_do(
+    days: list[Path], day_1: Path, tmp_path: Path
+) -> None:
+    # One batch: rows come in another order.
+    fields = {"epochs": 1, "batch_size": 320, "unknown_rate": 0.0}
+    losses = []
+    for streaming in (False, True):
+        out = tmp_path / f"streaming-{streaming}"
+        options = {**fields, "streaming": streaming}
+        metrics = recsys.train(fields_of(days[1], out, day_1, **options))
+        losses.append(metrics["test"]["loss"])
+        sizes = {
+            name: vocabulary.size
+            for name, vocabulary in recsys.load_ranker(out).vocabularies.items()
+        }
+        assert sizes == {"user": 13, "item": 15, "tags": 15}
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
 def test_a_search_that_is_over_stays_over(
     days: list[Path], settings: Settings, tmp_path: Path
 ) -> None:
