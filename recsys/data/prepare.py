@@ -9,8 +9,10 @@ from rich.progress import Progress
 
 from recsys.arguments import typed_arguments
 from recsys.data.custom_table import custom_table
+from recsys.data.datasets.ali_ccp import ali_ccp
 from recsys.data.datasets.books import books
 from recsys.data.datasets.celeba import celeba
+from recsys.data.datasets.census_income import census_income
 from recsys.data.datasets.cifar10 import cifar10
 from recsys.data.datasets.digits import digits
 from recsys.data.datasets.jester import jester
@@ -27,8 +29,10 @@ from recsys.output_lock import sole_writer
 
 # Each takes a folder, a seed, a progress bar and options of its own.
 DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
+    "ali-ccp": ali_ccp,
     "books": books,
     "celeba": celeba,
+    "census-income": census_income,
     "cifar10": cifar10,
     "digits": digits,
     "jester": jester,

@@ -11,6 +11,8 @@ import pandas as pd
 from PIL import Image
 from scipy.io import savemat
 
+from tests.recsys.data.datasets.ali_ccp_files import write_ali_ccp
+from tests.recsys.data.datasets.census_files import write_census
 from tests.recsys.data.idx_files import write_mnist
 
 ROWS = [(user, item) for user in range(1, 13) for item in range(user % 3, 9)]
@@ -103,6 +105,14 @@ def _celeba(folder: Path) -> None:
     (folder / "list_eval_partition.txt").write_text("\n".join(lines))
 
 
+def _ali_ccp(folder: Path) -> None:
+    write_ali_ccp(folder, 40, 10)
+
+
+def _census_income(folder: Path) -> None:
+    write_census(folder, 30, 10)
+
+
 def _table(folder: Path) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
@@ -128,8 +138,10 @@ def _zip(file: Path, member: str, text: str) -> None:
 
 
 _WRITERS = {
+    "ali-ccp": _ali_ccp,
     "books": _books,
     "celeba": _celeba,
+    "census-income": _census_income,
     "cifar10": _cifar10,
     "digits": _digits,
     "jester": _jester_csv,
