@@ -29,9 +29,10 @@ from recsys import TrainConfig
 from recsys import load
 from recsys.feeding import feed
 from recsys.models.build import build_ranker
-from recsys.stages.train import compile_model
 from recsys.training.batches import TrainingBatches
+from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
+from recsys.training.training_arrays import training_arrays
 
 
 def make_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:
@@ -98,8 +99,10 @@ def main() -> None:
 
     def batches(rows: slice) -> TrainingBatches:
         return TrainingBatches(
-            {name: x[rows] for name, x in inputs.items()},
-            {task: y[rows] for task, y in labels.items()},
+            training_arrays(
+                {name: x[rows] for name, x in inputs.items()},
+                {task: y[rows] for task, y in labels.items()},
+            ),
             config.batch_size,
             seed=0,
         )

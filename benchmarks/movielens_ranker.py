@@ -10,7 +10,7 @@ from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
-from recsys.stages.train import compile_model
+from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
 
 USERS, ITEMS = 6040, 3706

@@ -21,13 +21,14 @@ from side_by_side import medians
 
 from recsys.feeding import feed
 from recsys.training.batches import TrainingBatches
+from recsys.training.training_arrays import training_arrays
 
 
 def make_epoch(ranker: keras.Model, batch: int, steps: int) -> Function:
     """Trains for an epoch; as `recsys train` does, input and all."""
     inputs, labels = make_rows(batch * steps)
     columns = {task: values[:, 0] for task, values in labels.items()}
-    batches = TrainingBatches(inputs, columns, batch, seed=0)
+    batches = TrainingBatches(training_arrays(inputs, columns), batch, seed=0)
     return lambda: ranker.fit(feed(batches), shuffle=False, verbose=0)
 
 

@@ -1,12 +1,9 @@
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import keras
 
-from keras_moe.callbacks import PermutationSearch
-from keras_moe.callbacks import RoutingMonitor
 from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
@@ -19,39 +16,20 @@ from recsys.data.streaming.large import is_large
 from recsys.data_file import check_data
 from recsys.data_file import write_data
 from recsys.errors import RunError
-from recsys.feeding import feed
 from recsys.models.build import build_model
-from recsys.models.gates import searches
 from recsys.models.gates import typed_options
-from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.scorer import Scorer
-from recsys.models.shared_weights import shared_weights
 from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
-from recsys.training.batches import TrainingBatches
-from recsys.training.checkpoint import Checkpoint
-from recsys.training.create_batches import create_batches
-from recsys.training.create_optimizer import create_optimizer
-from recsys.training.finite_loss import FiniteLoss
-from recsys.training.interruption import Interruption
-from recsys.training.outcome import has_routing
+from recsys.training.fit import fit
+from recsys.training.fit import has_search
 from recsys.training.outcome import write_outcome
-from recsys.training.progress_line import ProgressLine
 from recsys.training.resolve_config import resolve_config
-from recsys.training.sample import Sample
 from recsys.training.search_distance import warn_if_apart
 from recsys.training.sparsity import warn_if_dense
-from recsys.training.steps_until_binary import StepsUntilBinary
-from recsys.training.stopwatch import Stopwatch
-from recsys.training.streamed_batches import StreamedBatches
-from recsys.training.task_weight_history import TaskWeightHistory
-from recsys.training.validation import Validation
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
-from recsys.training.weight_history import WeightHistory
-from recsys.weighting import create_weighting
 
 
 def train(
@@ -103,7 +81,7 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     """Trains in a run folder that nobody else writes to."""
     remove_all_unfinished(run.folder)
     _check_folder(run, resume)
-    if config.checkpoint_steps is not None and _searches(config):
+    if config.checkpoint_steps is not None and has_search(config):
         raise ValueError(
             "`checkpoint_steps` must be left out for a gate with permutation "
             "local search, whose temperature follows whole epochs. "
@@ -135,7 +113,7 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     if start is not None:
         start.begin(model)
     try:
-        _fit(model, run, config, dataset, start)
+        fit(model, run, config, dataset, start)
     except KeyboardInterrupt:
         if not run.model.is_file():
             run.save_model(model)
@@ -162,124 +140,6 @@ def _check_labels(
     for split, truth in truths.items():
         check_labelled(truth, counting, f"{name}, {split} split", schema.weight)
     warn_of_missing_labels(truths, schema.tasks, name)
-
-
-def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
-    """Gives a model the optimizer and the losses that it is trained with."""
-    model.compile(
-        create_optimizer(
-            config.optimizer,
-            config.learning_rate,
-            config.table_optimizer,
-            config.table_learning_rate,
-            config.min_table_rows,
-        ),
-        loss={task: model.loss_of(task) for task in model.tasks},
-        loss_weights=config.task_weights,
-    )
-    if config.weighting != "fixed":
-        model.weighting = create_weighting(
-            config.weighting,
-            config.task_weights,
-            shared_weights=shared_weights(model),
-            squared_errors=[
-                task
-                for task, kind in model.tasks.items()
-                if kind.squares_errors
-            ],
-            seed=config.seed,
-        )
-        model.weighting.build(model.optimizer)
-
-
-def _fit(
-    model: MultiTaskModel,
-    run: Run,
-    config: TrainConfig,
-    dataset: AnyDataset,
-    start: WarmStart | None,
-) -> None:
-    """Trains until the last epoch, or until validation stops improving."""
-    compile_model(model, config)
-    if start is not None:
-        start.restore_optimizer(model)
-    checkpoint = Checkpoint(run, config.patience, config.checkpoint_steps)
-    checkpoint.restore(model)
-    train, weight = dataset.split("train"), dataset.schema.weight
-    batches = create_batches(train, model, config, weight)
-    while not checkpoint.is_done(config.epochs):
-        # To `fit`, all epochs have as many steps as the first one, and one
-        # that is resumed in its middle has fewer than the others.
-        skip, epoch = checkpoint.progress.step, checkpoint.epochs
-        batches.shuffle(epoch, skip)
-        epochs = epoch + 1 if skip else config.epochs
-        _fit_epochs(model, run, config, dataset, batches, checkpoint, epochs)
-
-
-def _fit_epochs(
-    model: MultiTaskModel,
-    run: Run,
-    config: TrainConfig,
-    dataset: AnyDataset,
-    batches: TrainingBatches | StreamedBatches,
-    checkpoint: Checkpoint,
-    epochs: int,
-) -> None:
-    """Goes on from a checkpoint until so many epochs are done."""
-    schema, validation = dataset.schema, dataset.split("validation")
-    truth = ground_truth(validation, schema)
-    search = []
-    if _searches(config):
-        search = [PermutationSearch(config.search_epochs)]
-    routing: list[keras.callbacks.Callback] = []
-    if has_routing(model):
-        sample = Sample.of(model, dataset)
-        # In one batch: a last one of another size would be compiled for, too.
-        monitor = RoutingMonitor(sample.inputs, batch_size=len(sample))
-        routing = [
-            monitor,
-            WeightHistory(run.weights, monitor),
-            StepsUntilBinary(checkpoint.progress),
-        ]
-    weighting: list[keras.callbacks.Callback] = []
-    if model.weighting is not None:
-        weighting = [TaskWeightHistory(model.weighting)]
-    with Interruption() as interruption, FiniteLoss() as finite_loss:
-        model.fit(
-            feed(batches),
-            epochs=epochs,
-            initial_epoch=checkpoint.epochs,
-            shuffle=False,
-            verbose=1 if sys.stdout.isatty() else 2,
-            # Each sees in the logs what those before it have added.
-            callbacks=[
-                interruption,
-                Stopwatch(),
-                keras.callbacks.LambdaCallback(
-                    on_epoch_begin=lambda epoch, logs: batches.shuffle(
-                        epoch, checkpoint.progress.step
-                    )
-                ),
-                finite_loss,
-                *weighting,
-                *search,
-                *routing,
-                Validation(
-                    Scorer(model),
-                    validation,
-                    truth,
-                    config.task_weights,
-                    schema.roles(truth, config.metrics_k),
-                ),
-                checkpoint,
-                keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
-                ProgressLine(list(model.tasks)),
-            ],
-        )
-
-
-def _searches(config: TrainConfig) -> bool:
-    return searches(config.gate) and config.architecture != "shared-bottom"
 
 
 def _check_folder(run: Run, resume: bool) -> None:

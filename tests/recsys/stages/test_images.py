@@ -275,7 +275,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
             raise KeyboardInterrupt
 
         patch.setattr(
-            "recsys.stages.train.ProgressLine.on_epoch_end", interrupt
+            "recsys.training.fit.ProgressLine.on_epoch_end", interrupt
         )
         with pytest.raises(KeyboardInterrupt):
             recsys.train(parts)

@@ -1,0 +1,33 @@
+from recsys.config import TrainConfig
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.shared_weights import shared_weights
+from recsys.training.create_optimizer import create_optimizer
+from recsys.weighting import create_weighting
+
+
+def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
+    """Gives a model the optimizer and the losses that it is trained with."""
+    model.compile(
+        create_optimizer(
+            config.optimizer,
+            config.learning_rate,
+            config.table_optimizer,
+            config.table_learning_rate,
+            config.min_table_rows,
+        ),
+        loss={task: model.loss_of(task) for task in model.tasks},
+        loss_weights=config.task_weights,
+    )
+    if config.weighting != "fixed":
+        model.weighting = create_weighting(
+            config.weighting,
+            config.task_weights,
+            shared_weights=shared_weights(model),
+            squared_errors=[
+                task
+                for task, kind in model.tasks.items()
+                if kind.squares_errors
+            ],
+            seed=config.seed,
+        )
+        model.weighting.build(model.optimizer)

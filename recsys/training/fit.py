@@ -1,0 +1,134 @@
+import sys
+
+import keras
+
+from keras_moe.callbacks import PermutationSearch
+from keras_moe.callbacks import RoutingMonitor
+from recsys.config import TrainConfig
+from recsys.data.load import AnyDataset
+from recsys.data.streaming.ground_truth import ground_truth
+from recsys.feeding import feed
+from recsys.models.gates import searches
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.scorer import Scorer
+from recsys.run import Run
+from recsys.training.batches import TrainingBatches
+from recsys.training.checkpoint import Checkpoint
+from recsys.training.compile_model import compile_model
+from recsys.training.create_batches import create_batches
+from recsys.training.finite_loss import FiniteLoss
+from recsys.training.interruption import Interruption
+from recsys.training.outcome import has_routing
+from recsys.training.progress_line import ProgressLine
+from recsys.training.sample import Sample
+from recsys.training.steps_until_binary import StepsUntilBinary
+from recsys.training.stopwatch import Stopwatch
+from recsys.training.streamed_batches import StreamedBatches
+from recsys.training.task_weight_history import TaskWeightHistory
+from recsys.training.validation import Validation
+from recsys.training.warm_start import WarmStart
+from recsys.training.weight_history import WeightHistory
+
+
+def fit(
+    model: MultiTaskModel,
+    run: Run,
+    config: TrainConfig,
+    dataset: AnyDataset,
+    start: WarmStart | None,
+) -> None:
+    """Trains until the last epoch, or until validation stops improving.
+
+    Args:
+        model: The model, which is not compiled.
+        run: The folder of its run; where that has a checkpoint, training goes
+            on from there.
+        config: The configuration, resolved.
+        dataset: The data set to train on.
+        start: What the run goes on from; `None` for one that begins anew.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C.
+        NonFiniteLossError: The loss became NaN or infinite.
+    """
+    compile_model(model, config)
+    if start is not None:
+        start.restore_optimizer(model)
+    checkpoint = Checkpoint(run, config.patience, config.checkpoint_steps)
+    checkpoint.restore(model)
+    train, weight = dataset.split("train"), dataset.schema.weight
+    batches = create_batches(train, model, config, weight)
+    while not checkpoint.is_done(config.epochs):
+        # To `fit`, all epochs have as many steps as the first one, and one
+        # that is resumed in its middle has fewer than the others.
+        skip, epoch = checkpoint.progress.step, checkpoint.epochs
+        batches.shuffle(epoch, skip)
+        epochs = epoch + 1 if skip else config.epochs
+        _fit_epochs(model, run, config, dataset, batches, checkpoint, epochs)
+
+
+def _fit_epochs(
+    model: MultiTaskModel,
+    run: Run,
+    config: TrainConfig,
+    dataset: AnyDataset,
+    batches: TrainingBatches | StreamedBatches,
+    checkpoint: Checkpoint,
+    epochs: int,
+) -> None:
+    """Goes on from a checkpoint until so many epochs are done."""
+    schema, validation = dataset.schema, dataset.split("validation")
+    truth = ground_truth(validation, schema)
+    search = []
+    if has_search(config):
+        search = [PermutationSearch(config.search_epochs)]
+    routing: list[keras.callbacks.Callback] = []
+    if has_routing(model):
+        sample = Sample.of(model, dataset)
+        # In one batch: a last one of another size would be compiled for, too.
+        monitor = RoutingMonitor(sample.inputs, batch_size=len(sample))
+        routing = [
+            monitor,
+            WeightHistory(run.weights, monitor),
+            StepsUntilBinary(checkpoint.progress),
+        ]
+    weighting: list[keras.callbacks.Callback] = []
+    if model.weighting is not None:
+        weighting = [TaskWeightHistory(model.weighting)]
+    with Interruption() as interruption, FiniteLoss() as finite_loss:
+        model.fit(
+            feed(batches),
+            epochs=epochs,
+            initial_epoch=checkpoint.epochs,
+            shuffle=False,
+            verbose=1 if sys.stdout.isatty() else 2,
+            # Each sees in the logs what those before it have added.
+            callbacks=[
+                interruption,
+                Stopwatch(),
+                keras.callbacks.LambdaCallback(
+                    on_epoch_begin=lambda epoch, logs: batches.shuffle(
+                        epoch, checkpoint.progress.step
+                    )
+                ),
+                finite_loss,
+                *weighting,
+                *search,
+                *routing,
+                Validation(
+                    Scorer(model),
+                    validation,
+                    truth,
+                    config.task_weights,
+                    schema.roles(truth, config.metrics_k),
+                ),
+                checkpoint,
+                keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
+                ProgressLine(list(model.tasks)),
+            ],
+        )
+
+
+def has_search(config: TrainConfig) -> bool:
+    """Whether permutations are searched for while a model is trained."""
+    return searches(config.gate) and config.architecture != "shared-bottom"
