@@ -85,7 +85,7 @@ class MovieLens:
         progress: Progress,
         subsample: str | None = None,
         features: str = "ids",
-        split: str = "drawn",
+        split: str = "random",
     ) -> Dataset:
         """Reads the download and builds the data set.
 
@@ -103,7 +103,7 @@ class MovieLens:
                 (or, in a release without times, that stand before in the
                 file). Rows of unwatched movies are at the time of one of the
                 user's ratings.
-            split: `"drawn"`, as published, where histories are of movies of
+            split: `"random"`, as published, where histories are of movies of
                 the training split, as all others are of rows to be predicted;
                 or by `"time"`, where the test split is after the validation
                 split, and that after the training split, and histories are of
@@ -127,9 +127,9 @@ class MovieLens:
                 "`features` must be 'ids' or 'all'. "
                 f"Received: features={features!r}"
             )
-        if split not in ("drawn", "time"):
+        if split not in ("random", "time"):
             raise ValueError(
-                f"`split` must be 'drawn' or 'time'. Received: split={split!r}"
+                f"`split` must be 'random' or 'time'. Received: split={split!r}"
             )
         file, text = read_download(raw_dir, self.archive, self.member)
         ratings = parse_ratings(text, file, self.separator, progress)
@@ -169,7 +169,7 @@ class MovieLens:
                     for name, part in splits.items()
                 },
             )
-        known = [splits["train"]] if split == "drawn" else splits.values()
+        known = [splits["train"]] if split == "random" else splits.values()
         described = self.attributes.read(raw_dir, self.archive, progress)
         return _with_features(self.name, splits, pd.concat(known), *described)
 

@@ -134,7 +134,7 @@ def test_a_release_without_times_is_not_split_by_them(tmp_path: Path) -> None:
 
 
 def test_an_unknown_split(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="`split` must be 'drawn' or 'time'"):
+    with pytest.raises(ValueError, match="`split` must be 'random' or 'time'"):
         prepare("movielens-1m", tmp_path, tmp_path / "out", split="users")
 
 
