@@ -27,6 +27,10 @@ class LazyAdam(RowRule):
     (1 - beta_1) / sqrt(1 - beta_2), about 3.2 rates, where Adam's first step
     moves by one rate.
 
+    Both moments of a row are one row of one slot, m before v: a large table is
+    read at places that no cache holds, and each of them costs far more than
+    the numbers that lie there.
+
     Args:
         beta_1: Float, how much of the first moment is kept. Defaults to 0.9.
         beta_2: Float, how much of the second moment is kept. Defaults to
@@ -36,7 +40,7 @@ class LazyAdam(RowRule):
 
     Example:
     >>> LazyAdam().slot_shapes((1000, 8))
-    {'momentum': (1000, 8), 'velocity': (1000, 8)}
+    {'moments': (1000, 16)}
 
     References:
         Kingma, Ba. Adam: A Method for Stochastic Optimization. ICLR 2015,
@@ -53,7 +57,8 @@ class LazyAdam(RowRule):
         self.epsilon = epsilon
 
     def slot_shapes(self, table_shape: Shape) -> dict[str, Shape]:
-        return {"momentum": table_shape, "velocity": table_shape}
+        num_rows, width = table_shape
+        return {"moments": (num_rows, 2 * width)}
 
     def update(
         self,
@@ -63,7 +68,7 @@ class LazyAdam(RowRule):
         learning_rate: Any,
         step: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        m, v = slots["momentum"], slots["velocity"]
+        m, v = ops.split(slots["moments"], 2, axis=-1)  # (touched, width) each
         m = m + (1 - self.beta_1) * (gradients - m)
         v = v + (1 - self.beta_2) * (ops.square(gradients) - v)
         beta_1, beta_2 = (
@@ -71,7 +76,7 @@ class LazyAdam(RowRule):
         )
         correction = ops.sqrt(1 - beta_2**step) / (1 - beta_1**step)
         moved = learning_rate * correction * m / (ops.sqrt(v) + self.epsilon)
-        return rows - moved, {"momentum": m, "velocity": v}
+        return rows - moved, {"moments": ops.concatenate([m, v], axis=-1)}
 
     def get_config(self) -> dict[str, Any]:
         return {

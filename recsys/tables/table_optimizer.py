@@ -110,7 +110,10 @@ class TableOptimizer(keras.optimizers.Optimizer):
             self.inner.build(others)
 
     def _add_slots(self, table: keras.Variable) -> list[keras.Variable]:
-        start = keras.initializers.Constant(self.rule.initial_slot)
+        def start(shape: Any, dtype: Any) -> Any:
+            # Keras's `Constant` is a product, which takes its memory twice.
+            return ops.full(shape, self.rule.initial_slot, dtype)
+
         return [
             self.add_variable(
                 shape,

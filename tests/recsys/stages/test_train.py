@@ -235,7 +235,7 @@ def test_tables_that_are_trained_by_rows_are_resumed(
         metrics["test"]["loss"], rel=1e-6
     )
     model = Run(tmp_path / "parts").load_model()
-    assert not any("momentum" in variable.path for variable in model.variables)
+    assert not any("moments" in variable.path for variable in model.variables)
 
 
 def test_tables_are_trained_by_rows_from_their_least_size_on(
