@@ -45,6 +45,8 @@ def make_model(rows: int, optimizer: str, width: int) -> keras.Model:
     outputs = keras.layers.Dense(1, activation="sigmoid")(table(ids))
     model = TableModel(ids, outputs)
     model.compile(create_optimizer("adam", 1e-3, optimizer), "bce")
+    # As `recsys train` does; `fit` would on TensorFlow take the memory twice.
+    model.optimizer.build(model.trainable_variables)
     return model
 
 

@@ -154,12 +154,15 @@ class TrainConfig:
             holds: lazy-adam (a row's moments stand still while it is not
             looked up) or rowwise-adagrad (one accumulator for a whole row).
             As all other weights, with a cost that grows with the table: adam,
-            where that is the optimizer. As all other weights unless given.
+            where that is the optimizer. Unless given, lazy-adam for tables of
+            at least 100,000 rows where the optimizer is adam, and as all other
+            weights for the rest.
         table_learning_rate: Learning rate of the tables that are trained by
             rows; learning_rate unless given. Adagrad wants a larger one than
             Adam.
         min_table_rows: Rows from which on a table is trained by rows; smaller
-            ones are trained as all other weights.
+            ones are trained as all other weights. Unless given, 1 with a
+            table_optimizer and 100,000 without.
         batch_size: Examples in a training step.
         epochs: Most passes over the training split.
         patience: Epochs without a better validation loss before training
@@ -220,7 +223,7 @@ class TrainConfig:
     learning_rate: Annotated[float, Field(gt=0), _Usable] = 3e-4
     table_optimizer: Annotated[_Text, one_of(TABLE_OPTIMIZERS)] | None = None
     table_learning_rate: Annotated[float, Field(gt=0), _Usable] | None = None
-    min_table_rows: _Count = 1
+    min_table_rows: _Count | None = None
     batch_size: _Count = 512
     epochs: _Count = 10
     patience: _Count = 3

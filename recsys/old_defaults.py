@@ -29,6 +29,9 @@ def with_old_defaults(recorded: Mapping[str, Any]) -> dict[str, Any]:
     'own'
     """
     fields = {**_FIELDS, **recorded}
+    adam = fields.get("optimizer", "adam") == "adam"
+    if adam and fields.get("table_optimizer") is None:
+        fields["table_optimizer"] = "adam"
     gate = str(fields.get("gate"))
     if gate.endswith("+"):
         fields = {**_SEARCH_FIELDS, **fields}

@@ -12,3 +12,8 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 # How the tables of id features are trained: as all else is, or by the rows
 # that a batch looks up, each by the rule of this name in `recsys.tables`.
 TABLE_OPTIMIZERS = ("adam", "lazy-adam", "rowwise-adagrad")
+
+# Rows from which on tables are trained by lazy Adam where nothing else is
+# asked for: as good on MovieLens, and a step over so many rows costs Adam 3 to
+# 10 times as much (benchmarks/README.md, "Large embedding tables").
+LARGE_TABLE = 100_000

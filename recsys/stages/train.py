@@ -88,6 +88,8 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
             f"Received: checkpoint_steps={config.checkpoint_steps}, "
             f"gate={config.gate!r}"
         )
+    if resume:
+        config = _with_recorded_table_optimizer(config, run.read_config())
     if config.streaming is None:
         config = replace(config, streaming=is_large(config.data))
     dataset = load(config.data, streaming=config.streaming).with_train_rows(
@@ -152,6 +154,17 @@ def _check_folder(run: Run, resume: bool) -> None:
             "interrupted run together with `resume`. "
             f"Received: out={str(run.folder)!r}, a folder with files in it"
         )
+
+
+def _with_recorded_table_optimizer(
+    config: TrainConfig, started: TrainConfig
+) -> TrainConfig:
+    """A run that was started under another default goes on with that one."""
+    if config.table_optimizer or config.optimizer != started.optimizer:
+        return config
+    min_rows = config.min_table_rows or started.min_table_rows
+    name = started.table_optimizer
+    return replace(config, table_optimizer=name, min_table_rows=min_rows)
 
 
 def _check_same(config: TrainConfig, started: TrainConfig) -> None:

@@ -7,13 +7,18 @@ from recsys.weighting import create_weighting
 
 def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
     """Gives a model the optimizer and the losses that it is trained with."""
+    min_rows = config.min_table_rows or 1
+    by_rows = any(
+        getattr(variable, "is_table", False) and variable.shape[0] >= min_rows
+        for variable in model.trainable_variables
+    )
     model.compile(
         create_optimizer(
             config.optimizer,
             config.learning_rate,
-            config.table_optimizer,
+            config.table_optimizer if by_rows else None,
             config.table_learning_rate,
-            config.min_table_rows,
+            min_rows,
         ),
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,

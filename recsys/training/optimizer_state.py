@@ -40,8 +40,10 @@ def restore_optimizer(file: Path, model: keras.Model) -> None:
 
     The tables of the model may have more rows than those of the model that was
     saved: slots of the rows behind its last one begin as in any training.
-    What the file does not have begins so as well, with a warning: such as the
-    slots of a table that by now has `min_table_rows`, and another optimizer.
+    A table that by now has `min_table_rows` goes on by lazy Adam with the
+    moments that Adam has left. What the file does not have begins as in any
+    training too, with a warning: such as the accumulators of such a table, if
+    it is row-wise Adagrad's by now.
 
     Args:
         file: The `.npz` file, which may be missing.
@@ -55,7 +57,7 @@ def restore_optimizer(file: Path, model: keras.Model) -> None:
     begun = [
         name
         for name, variable in state.items()
-        if name not in held or not _restore(file, name, variable)
+        if not _restore(variable, _read(file, name, held))
     ]
     if begun:
         _log.warning(
@@ -66,11 +68,30 @@ def restore_optimizer(file: Path, model: keras.Model) -> None:
         )
 
 
-def _restore(file: Path, name: str, variable: Any) -> bool:
-    """Restores the first rows of a variable; returns whether it is of them."""
+def _read(file: Path, name: str, held: set[str]) -> np.ndarray | None:
+    """Reads what a file that holds arrays of these names has of a variable."""
+    if name in held:
+        return _numbers(file, name)
+    # The rows of lazy Adam's slot are those of Adam's two, side by side.
+    slots = [re.sub("/moments$", x, name) for x in ("/momentum", "/velocity")]
+    if not held.issuperset(slots):
+        return None
+    m, v = (_numbers(file, slot) for slot in slots)
+    is_table = m.ndim == 2 and m.shape == v.shape
+    return np.concatenate([m, v], axis=1) if is_table else None
+
+
+def _numbers(file: Path, name: str) -> np.ndarray:
     array = read_npz(file, [name])[name]
     if array.dtype.kind not in "iuf":
         raise DataError.at(file, f"numbers in {name!r}", str(array.dtype))
+    return array
+
+
+def _restore(variable: Any, array: np.ndarray | None) -> bool:
+    """Gives a variable its first rows; returns whether it is of them."""
+    if array is None:
+        return False
     shape = tuple(variable.shape)
     if array.shape == shape:
         variable.assign(array)

@@ -11,6 +11,7 @@ from recsys.kind import declarations
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
+from recsys.optimizers import LARGE_TABLE
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.tasks.task_options import typed_task_options
@@ -32,7 +33,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         The configuration with absolute folders, the preset and its sizes, what
         `default_options` and the given options say of the gate, a weight for
         each task and the given options of tasks, whether targets are
-        standardised, the hash feature and the backend.
+        standardised, the hash feature, how tables are trained and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -40,7 +41,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     data = config.data
     name = _preset(config, schema)
     config = replace(config, preset=name)
-    _check_table_optimizer(config)
+    config = _with_table_optimizer(config, schema)
     sizes = asdict(config.sizes)
     del sizes["convolutions"]  # They go by the preset's name.
     return replace(
@@ -104,13 +105,18 @@ def _preset(config: TrainConfig, schema: Schema) -> str:
     return name
 
 
-def _check_table_optimizer(config: TrainConfig) -> None:
-    if config.table_optimizer == "adam" != config.optimizer:
+def _with_table_optimizer(config: TrainConfig, schema: Schema) -> TrainConfig:
+    name, min_rows = config.table_optimizer, config.min_table_rows
+    if name == "adam" != config.optimizer:
         raise ValueError(
             "`table_optimizer` must be lazy-adam, rowwise-adagrad or left "
             f"out where the optimizer is {config.optimizer}. "
             "Received: table_optimizer='adam'"
         )
+    has_default = config.optimizer == "adam" and not schema.holds_images
+    if name is None and has_default:
+        name, min_rows = "lazy-adam", min_rows or LARGE_TABLE
+    return replace(config, table_optimizer=name, min_table_rows=min_rows or 1)
 
 
 def _standardizes(given: bool | None, schema: Schema) -> bool:

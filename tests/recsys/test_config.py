@@ -32,7 +32,11 @@ def test_sequences_and_mappings_are_taken_as_lists_and_dicts() -> None:
 
 def test_mapping_is_json_and_comes_back() -> None:
     config = TrainConfig(
-        "synthetic", "run", gate_options={"gamma": 10.0}, expert_units=[8, 4]
+        "synthetic",
+        "run",
+        gate_options={"gamma": 10.0},
+        expert_units=[8, 4],
+        table_optimizer="lazy-adam",
     )
     mapping = json.loads(json.dumps(config.to_mapping()))
     assert TrainConfig.from_mapping({**mapping, "versions": {}}) == config
@@ -53,6 +57,23 @@ def test_a_search_of_an_earlier_version_is_of_columns(
 ) -> None:
     fields = {"data": "synthetic", "out": "run", "gate": gate, **old}
     assert TrainConfig.from_mapping(fields).search_normalized == normalized
+
+
+@pytest.mark.parametrize(
+    ("old", "name"),
+    [
+        ({"versions": {}}, "adam"),
+        ({"versions": {}, "table_optimizer": None}, "adam"),
+        ({"versions": {}, "table_optimizer": "lazy-adam"}, "lazy-adam"),
+        ({"versions": {}, "optimizer": "adagrad"}, None),
+        ({}, None),
+    ],
+)
+def test_adam_of_an_earlier_version_is_of_all_tables(
+    old: dict[str, Any], name: str | None
+) -> None:
+    fields = {"data": "synthetic", "out": "run", **old}
+    assert TrainConfig.from_mapping(fields).table_optimizer == name
 
 
 @pytest.mark.parametrize(

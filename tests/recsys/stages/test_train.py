@@ -242,20 +242,43 @@ def test_tables_are_trained_by_rows_from_their_least_size_on(
     settings: Settings, tmp_path: Path
 ) -> None:
     """That of users has 13 rows, and of films as many, with unknown ones."""
-    fields = {"epochs": 1, "table_optimizer": "rowwise-adagrad"}
+    rowwise = {"table_optimizer": "rowwise-adagrad"}
     runs = {
-        "none": {"epochs": 1},
-        "small": {**fields, "min_table_rows": 14},
-        "all": {**fields, "min_table_rows": 13},
+        "unless given": {},
+        "adam": {"table_optimizer": "adam"},
+        "small": {**rowwise, "min_table_rows": 14},
+        "large": {**rowwise, "min_table_rows": 13},
+        "lazy": {"table_optimizer": "lazy-adam"},
+        "lazy unless given": {"min_table_rows": 13},
     }
-    losses = {
-        name: recsys.train(settings(tmp_path / name, **changes))["test"]["loss"]
+    loss = {
+        name: recsys.train(settings(tmp_path / name, epochs=1, **changes))[
+            "test"
+        ]["loss"]
         for name, changes in runs.items()
     }
-    assert losses["all"] != pytest.approx(losses["small"], rel=1e-6)
-    # On TensorFlow, Keras squares the parts of a repeated id's gradient.
-    if keras.backend.backend() != "tensorflow":
-        assert losses["small"] == pytest.approx(losses["none"], rel=1e-6)
+    assert loss["unless given"] == loss["adam"] == loss["small"]
+    assert loss["lazy"] == loss["lazy unless given"]
+    assert loss["large"] != pytest.approx(loss["adam"], rel=1e-6)
+    assert loss["lazy"] != pytest.approx(loss["adam"], rel=1e-6)
+
+
+def test_a_run_of_another_default_is_resumed_with_that(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As runs were recorded before large tables were trained by rows."""
+    fields = settings(tmp_path / "run", epochs=3)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=2, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    run = Run(tmp_path / "run")
+    recorded = json.loads(run.config.read_text())
+    assert recorded["table_optimizer"] == "lazy-adam"
+    recorded |= {"table_optimizer": None, "min_table_rows": 1}
+    run.config.write_text(json.dumps(recorded))
+    recsys.train(fields, resume=True)
+    assert json.loads(run.config.read_text())["table_optimizer"] == "adam"
 
 
 def test_interrupted_first_epoch_leaves_a_model(

@@ -211,7 +211,7 @@ def test_it_begins_where_the_other_run_has_ended(
         grown += len(match) > len(wanted)
         assert not match[len(wanted) :].any()
     # Tables of users, items and tags.
-    assert grown == (3 if name == "rowwise-adagrad" else 6)
+    assert grown == (6 if name == "adam" else 3)
     assert float(started[0].optimizer.learning_rate) == 0.5
     assert int(started[0].optimizer.iterations.numpy()) == 10
 

@@ -145,6 +145,35 @@ def test_what_does_not_fit_the_data(
     assert not isinstance(raised.value, DataError)
 
 
+@pytest.mark.parametrize(
+    ("fields", "name", "min_rows"),
+    [
+        ({}, "lazy-adam", 100_000),
+        ({"min_table_rows": 7}, "lazy-adam", 7),
+        ({"table_optimizer": "adam"}, "adam", 1),
+        ({"table_optimizer": "lazy-adam"}, "lazy-adam", 1),
+        (
+            {"table_optimizer": "rowwise-adagrad", "min_table_rows": 7},
+            "rowwise-adagrad",
+            7,
+        ),
+        ({"optimizer": "adagrad"}, None, 1),
+    ],
+)
+def test_large_tables_are_trained_by_rows_unless_told_otherwise(
+    fields: dict[str, Any], name: str | None, min_rows: int
+) -> None:
+    config = resolved(**fields)
+    assert config.table_optimizer == name
+    assert config.min_table_rows == min_rows
+
+
+def test_images_have_no_tables() -> None:
+    schema = Schema("svhn", {"image": "image"}, {"a": "multiclass"})
+    config = resolve_config(TrainConfig("data", "run"), schema)
+    assert config.table_optimizer is None
+
+
 def test_adam_for_tables_alone_is_no_optimizer() -> None:
     assert resolved(table_optimizer="adam").table_optimizer == "adam"
     assert resolved(optimizer="adagrad").table_optimizer is None
