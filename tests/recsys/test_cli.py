@@ -275,7 +275,10 @@ def test_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("scale", "`option` must be NAME=VALUE. Received: 'scale'"),
         ("scale=5", "of the data set 'movielens-1m' must be among subsample"),
-        ("seed=5", "must be among subsample, features, split. Received: 'seed'"),
+        (
+            "seed=5",
+            "must be among subsample, features, split. Received: 'seed'",
+        ),
     ],
 )
 def test_wrong_option_of_a_data_set_is_one_line(
