@@ -14,6 +14,6 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 TABLE_OPTIMIZERS = ("adam", "lazy-adam", "rowwise-adagrad")
 
 # Rows from which on tables are trained by lazy Adam where nothing else is
-# asked for: as good on MovieLens, and a step over so many rows costs Adam 3 to
-# 10 times as much (benchmarks/README.md, "Large embedding tables").
+# asked for: as good on MovieLens, and from here on a step over all rows takes
+# Adam 2 to 6 times as long, and far longer soon (benchmarks/README.md).
 LARGE_TABLE = 100_000
