@@ -26,7 +26,16 @@ from recsys.tuning.space import Space
 
 # What a sweep is about; all its trials share them. Losses of standardised
 # targets cannot be compared with others.
-_SHARED = ("data", "out", "gate", "backend", "standardize_targets")
+_SHARED = (
+    "data",
+    "out",
+    "warm_start",
+    "gate",
+    "backend",
+    "standardize_targets",
+    "streaming",
+    "checkpoint_steps",
+)
 
 _Choices = Annotated[list[Any], AfterValidator(Choices)]
 _Fields = Annotated[
