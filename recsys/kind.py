@@ -25,11 +25,14 @@ class Kind(BaseModel):
 
     Attributes:
         type: What `dataset.json` calls it.
+        packs_lists: Whether `check` takes lists of integers as `packed`
+            returns them, and so does what is done with the column then.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     type: ClassVar[str]
+    packs_lists: ClassVar[bool] = False
 
     def check(self, column: "pd.Series[Any]", file: object) -> Any:
         """Returns a column in the one form that its values have.

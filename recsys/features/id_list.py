@@ -23,7 +23,10 @@ from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import known_ids
 from recsys.features.list_values import flattened
+from recsys.features.list_values import is_packed
+from recsys.features.list_values import lengths_of
 from recsys.features.list_values import split
+from recsys.features.list_values import values_of
 from recsys.features.pooling import POOLINGS
 from recsys.features.unseen import Unseen
 from recsys.features.value_counts import ValueCounts
@@ -54,6 +57,7 @@ class IdList(Feature):
         dim: Width of the vectors; that of the model unless given.
     """
 
+    packs_lists: ClassVar[bool] = True
     keeps_last: ClassVar[bool] = False
     has_vocabulary: ClassVar[bool] = True
 
@@ -93,6 +97,8 @@ class IdList(Feature):
             )
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+        if is_packed(column):
+            return column  # Of integers, all of them there.
         values, lengths = flattened(column, file)
         ids = as_ids(values, file)
         there = ids.notna()
@@ -106,6 +112,13 @@ class IdList(Feature):
         self, columns: Sequence["pd.Series[Any]"]
     ) -> Sequence["pd.Series[Any]"]:
         """Makes all ids strings if one of them is."""
+        if any(map(is_packed, columns)):
+            columns = [
+                split(
+                    values_of(one).to_numpy(), lengths_of(one), one.name
+                ).set_axis(one.index)
+                for one in columns
+            ]
         kinds = {ids.dtype.kind for one in columns for ids in one if len(ids)}
         if len(kinds) < 2:
             return columns
@@ -128,8 +141,7 @@ class IdList(Feature):
         longest = 1
         with ValueCounts() as counts:
             for part in parts:
-                lengths = part.map(len)
-                longest = max(longest, int(lengths.max() if len(part) else 0))
+                longest = max(longest, int(lengths_of(part).max(initial=0)))
                 if self.of is None:
                     counts.add(self.occurring(part))
             if self.of is None:
@@ -144,7 +156,7 @@ class IdList(Feature):
         Args:
             column: As `check` returns it.
         """
-        return joined(column)
+        return values_of(column)
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE
@@ -205,7 +217,7 @@ class FittedIdList(FittedFeature):
 
     def encode(self, column: "pd.Series[Any]") -> Any:
         """Returns the numbers of the ids, -1 behind the end of a list."""
-        return self._padded(column, self.vocabulary.encode(joined(column)))
+        return self._padded(column, self.vocabulary.encode(values_of(column)))
 
     def _padded(self, column: "pd.Series[Any]", values: Any) -> Any:
         """Puts the values of lists into rows of one length.
@@ -218,7 +230,7 @@ class FittedIdList(FittedFeature):
         Returns:
             Int32 array `(rows, room, ...)`, -1 behind the end of a list.
         """
-        lengths = column.map(len).to_numpy(np.int64)
+        lengths = lengths_of(column)
         room = self.length
         if self.kind.length is None:
             room = max(room, int(lengths.max(initial=0)))
@@ -313,11 +325,3 @@ class FittedIdList(FittedFeature):
             return {"length": self.length}
         vocabulary = self.vocabulary.get_config()
         return {"vocabulary": vocabulary, "length": self.length}
-
-
-def joined(lists: "pd.Series[Any]") -> "pd.Series[Any]":
-    """The ids of all lists one after the other."""
-    arrays = [ids for ids in lists if len(ids)]
-    if not arrays:
-        return pd.Series([], dtype="int64")
-    return pd.Series(np.concatenate(arrays))

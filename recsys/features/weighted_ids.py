@@ -12,9 +12,9 @@ from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_list import NOTHING
 from recsys.features.id_list import PADDING
 from recsys.features.id_list import FittedIdList
-from recsys.features.id_list import joined
 from recsys.features.list_values import flattened
 from recsys.features.list_values import split
+from recsys.features.list_values import values_of
 from recsys.features.pooling import WEIGHTED_POOLINGS
 
 _SEPARATOR = ":"  # The last one of a text.
@@ -85,7 +85,7 @@ class FittedWeightedIds(FittedIdList):
     raw_dtype = "string"
 
     def encode(self, column: "pd.Series[Any]") -> Any:
-        ids, weights = ids_and_weights(joined(column))
+        ids, weights = ids_and_weights(values_of(column))
         bits = weights.view(np.int32)
         pairs = np.stack([self.vocabulary.encode(ids), bits], axis=-1)
         return self._padded(column, pairs)

@@ -1,4 +1,5 @@
 import gzip
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from recsys.data.formats.csv_file import read_csv
 from recsys.data.formats.text_type import cast_or_none
 from recsys.errors import DataError
 from recsys.features.list_values import as_texts
+from recsys.features.list_values import packed
 from recsys.reading import check_fits
 from recsys.reading import reading
 
@@ -62,12 +64,16 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
         return to_frame(table, path)
 
 
-def to_frame(table: Any, path: object) -> pd.DataFrame:
+def to_frame(
+    table: Any, path: object, pack: Collection[str] = ()
+) -> pd.DataFrame:
     """Returns an Arrow table as pandas; integers stay integers.
 
     Args:
         table: A `pyarrow.Table`.
         path: Where it comes from, for the error message.
+        pack: Names of columns that, where they have lists of integers, are to
+            be as `packed` returns them.
 
     Raises:
         DataError: Two columns have one name.
@@ -75,7 +81,7 @@ def to_frame(table: Any, path: object) -> pd.DataFrame:
     names = table.column_names
     check_distinct(names, path)
     return pd.DataFrame(
-        {name: _to_pandas(table[name]) for name in names},
+        {name: _to_pandas(table[name], name in pack) for name in names},
         index=pd.RangeIndex(table.num_rows),
     )
 
@@ -161,7 +167,9 @@ def _read_parquet(path: Path) -> Any:
         return table
 
 
-def _to_pandas(column: Any) -> "pd.Series[Any]":
+def _to_pandas(column: Any, pack: bool) -> "pd.Series[Any]":
+    if pack and (lists := packed(column)) is not None:
+        return lists
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     if pa.types.is_integer(column.type):

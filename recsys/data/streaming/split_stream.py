@@ -187,7 +187,8 @@ class SplitStream:
         part = self._parts[unit.part]
         table = part.read(unit.group, list(columns))
         rows = FileRows(part.file, unit.first_row)
-        return parse(to_frame(table, part.file), columns, rows)
+        pack = [name for name, kind in columns.items() if kind.packs_lists]
+        return parse(to_frame(table, part.file, pack), columns, rows)
 
 
 def _joined(

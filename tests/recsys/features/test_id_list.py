@@ -3,6 +3,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from recsys.features import Id
 from recsys.features import Ids
 from recsys.features import Sequence
 from recsys.features.id_list import FittedIdList
+from recsys.features.list_values import is_packed
+from recsys.features.list_values import packed
 from recsys.features.pooling import POOLINGS
 from tests.gradients import gradient
 
@@ -59,6 +62,45 @@ def test_a_text_says_what_a_list_says(rows: list[list[int]]) -> None:
         one.encode(kind.check(texts, "log.csv")),
         one.encode(kind.check(pd.Series(rows), "log.csv")),
     )
+
+
+@given(st.lists(st.none() | st.lists(st.integers(-5, 5)), min_size=1))
+def test_packed_lists_are_those_of_the_rows(
+    rows: list[list[int] | None],
+) -> None:
+    # Chunks as the row groups of a file, one with an offset.
+    column = pa.chunked_array([rows[:1], rows[1:]], pa.list_(pa.int32()))
+    column = pa.chunked_array([*column.chunks, column.chunk(1)[1:]])
+    lists = pd.Series([*rows, *rows[2:]], dtype=object)
+    for kind in (Ids(length=3), Sequence(length=3)):
+        held = kind.check(lists, "log.csv")
+        given = packed(column)
+        assert given is not None
+        checked = kind.check(given, "log.csv")
+        assert is_packed(checked)
+        one, expected = kind.fit([checked]), kind.fit([held])
+        assert one.vocabulary.values.equals(expected.vocabulary.values)
+        np.testing.assert_array_equal(
+            one.encode(checked), expected.encode(held)
+        )
+        chosen = checked.iloc[::2]
+        assert kind.unseen(chosen, checked) == kind.unseen(held[::2], held)
+        (arrays,) = kind.unified([chosen])
+        assert arrays.map(list).to_dict() == held[::2].map(list).to_dict()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2]),
+        pa.array([[1, None], [2]]),
+        pa.array([["a"]]),
+        pa.array([[0.5]]),
+        pa.array([[2**63]], pa.list_(pa.uint64())),
+    ],
+)
+def test_only_lists_of_integers_are_packed(column: Any) -> None:
+    assert packed(pa.chunked_array([column])) is None
 
 
 def test_lists_that_are_longer_than_in_training_are_whole() -> None:

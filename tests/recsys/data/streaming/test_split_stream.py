@@ -15,6 +15,7 @@ from recsys.data import write_table
 from recsys.data.columns import parse
 from recsys.data.dataset import unify
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.features.list_values import is_packed
 
 any_suffix = pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz"])
 SCHEMA = Schema(
@@ -72,6 +73,34 @@ def test_units_together_are_the_split(write_parts: Writer, suffix: str) -> None:
         frame["tags"] = frame["tags"].map(list)
         frame["user"] = frame["user"].astype(object)
     assert_frame_equal(joined, expected)
+
+
+def test_lists_of_integers_are_not_taken_apart_by_rows(
+    write_parts: Writer,
+) -> None:
+    numbers = FRAME.assign(tags=[[3, 1], [], [7], None, [1], [3]])
+    folder = write_parts(".parquet", numbers)
+    stream = opened(folder)
+    assert all(map(is_packed, stream.column("tags")))
+    # Other splits have texts, which these are in memory, too.
+    held = Dataset.read(folder).split("train")
+    drawn = stream.sample(4, random_state=1)
+    expected = held.sample(4, random_state=1)
+    for frame in (drawn, expected):
+        frame["tags"] = frame["tags"].map(lambda ids: [*map(str, ids)])
+    assert_frame_equal(drawn, expected)
+    assert stream["tags"].map(list).tolist() == [[3, 1], [], [7], [], [1], [3]]
+
+
+def test_lists_of_integers_beside_lists_of_texts(write_parts: Writer) -> None:
+    numbers = FRAME.assign(tags=[[3, 1], [], [7], None, [1], [3]])
+    stream = opened(write_parts(".parquet", numbers, FRAME))
+    assert stream["tags"].map(list).tolist()[4:8] == [
+        ["1"],
+        ["3"],
+        ["a", "b"],
+        [],
+    ]
 
 
 @any_suffix
