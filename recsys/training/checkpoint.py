@@ -9,7 +9,6 @@ from typing import Annotated
 from typing import Any
 
 import keras
-import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 from pydantic import Field
@@ -20,6 +19,7 @@ from pydantic import StringConstraints
 from recsys.atomic import replacing
 from recsys.data import DataError
 from recsys.data.formats.npz_file import read_npz
+from recsys.data.formats.npz_file import write_npz
 from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.run import Run
@@ -162,7 +162,14 @@ class Checkpoint(keras.callbacks.Callback):
         file = folder / f"epoch-{self.epochs}{step}.npz"
         with replacing(file) as unfinished:
             variables = self._variables()
-            np.savez(unfinished, *(variable.numpy() for variable in variables))
+            # One by one: together they take as much memory as the model.
+            write_npz(
+                unfinished,
+                (
+                    (f"arr_{number}", variable.numpy())
+                    for number, variable in enumerate(variables)
+                ),
+            )
         write_json(
             folder / "progress.json",
             {

@@ -32,7 +32,7 @@ def save_optimizer(file: Path, model: keras.Model) -> None:
     """
     state = _state(model)
     with replacing(file) as unfinished:
-        write_npz(unfinished, {name: state[name].numpy() for name in state})
+        write_npz(unfinished, ((name, state[name].numpy()) for name in state))
 
 
 def restore_optimizer(file: Path, model: keras.Model) -> None:

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,20 +70,25 @@ def npz_names(file: Path) -> list[str]:
         return [member.removesuffix(".npy") for member in held.namelist()]
 
 
-def write_npz(file: Path, arrays: Mapping[str, Any]) -> None:
+def write_npz(
+    file: Path, arrays: Mapping[str, Any] | Iterable[tuple[str, Any]]
+) -> None:
     """Writes arrays as a NumPy `.npz` file, whatever they are called.
 
     `numpy.savez` takes an array of the name `file` for another argument.
 
     Args:
         file: The file to write.
-        arrays: The arrays by name.
+        arrays: The arrays by name, or pairs of a name and an array, of which
+            one at a time is held.
     """
+    pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
     with ZipFile(file, "w") as archive:
-        for name, array in arrays.items():
+        for name, array in pairs:
             # Its size is not known before it is written.
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
+            del array  # Before the next one is made.
 
 
 def _read_array(

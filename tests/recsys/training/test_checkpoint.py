@@ -40,6 +40,29 @@ def test_model_and_progress_come_back(run: Run) -> None:
     assert int(model.optimizer.iterations.numpy()) == 2
 
 
+def test_one_variable_at_a_time_is_out_of_the_model(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = []
+    read, write = keras.Variable.numpy, np.lib.format.write_array
+
+    def numpy(variable: keras.Variable) -> Any:
+        events.append("read")
+        return read(variable)
+
+    def write_array(*args: Any, **kwargs: Any) -> None:
+        events.append("write")
+        write(*args, **kwargs)
+
+    checkpoint = Checkpoint(run, patience=3)
+    checkpoint.restore(compiled_model())
+    monkeypatch.setattr(keras.Variable, "numpy", numpy)
+    monkeypatch.setattr(np.lib.format, "write_array", write_array)
+    checkpoint._save()
+    assert events == ["read", "write"] * (len(events) // 2)
+    assert len(events) > 2
+
+
 def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
