@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import pytest
 
+from recsys.data import Dataset
 from recsys.data.datasets.synthetic import synthetic
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -142,3 +143,58 @@ def test_steps_over_tables_of_growing_size(
     file.write_text("\n".join(map(json.dumps, lines)))
     run("vocabulary_figure.py", f"{file} --out {tmp_path / 'figure.png'}")
     assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_a_log_that_is_read_as_it_is_needed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = (
+        f"--out {tmp_path} --rows 3000 --train-rows 2000 --part-rows 1000 "
+        "--users 1000 --items 100 --width 4 --batch 256"
+    )
+    # What a process of its own prints: it replaces methods of the library.
+    measured = json.dumps({"rows": 1792, "input_share": 0.1})
+    original = subprocess.run
+
+    def run_command(command: list[str], **options: Any) -> Any:
+        if "--only-train" not in command:
+            return original(command, **options)
+        return subprocess.CompletedProcess(command, 0, stdout=measured)
+
+    monkeypatch.setattr(subprocess, "run", run_command)
+    written, *read, trained = run("big_logs.py", options)
+    assert written["bytes_per_row"] > 8
+    assert [line["what"] for line in read] == ["read", "read and encode"]
+    assert all(line["rows"] == 2000 for line in read)
+    assert trained["input_share"] == 0.1
+    assert len(list((tmp_path / "log").iterdir())) == 3
+    split = Dataset.read(tmp_path / "data").split("train")
+    assert len(split) == 2000
+    assert split["user"].nunique() > split["item"].nunique() > 50
+    assert split["history"].map(len).max() == 5
+    assert (split["click"] >= split["buy"]).all()
+    assert 0.1 < split["click"].mean() < 0.5
+
+
+@pytest.mark.slow
+def test_training_on_a_log_by_few_steps(tmp_path: Path) -> None:
+    def run_script(name: str, options: str) -> str:
+        command = [sys.executable, str(FOLDER / name), *options.split()]
+        command += ["--out", str(tmp_path)]
+        done = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
+
+    sizes = "--rows 3000 --train-rows 2000 --part-rows 1000 --items 100"
+    run_script("planted_log.py", sizes)
+    few = "--width 4 --batch 256 --steps 3 --only-train"
+    line = json.loads(
+        run_script("big_logs.py", f"{sizes} {few}").splitlines()[-1]
+    )
+    assert line["rows"] == 3 * 256
+    assert 0 < line["input_share"] < 1
+    assert line["peak_mib"] == max(peak for _, peak in line["phases"].values())
+    # The tables are small beside what the libraries take.
+    assert 0 < line["peak_mib"] - line["above_mib"] + 1 < 3
+    assert set(line["phases"]) > {"steps", "checkpoint", "validate"}
