@@ -1,3 +1,4 @@
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def state(model: keras.Model) -> list[Any]:
 @pytest.fixture(params=OPTIMIZERS)
 def options(request: pytest.FixtureRequest) -> dict[str, Any]:
     return OPTIMIZERS[request.param]
+
+
+@pytest.fixture(autouse=True)
+def _no_word_of_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It warns of functions that were traced often, in whichever test."""
+    monkeypatch.setattr(logging.getLogger("tensorflow"), "disabled", True)
 
 
 def test_slots_of_known_rows_go_on_and_others_begin(
