@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -121,6 +122,10 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
             run.save_model(model)
         write_outcome(run, config, dataset, ["validation"])
         raise
+    # What is measured is read from the run. Of large tables, memory has no
+    # room for a second model.
+    del model, start
+    gc.collect()
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
     warn_if_dense(config, metrics["validation"])

@@ -1,5 +1,6 @@
 import json
 import shutil
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from keras_moe.callbacks import RoutingModel
 from recsys import Dataset
 from recsys import RunError
 from recsys import TrainConfig
+from recsys.models.build import build_model
 from recsys.run import Run
+from recsys.training.outcome import write_outcome
 from recsys.training.shuffling import shuffled_rows
 from tests.recsys.stages.interruptions import interrupt_at
 
@@ -458,3 +461,22 @@ def test_the_monitored_sample_is_one_batch(
     data = str(tmp_path / "data")
     recsys.train(settings(tmp_path / "run", data=data, epochs=1))
     assert set(sizes) == {1500}
+
+
+def test_the_model_is_let_go_before_another_is_loaded(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models: list[Any] = []
+
+    def build(*arguments: Any) -> Any:
+        model = build_model(*arguments)
+        models.append(weakref.ref(model))
+        return model
+
+    def write(*arguments: Any) -> dict[str, Any]:
+        assert [model() for model in models] == [None]
+        return write_outcome(*arguments)
+
+    monkeypatch.setattr("recsys.stages.train.build_model", build)
+    monkeypatch.setattr("recsys.stages.train.write_outcome", write)
+    recsys.train(settings(tmp_path / "run", epochs=1))
