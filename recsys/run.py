@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
-from recsys.atomic import replacing
 from recsys.backend import quiet_start
 from recsys.config import TrainConfig
 from recsys.config_file import read_fields
@@ -160,8 +159,9 @@ class Run:
             model: A model.
             file: The file to write, `model` unless given.
         """
-        with replacing(file or self.model) as unfinished:
-            model.save(unfinished, include_optimizer=False)
+        from recsys.models.model_file import save_model_file
+
+        save_model_file(model, file or self.model)
 
 
 def load_model(run: str | Path) -> "MultiTaskModel":

@@ -10,6 +10,8 @@ import pandas as pd
 from recsys.column_values import as_strings
 from recsys.errors import FileError
 
+_IDS_AT_ONCE = 1 << 17
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class Vocabulary(keras.layers.Layer):
@@ -161,8 +163,15 @@ class Vocabulary(keras.layers.Layer):
 
     def save_assets(self, dir_path: str) -> None:
         """Saves the ids, called by Keras."""
-        text = json.dumps(self.values.tolist(), ensure_ascii=False)
-        Path(dir_path, "values.json").write_text(text, encoding="utf-8")
+        file = Path(dir_path, "values.json")
+        with file.open("w", encoding="utf-8") as stream:
+            # Ten million ids as one text take gigabytes.
+            stream.write("[")
+            for start in range(0, len(self.values), _IDS_AT_ONCE):
+                ids = self.values[start : start + _IDS_AT_ONCE].tolist()
+                text = json.dumps(ids, ensure_ascii=False)
+                stream.write((", " if start else "") + text[1:-1])
+            stream.write("]")
 
     def load_assets(self, dir_path: str) -> None:
         """Loads the ids, called by Keras."""

@@ -1,6 +1,8 @@
 """The file of a trained model, checked before it is believed."""
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import keras
@@ -9,6 +11,7 @@ import keras
 import keras_moe.layers  # noqa: F401
 import recsys.models.interactions
 import recsys.models.shared_tower  # noqa: F401
+from recsys.atomic import replacing
 from recsys.errors import FileError
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.multi_task_model import MultiTaskModel
@@ -16,6 +19,38 @@ from recsys.models.ranker import Ranker
 from recsys.reading import reading
 
 _EXPECTED = "a model that `recsys train` has saved"
+
+
+def save_model_file(model: MultiTaskModel, file: Path) -> None:
+    """Saves a model without the state of its optimizer.
+
+    The file is what `model.save` writes, but for that state, which
+    `include_optimizer` does not keep out of a `.keras` file. Keras would put
+    the file together in memory, too, where there is any left; with large
+    tables, a training has none to give.
+
+    Args:
+        model: The model.
+        file: The `.keras` file to write.
+    """
+    with replacing(file) as unfinished:
+        unpacked = unfinished.parent / "unpacked"
+        with _without_optimizer(model):
+            model.save(unpacked, zipped=False)
+        with zipfile.ZipFile(unfinished, "w") as archive:
+            for member in sorted(unpacked.rglob("*")):
+                if member.is_file():
+                    archive.write(member, member.relative_to(unpacked))
+
+
+@contextmanager
+def _without_optimizer(model: MultiTaskModel) -> Iterator[None]:
+    optimizer = getattr(model, "optimizer", None)  # None unless compiled.
+    model.optimizer = None
+    try:
+        yield
+    finally:
+        model.optimizer = optimizer
 
 
 def load_model_file(file: Path) -> MultiTaskModel:

@@ -1,3 +1,5 @@
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,3 +112,15 @@ def test_large_integers_are_grown_exactly() -> None:
     grown = vocabulary.grown(pd.Index([2**60, 2**60 + 1]))
     assert grown.values.tolist() == [2**60, 2**60 + 1]
     assert not grown.holds_strings
+
+
+@pytest.mark.parametrize("values", [[], ["a", "é", '"b"', ", "], [7, 8, 9]])
+def test_ids_are_written_some_at_a_time(
+    values: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recsys.features.vocabulary._IDS_AT_ONCE", 2)
+    vocabulary = Vocabulary.of(pd.Series(values))
+    vocabulary.save_assets(str(tmp_path))
+    text = (tmp_path / "values.json").read_text(encoding="utf-8")
+    ids = vocabulary.values.tolist()
+    assert text == json.dumps(ids, ensure_ascii=False)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import h5py
 import keras
+import numpy as np
 import pytest
 
 from recsys.errors import FileError
 from recsys.models.model_file import load_model_file
+from recsys.models.model_file import save_model_file
 
 pytestmark = pytest.mark.slow  # One model is trained for all.
 
@@ -33,6 +35,28 @@ def write(members: Members, file: Path, packing: int = 0) -> Path:
 def test_whole_file_is_loaded(members: Members, tmp_path: Path) -> None:
     model = load_model_file(write(members, tmp_path / "model.keras"))
     assert set(model.tasks) == {"watch", "rating"}
+
+
+def test_file_has_no_optimizer_which_the_model_keeps(
+    members: Members, run: Path, tmp_path: Path
+) -> None:
+    model = load_model_file(run / "model.keras")
+    model.compile(keras.optimizers.Adam(), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    optimizer, file = model.optimizer, tmp_path / "model.keras"
+    save_model_file(model, file)
+    assert model.optimizer is optimizer
+    with zipfile.ZipFile(file) as archive:
+        again = {name: archive.read(name) for name in archive.namelist()}
+    assert again.keys() == members.keys()
+    assert [file.name for file in tmp_path.iterdir()] == ["model.keras"]
+    for content in (again, members):
+        with h5py.File(io.BytesIO(content["model.weights.h5"])) as weights:
+            assert "embeddings" in weights
+            assert "optimizer" not in weights
+    loaded = load_model_file(file).get_weights()
+    for one, other in zip(loaded, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(
