@@ -101,6 +101,7 @@ def test_run_folder_is_complete(image_run: Path) -> None:
         "config.json",
         "data.json",
         "model.keras",
+        "optimizer.npz",
         "metrics.json",
         "history.csv",
         "weights.csv",

@@ -1,6 +1,7 @@
 """Rows read as they are needed: the same results as of rows in memory."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,7 @@ def test_explain_takes_a_sample(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    run = shutil.copytree(run, tmp_path / "run")
     held = recsys.explain(run, data, repeats=1)
     monkeypatch.setattr("recsys.data.streaming.large.MOST_BYTES", 0)
     sampled = recsys.explain(run, parts, repeats=1)

@@ -12,7 +12,10 @@ from recsys.training.warm_start_fields import FIXED
 from recsys.training.warm_start_fields import check_fixed
 from recsys.training.warm_start_fields import with_fields_of_start
 
-CONFIG = TrainConfig("day1", "first", gate="top-k", epochs=7, seed=3)
+# Resolved, as what a run records is.
+CONFIG = TrainConfig(
+    "day1", "first", gate="top-k", table_optimizer="adam", epochs=7, seed=3
+)
 
 
 @pytest.fixture
