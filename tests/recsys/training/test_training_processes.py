@@ -130,7 +130,10 @@ def test_failure_says_why(
     "end", ["sys.exit(130)", "os.kill(os.getpid(), signal.SIGINT)"]
 )
 def test_interrupted_training_is_no_failure(
-    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    end: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interruptible: None,
 ) -> None:
     program = fake_trainer.install(tmp_path, end)
     monkeypatch.setattr("sys.executable", str(program))
