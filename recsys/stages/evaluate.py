@@ -61,12 +61,12 @@ def evaluate(
     folder.check_weighs(config, model)
     dataset = load(data)
     model.check_fits(dataset)
-    also = [] if by is None else [by]
     if by is not None:
         _check_cut(model, by)
+    also = [] if by is None else [by]
     rows = ground_truth(dataset.split(split), dataset.schema, also)
-    if by is not None:
-        parts = _cuts(model, rows, by)  # Before time goes into predictions.
+    # Before time goes into predictions.
+    parts = {} if by is None else _cuts(model, rows, by)
     scores = Scorer(model).score(dataset.split(split))
     measuring = Measuring.of(model, config, dataset.schema)
     measured = replace(

@@ -56,6 +56,8 @@ def fit(
         start.restore_optimizer(model)
     checkpoint = Checkpoint(run, config.patience, config.checkpoint_steps)
     checkpoint.restore(model)
+    if checkpoint.is_done(config.epochs):
+        return
     train, weight = dataset.split("train"), dataset.schema.weight
     batches = create_batches(train, model, config, weight)
     while not checkpoint.is_done(config.epochs):

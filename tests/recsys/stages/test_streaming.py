@@ -16,6 +16,7 @@ from recsys.data import write_table
 from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.run import Run
+from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
@@ -56,7 +57,7 @@ def streamed(
 
 def content(run: Path) -> tuple[Any, ...]:
     """All that a training has found out."""
-    history = pd.read_csv(run / "history.csv").drop(columns="seconds")
+    history = read_history(run)
     weights = Run(run).load_model().get_weights()
     metrics = json.loads((run / "metrics.json").read_text())
     return history.to_dict("list"), [w.tolist() for w in weights], metrics

@@ -1,0 +1,220 @@
+"""Trainings that are stopped, and those that go on."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pandas as pd
+import pytest
+
+import recsys
+from recsys import RunError
+from recsys.run import Run
+from tests.recsys.stages.histories import read_history
+from tests.recsys.stages.interruptions import interrupt_at
+
+Settings = Callable[..., dict[str, Any]]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def impatient(settings: Settings) -> dict[str, Any]:
+    """Settings of a run that stops because it gets worse."""
+    fields = settings(
+        Path(),
+        epochs=12,
+        learning_rate=0.5,
+        patience=2,
+        standardize_targets=False,
+    )
+    return {name: fields[name] for name in fields if name != "out"}
+
+
+@pytest.fixture(scope="module")
+def stopped(
+    impatient: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder of an impatient run; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "stopped"
+    recsys.train({**impatient, "out": folder})
+    return folder
+
+
+def test_best_weights_are_kept_when_patience_is_over(stopped: Path) -> None:
+    losses = pd.read_csv(stopped / "history.csv")["val_loss"]
+    assert 3 <= len(losses) == losses.idxmin() + 3 < 12
+    metrics = json.loads((stopped / "metrics.json").read_text())
+    assert metrics["validation"]["loss"] == pytest.approx(losses.min())
+
+
+def test_resumed_run_ends_as_an_uninterrupted_one(
+    stopped: Path,
+    impatient: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = {**impatient, "out": tmp_path / "parts"}
+    run = Run(tmp_path / "parts")
+    history = read_history(stopped)
+    epochs_before = len(history) - 2
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=epochs_before, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    assert len(pd.read_csv(run.history)) == epochs_before
+    assert list(json.loads(run.metrics.read_text())) == ["validation"]
+    assert (run.plots / "loss_curves.png").is_file()
+    keras.utils.set_random_seed(99)
+    metrics = recsys.train(fields, resume=True)
+    pd.testing.assert_frame_equal(read_history(run), history, rtol=1e-6)
+    pd.testing.assert_frame_equal(
+        pd.read_csv(run.weights),
+        pd.read_csv(stopped / "weights.csv"),
+        rtol=1e-5,
+    )
+    expected = json.loads((stopped / "metrics.json").read_text())
+    assert metrics["test"]["loss"] == pytest.approx(
+        expected["test"]["loss"], rel=1e-6
+    )
+    assert not run.checkpoint.exists()
+
+
+def test_accumulators_of_adagrad_are_resumed(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = settings(tmp_path / "whole", optimizer="adagrad", epochs=3)
+    metrics = recsys.train(fields)
+    adam = settings(tmp_path / "adam", epochs=3)
+    assert recsys.train(adam)["test"]["loss"] != metrics["test"]["loss"]
+    parts = {**fields, "out": str(tmp_path / "parts")}
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=2, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(parts)
+    with pytest.raises(ValueError, match="`optimizer` must be what the run"):
+        recsys.train({**parts, "optimizer": "adam"}, resume=True)
+    again = recsys.train(parts, resume=True)
+    assert again["test"]["loss"] == pytest.approx(
+        metrics["test"]["loss"], rel=1e-6
+    )
+
+
+def test_tables_that_are_trained_by_rows_are_resumed(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of training, with all that is kept for each row."""
+    fields = settings(
+        tmp_path / "whole",
+        epochs=3,
+        table_optimizer="lazy-adam",
+        table_learning_rate=0.1,
+    )
+    metrics = recsys.train(fields)
+    parts = {**fields, "out": str(tmp_path / "parts")}
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=2, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(parts)
+    again = recsys.train(parts, resume=True)
+    assert again["test"]["loss"] == pytest.approx(
+        metrics["test"]["loss"], rel=1e-6
+    )
+    model = Run(tmp_path / "parts").load_model()
+    assert not any("moments" in variable.path for variable in model.variables)
+
+
+def test_a_run_of_another_default_is_resumed_with_that(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As runs were recorded before large tables were trained by rows."""
+    fields = settings(tmp_path / "run", epochs=3)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=2, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    run = Run(tmp_path / "run")
+    recorded = json.loads(run.config.read_text())
+    assert recorded["table_optimizer"] == "lazy-adam"
+    recorded |= {"table_optimizer": None, "min_table_rows": 1}
+    run.config.write_text(json.dumps(recorded))
+    recsys.train(fields, resume=True)
+    assert json.loads(run.config.read_text())["table_optimizer"] == "adam"
+
+
+def test_interrupted_first_epoch_leaves_a_model(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = settings(tmp_path / "run", epochs=1)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=0, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    assert Run(tmp_path / "run").load_model().tasks
+    with pytest.raises(ValueError, match="`k` must be what the run was"):
+        recsys.train({**fields, "k": 1}, resume=True)
+    recsys.train(fields, resume=True)
+    assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
+
+
+def test_run_is_not_resumed_on_other_data(
+    settings: Settings,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = shutil.copytree(data, tmp_path / "data")
+    fields = settings(tmp_path / "run", epochs=1, data=str(own))
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=0, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    shutil.copy(own / "validation.parquet", own / "train.parquet")
+    with pytest.raises(RunError, match=r"changed: train\.parquet"):
+        recsys.train(fields, resume=True)
+
+
+def test_finished_run_is_not_resumed(run: Path, settings: Settings) -> None:
+    fields = settings(run, task_weights={"watch": 0.9})
+    with pytest.raises(RunError, match="finished already"):
+        recsys.train(fields, resume=True)
+
+
+def test_resuming_nothing(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"without config\.json"):
+        recsys.train(settings(tmp_path / "run"), resume=True)
+
+
+@pytest.mark.parametrize("interrupted_epoch", [1, 3])
+def test_a_search_is_resumed_in_either_phase(
+    interrupted_epoch: int,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields: dict[str, Any] = {
+        "gate": "top-k+",
+        "epochs": 4,
+        "search_epochs": 2,
+        "patience": 9,
+        "seed": 1,  # Whose matrix is no permutation yet after the first epoch.
+    }
+    uninterrupted = recsys.train(settings(tmp_path / "whole", **fields))
+    parts = settings(tmp_path / "parts", **fields)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=interrupted_epoch, batch=1)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(parts)
+    metrics = recsys.train(parts, resume=True)
+    whole, resumed = (
+        read_history(tmp_path / name) for name in ("whole", "parts")
+    )
+    pd.testing.assert_frame_equal(resumed, whole, rtol=1e-5)
+    distances = whole["permutation_distance"]
+    assert distances[0] > 0
+    assert (distances[2:] == 0).all()
+    for content in (uninterrupted, metrics):
+        assert content["permutation_distance"] == pytest.approx(distances[1])
