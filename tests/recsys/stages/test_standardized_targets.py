@@ -17,7 +17,7 @@ from recsys import Schema
 from recsys.data import read_table
 from recsys.run import Run
 from tests.recsys.conftest import Settings
-from tests.recsys.stages.test_train import interrupt_at
+from tests.recsys.stages.interruptions import interrupt_at
 
 pytestmark = pytest.mark.slow
 
