@@ -78,10 +78,12 @@ def make_models(
         "live": lambda name, batch: make_live(rankers[name], batch)
     }
     if keras.backend.backend() == "tensorflow":
-        from recsys.stages.saved_model import write_saved_model
+        from recsys.exporting import export_format
+        from recsys.exporting.served_ranker import ServedRanker
 
+        saved_model = export_format("tf_saved_model")
         for name, ranker in rankers.items():
-            write_saved_model(ranker, folder / name)
+            saved_model.write(ServedRanker(ranker), folder / name)
         models["SavedModel"] = lambda name, batch: make_saved(
             str(folder / name), batch
         )

@@ -303,17 +303,23 @@ def predict(
 @command()
 def export(
     run: RunFolder,
-    out: Annotated[Path, typer.Option(help="SavedModel folder to write.")],
+    out: Annotated[Path, typer.Option(help="Folder of the model to write.")],
+    format: Annotated[str, typer.Option(help="tf_saved_model.")] = (
+        "tf_saved_model"
+    ),
 ) -> None:
-    """Export the model of a run as a verified TensorFlow SavedModel."""
+    """Export the model of a run, verified in a process without Keras."""
+    from recsys.exporting import export_format
+
+    form = export_format(format)
     with suppress(ValueError):  # `export` starts a process of its own then.
-        start_backend("tensorflow")
+        start_backend(form.backend)
     from recsys.stages.export import export
 
-    for feature, input in export(run, out).items():
+    for feature, input in export(run, out, format).items():
         if input != feature:
             print(f"Feature {feature!r} is the input {input!r}")
-    print(f"SavedModel written to {out}, and verified without Keras")
+    print(f"{form.title} written to {out}, and verified without Keras")
 
 
 @command()

@@ -29,6 +29,7 @@ FLOORS = {
         {"training"},
         {"tuning"},
         {"reporting"},
+        {"exporting"},
         {"stages"},
         {"__init__", "cli"},
         {"__main__", "child_process", "command_server"},

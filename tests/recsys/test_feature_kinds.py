@@ -20,9 +20,10 @@ from recsys.data import prepare
 from recsys.data import read_table
 from recsys.data import write_table
 from recsys.data.columns import parse
+from recsys.exporting import export_format
+from recsys.exporting.fresh_process import outputs_by_batch_size
 from recsys.features import FEATURES
 from recsys.features import Image
-from recsys.stages.saved_model_outputs import outputs_by_batch_size
 from recsys.tasks import TASKS
 
 SCHEMA: dict[str, Any] = {
@@ -281,7 +282,8 @@ def test_the_export_is_verified_and_takes_strange_rows(
         inputs[name]: fitted.raw(rows[name])
         for name, fitted in model.fitted.items()
     }
-    outputs = outputs_by_batch_size(str(tmp_path / "export"), raw, (0, 1, 8))
+    served = export_format("tf_saved_model").load(tmp_path / "export")
+    outputs = outputs_by_batch_size(served, raw, (0, 1, 8))
     for size, count in ((0, 0), (1, 8), (8, 8)):
         for task, kind in model.tasks.items():
             columns = kind.columns(task, model.num_classes.get(task))

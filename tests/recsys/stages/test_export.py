@@ -19,16 +19,20 @@ from recsys import RunError
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.cli import run as command_line
+from recsys.exporting import export_format
+from recsys.exporting.served_ranker import ServedRanker
+from recsys.exporting.verification import verify
 from recsys.lifeline import run_alongside
 from recsys.models.build import build_ranker
 from recsys.run import Run
-from recsys.stages.export import verify
 from recsys.training.resolve_config import resolve_config
 from tests.recsys import fake_trainer
 from tests.recsys.conftest import Settings
 from tests.recsys.process_list import is_running
 
 pytestmark = pytest.mark.slow
+
+SAVED_MODEL = export_format("tf_saved_model")
 
 on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
@@ -81,7 +85,7 @@ def test_check_ends_with_a_killed_export(run: Path, tmp_path: Path) -> None:
     inputs, program = tmp_path / "inputs.npz", tmp_path / "program"
     os.mkfifo(inputs)
     program.write_text(
-        f'#!/bin/sh\nexec {sys.executable} "$1" "$2" "$3" {inputs} "$5"\n'
+        f'#!/bin/sh\nexec {sys.executable} "$1" "$2" "$3" "$4" {inputs} "$6"\n'
     )
     program.chmod(0o755)
     words = ["export", "--run", str(run), "--out", str(tmp_path / "out")]
@@ -106,7 +110,7 @@ def test_saved_model_of_another_model_is_detected(
     ranker = Run(run).load_model()
     ranker.set_weights([weight * 1.1 for weight in ranker.get_weights()])
     with pytest.raises(ExportError, match="predictions that differ by up to"):
-        verify(saved_model, ranker)
+        verify(SAVED_MODEL, saved_model, ranker)
 
 
 @on_tensorflow
@@ -131,7 +135,7 @@ def test_saved_model_that_needs_keras_is_detected(
     )
     tf.saved_model.save(module, str(tmp_path / "model"), serve)
     with pytest.raises(ExportError, match="must run without Keras"):
-        verify(tmp_path / "model", Run(run).load_model())
+        verify(SAVED_MODEL, tmp_path / "model", Run(run).load_model())
 
 
 ODD_NAMES = {
@@ -196,9 +200,10 @@ def test_features_whose_names_are_no_identifiers(
         for name, kind in ODD_NAMES.items()
     }
     np.savez(tmp_path / "in.npz", **arrays)
-    module = "recsys.stages.saved_model_outputs"
+    module = "recsys.exporting.fresh_process"
     files = [str(tmp_path / name) for name in ("out", "in.npz", "out.npz")]
-    ended = run_alongside([sys.executable, "-m", module, *files])
+    words = [sys.executable, "-m", module, SAVED_MODEL.name, *files]
+    ended = run_alongside(words)
     assert ended.returncode == 0, ended.stderr
     with np.load(tmp_path / "out.npz") as outputs:
         np.testing.assert_allclose(
@@ -212,11 +217,9 @@ def test_features_whose_names_are_no_identifiers(
 def test_feature_without_any_id_is_exported(
     tiny: Dataset, tmp_path: Path
 ) -> None:
-    from recsys.stages.saved_model import write_saved_model
-
     ranker = one_feature_ranker(tiny.split("train").assign(user=None), "user")
-    write_saved_model(ranker, tmp_path / "model")
-    verify(tmp_path / "model", ranker)
+    SAVED_MODEL.write(ServedRanker(ranker), tmp_path / "model")
+    verify(SAVED_MODEL, tmp_path / "model", ranker)
 
 
 def one_feature_ranker(frame: pd.DataFrame, name: str) -> Ranker:
@@ -262,6 +265,12 @@ def test_failed_check_leaves_nothing(
 def test_folder_in_use_is_refused(run: Path) -> None:
     with pytest.raises(RunError, match="`out` must be a new or empty folder"):
         recsys.export(run, run)
+
+
+def test_unknown_format_is_refused(run: Path, tmp_path: Path) -> None:
+    expected = "`format` must be one of tf_saved_model.*format='tflite'"
+    with pytest.raises(ValueError, match=expected):
+        recsys.export(run, tmp_path / "out", "tflite")
 
 
 def test_folder_without_a_run(tmp_path: Path) -> None:

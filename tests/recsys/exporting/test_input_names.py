@@ -1,6 +1,6 @@
 import pytest
 
-from recsys.stages.input_names import input_names
+from recsys.exporting.input_names import input_names
 
 
 @pytest.mark.parametrize(

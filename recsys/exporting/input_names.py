@@ -13,7 +13,7 @@ _INPUT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def input_names(features: Iterable[str]) -> dict[str, str]:
-    """Names the inputs of a SavedModel after the features of a model.
+    """Names the inputs of a served model after the features of a model.
 
     An input is an argument of a function and a node of a graph: its name is a
     letter, then letters, digits and `_`, no keyword of Python, and no other
@@ -49,9 +49,9 @@ def input_names(features: Iterable[str]) -> dict[str, str]:
     return {feature: inputs[feature] for feature in features}
 
 
-def read_input_names(saved_model: Path) -> dict[str, str]:
-    """Returns what `input_names` has named the inputs of a SavedModel."""
-    return dict(read_json(saved_model / INPUTS_FILE))
+def read_input_names(folder: Path) -> dict[str, str]:
+    """Returns what `input_names` has named the inputs of a served model."""
+    return dict(read_json(folder / INPUTS_FILE))
 
 
 def _is_valid(name: str) -> bool:

@@ -1,0 +1,64 @@
+from collections.abc import Callable
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import ClassVar
+
+if TYPE_CHECKING:
+    from recsys.exporting.served_ranker import ServedRanker
+
+Arrays = Mapping[str, Any]
+
+
+class ExportFormat:
+    """A form in which a ranker is served without this package.
+
+    The stage calls `write` and then checks the folder: a fresh process, in
+    which neither Keras nor `keras_moe` can be imported, calls `load` and runs
+    what it returns on raw features at several batch sizes; the outputs have
+    to be the ranker's. That check is the same for all formats.
+
+    Keras and what a format is written with are imported inside the methods:
+    a list of the formats is had without.
+
+    Attributes:
+        name: What the command line calls it.
+        title: What messages call it.
+        backend: The Keras backend under which `write` has to run. The stage
+            starts a process for it where another one is active.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    backend: ClassVar[str]
+
+    def write(self, served: "ServedRanker", folder: Path) -> None:
+        """Writes all files of the model, under `backend`.
+
+        What is written takes the raw features, by the names and with the
+        types, ranks and padding of `ServedRanker.inputs`, for any batch size,
+        none included, and returns the outputs of `ServedRanker.__call__` by
+        their names. `folder / INPUTS_FILE` of `recsys.exporting.input_names`,
+        which says what the input of each feature is called, is the stage's.
+
+        Args:
+            served: What to write; its weights are those under `backend`.
+            folder: Where to write, not there yet. It becomes visible to others
+                only once it has been checked.
+        """
+        raise NotImplementedError
+
+    def load(self, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
+        """Loads what `write` wrote where Keras cannot be imported.
+
+        Args:
+            folder: The folder that `write` has filled.
+
+        Returns:
+            A function from NumPy arrays by input, `(batch,)` or
+            `(batch, any)` with texts as `numpy.str_`, to NumPy arrays by
+            output, `(batch,)` or `(batch, n)`. It can be called again and
+            again, with batches of any size.
+        """
+        raise NotImplementedError
