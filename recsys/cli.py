@@ -303,10 +303,20 @@ def predict(
 @command()
 def export(
     run: RunFolder,
-    out: Annotated[Path, typer.Option(help="Folder of the model to write.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder of the versions: the model goes to OUT/1."),
+    ],
     format: Annotated[str, typer.Option(help="tf_saved_model.")] = (
         "tf_saved_model"
     ),
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version/--no-version",
+            help="Whether to number the model, or to write it to OUT itself.",
+        ),
+    ] = True,
 ) -> None:
     """Export the model of a run, verified in a process without Keras."""
     from recsys.exporting import export_format
@@ -314,12 +324,14 @@ def export(
     form = export_format(format)
     with suppress(ValueError):  # `export` starts a process of its own then.
         start_backend(form.backend)
-    from recsys.stages.export import export
+    from recsys.exporting.input_names import read_input_names
+    from recsys.stages.export import export_to
 
-    for feature, input in export(run, out, format).items():
+    folder = export_to(run, out, format, version)
+    for feature, input in read_input_names(folder).items():
         if input != feature:
             print(f"Feature {feature!r} is the input {input!r}")
-    print(f"{form.title} written to {out}, and verified without Keras")
+    print(f"{form.title} written to {folder}, and verified without Keras")
 
 
 @command()

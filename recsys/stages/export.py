@@ -14,6 +14,7 @@ from recsys.exporting.input_names import read_input_names
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import last_line
 from recsys.exporting.verification import verify
+from recsys.exporting.versions import next_version
 from recsys.json_files import write_json
 from recsys.lifeline import run_alongside
 from recsys.output_lock import sole_writer
@@ -21,7 +22,10 @@ from recsys.run import Run
 
 
 def export(
-    run: str | Path, out: str | Path, format: str = "tf_saved_model"
+    run: str | Path,
+    out: str | Path,
+    format: str = "tf_saved_model",
+    version: bool = True,
 ) -> dict[str, str]:
     """Exports the model of a run in a form that is served without Keras.
 
@@ -33,58 +37,81 @@ def export(
 
     Args:
         run: Run folder, trained under any backend.
-        out: Folder of the exported model; new or empty.
+        out: Folder of the versions of the model, which need not exist: the
+            model is written to `out/1`, or to the number after the highest
+            one there.
         format: `"tf_saved_model"` (default).
+        version: Whether to number the model; otherwise it is written to `out`
+            itself, which has to be new or empty. Defaults to `True`.
 
     Returns:
         By feature, the name of the model's input for it: the feature's own,
-        unless that cannot be one. `assets.extra/inputs.json` in the folder
-        has it, too.
+        unless that cannot be one. `assets.extra/inputs.json` in the folder of
+        the model has it, too.
 
     Raises:
         ExportError: What was written does not predict what the model does;
-            nothing is left at `out`.
-        RunError: There is no trained run on tables in the folder, or `out` is
-            not empty, or another process is writing to it.
+            nothing of it is left.
+        RunError: There is no trained run on tables in the folder, or `out`
+            holds something else, or another process is writing to it.
         ValueError: There is no such format.
     """
+    return read_input_names(export_to(run, out, format, version))
+
+
+def export_to(
+    run: str | Path,
+    out: str | Path,
+    format: str = "tf_saved_model",
+    version: bool = True,
+) -> Path:
+    """Does what `export` does, and returns the folder of the model."""
     out = Path(out)
-    folder = Run(run)
     form = export_format(format)
-    if keras.backend.backend() == form.backend:
-        with sole_writer(out):
-            _check_vacant(out)
-            _export(folder, out, form)
-    else:
+    if not version:
         _check_vacant(out)
-        folder.check_model()
-        _export_elsewhere(run, out, form)
-    return read_input_names(out)
+        _write(Run(run), out, form)
+        return out
+    with sole_writer(out):
+        folder = next_version(out)
+        _write(Run(run), folder, form)
+    return folder
 
 
-def _check_vacant(out: Path) -> None:
-    if out.exists() and (out.is_file() or any(out.iterdir())):
+def _check_vacant(folder: Path) -> None:
+    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise RunError(
             "`out` must be a new or empty folder. "
-            f"Received: out={str(out)!r}, which holds something"
+            f"Received: out={str(folder)!r}, which holds something"
         )
 
 
-def _export(run: Run, out: Path, form: ExportFormat) -> None:
+def _write(run: Run, folder: Path, form: ExportFormat) -> None:
+    if keras.backend.backend() != form.backend:
+        run.check_model()
+        _export_elsewhere(run, folder, form)
+        return
+    with sole_writer(folder):
+        _check_vacant(folder)
+        _export(run, folder, form)
+
+
+def _export(run: Run, folder: Path, form: ExportFormat) -> None:
     ranker = run.load_ranker()
     served = ServedRanker(ranker)
-    with replacing(out) as unfinished:
+    with replacing(folder) as unfinished:
         form.write(served, unfinished)
         write_json(unfinished / INPUTS_FILE, served.input_names)
         verify(form, unfinished, ranker)
 
 
-def _export_elsewhere(run: str | Path, out: Path, form: ExportFormat) -> None:
+def _export_elsewhere(run: Run, folder: Path, form: ExportFormat) -> None:
     """Exports in a process with the backend of the format."""
+    words = ["--run", str(run.folder), "--out", str(folder), "--no-version"]
     process = run_alongside(
         [
             *(sys.executable, "-m", "recsys.child_process", "export"),
-            *("--run", str(run), "--out", str(out), "--format", form.name),
+            *(*words, "--format", form.name),
         ],
         env={**os.environ, "KERAS_BACKEND": form.backend},
     )

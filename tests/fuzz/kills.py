@@ -133,6 +133,10 @@ def _if_absent(command: Command, out: Path) -> list[str] | None:
     return None if out.exists() else command.words(out)
 
 
+def _if_no_version(command: Command, out: Path) -> list[str] | None:
+    return None if (out / "1").exists() else command.words(out)
+
+
 def _resumed(command: Command, out: Path) -> list[str] | None:
     begun = any((out / name).is_file() for name in ("config.json", SWEEP))
     return [*command.words(out), "--resume"] if begun else command.words(out)
@@ -160,7 +164,7 @@ def _of_export(out: Path) -> Outcome:
     """All names, and the weights; the graph's nodes are numbered anew."""
     import tensorflow as tf
 
-    variables = str(out / "variables" / "variables")
+    variables = str(out / "1" / "variables" / "variables")
     reader = tf.train.load_checkpoint(variables)
     weights = {
         name: reader.get_tensor(name).tolist()
@@ -212,7 +216,7 @@ COMMANDS = {
     "prepare": Command(_prepare, _if_absent, _files),
     "train": Command(_train, _resumed_run, _of_run),
     "tune": Command(_tune, _resumed, _of_sweep),
-    "export": Command(_export, _if_absent, _of_export),
+    "export": Command(_export, _if_no_version, _of_export),
 }
 
 

@@ -282,7 +282,7 @@ def test_the_export_is_verified_and_takes_strange_rows(
         inputs[name]: fitted.raw(rows[name])
         for name, fitted in model.fitted.items()
     }
-    served = export_format("tf_saved_model").load(tmp_path / "export")
+    served = export_format("tf_saved_model").load(tmp_path / "export" / "1")
     outputs = outputs_by_batch_size(served, raw, (0, 1, 8))
     for size, count in ((0, 0), (1, 8), (8, 8)):
         for task, kind in model.tasks.items():

@@ -188,7 +188,7 @@ def test_the_page_runs(folder: Path) -> None:
     scored = read_table("scored.csv")
     assert scored["click"].between(0, 1).all()
     assert scored["click_label"].isin((0, 1)).all()
-    assert (folder / "serving" / "clicks" / "saved_model.pb").exists()
+    assert (folder / "serving" / "clicks" / "1" / "saved_model.pb").exists()
 
 
 @pytest.mark.slow

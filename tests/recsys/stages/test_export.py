@@ -19,12 +19,14 @@ from recsys import RunError
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.cli import run as command_line
+from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import verify
 from recsys.lifeline import run_alongside
 from recsys.models.build import build_ranker
 from recsys.run import Run
+from recsys.stages.export import export_to
 from recsys.training.resolve_config import resolve_config
 from tests.recsys import fake_trainer
 from tests.recsys.conftest import Settings
@@ -44,7 +46,7 @@ on_tensorflow = pytest.mark.skipif(
 def saved_model(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Exported from whichever backend is active."""
     folder = tmp_path_factory.mktemp("exports") / "saved_model"
-    recsys.export(run, folder)
+    recsys.export(run, folder, version=False)
     return folder
 
 
@@ -100,7 +102,7 @@ def test_check_ends_with_a_killed_export(run: Path, tmp_path: Path) -> None:
     while is_running(str(inputs)):
         assert time.monotonic() < last
         time.sleep(0.1)
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out" / "1").exists()
 
 
 @on_tensorflow
@@ -176,7 +178,7 @@ def test_features_whose_names_are_no_identifiers(
     assert command_line(["export", *words]) == 0
     printed = capfd.readouterr().out
     inputs = json.loads(
-        (tmp_path / "out" / "assets.extra" / "inputs.json").read_text()
+        (tmp_path / "out" / "1" / "assets.extra" / "inputs.json").read_text()
     )
     assert inputs == {
         "user id": "user_id",
@@ -201,7 +203,7 @@ def test_features_whose_names_are_no_identifiers(
     }
     np.savez(tmp_path / "in.npz", **arrays)
     module = "recsys.exporting.fresh_process"
-    files = [str(tmp_path / name) for name in ("out", "in.npz", "out.npz")]
+    files = [str(tmp_path / name) for name in ("out/1", "in.npz", "out.npz")]
     words = [sys.executable, "-m", module, SAVED_MODEL.name, *files]
     ended = run_alongside(words)
     assert ended.returncode == 0, ended.stderr
@@ -242,7 +244,7 @@ def test_experts_that_no_static_gate_uses_are_not_exported(
     assert Run(tmp_path / "run").load_model().mixture.experts.num_experts == 8
     recsys.export(tmp_path / "run", tmp_path / "model")
     weights = tf.train.list_variables(
-        str(tmp_path / "model/variables/variables")
+        str(tmp_path / "model/1/variables/variables")
     )
     shapes = [shape for _, shape in weights]
     assert [2, 9, 8] in shapes
@@ -253,6 +255,8 @@ def test_experts_that_no_static_gate_uses_are_not_exported(
 def test_failed_check_leaves_nothing(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No version, and no folder for versions that was not there."""
+
     def refuse(*_: object) -> None:
         raise ExportError("differs")
 
@@ -263,8 +267,31 @@ def test_failed_check_leaves_nothing(
 
 
 def test_folder_in_use_is_refused(run: Path) -> None:
+    before = sorted(run.iterdir())
     with pytest.raises(RunError, match="`out` must be a new or empty folder"):
+        recsys.export(run, run, version=False)
+    with pytest.raises(RunError, match=r"versions, .* holds 'conf"):
         recsys.export(run, run)
+    assert sorted(run.iterdir()) == before
+
+
+def test_versions_are_numbered(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a server that watches the folder never sees half of one."""
+    out = tmp_path / "models" / "shop"
+    seen = []
+
+    def watch(form: ExportFormat, folder: Path, ranker: Ranker) -> None:
+        assert (folder / "saved_model.pb").is_file()
+        seen.append([e.name for e in out.iterdir() if e.name[0] != "."])
+
+    monkeypatch.setattr("recsys.stages.export.verify", watch)
+    for number in (1, 2):
+        assert export_to(run, out) == out / str(number)
+    assert sorted(entry.name for entry in out.iterdir()) == ["1", "2"]
+    if seen:  # Under another backend, another process has verified.
+        assert seen == [[], ["1"]]
 
 
 def test_unknown_format_is_refused(run: Path, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_the_export_returns_each_class(
 ) -> None:
     tf = pytest.importorskip("tensorflow")
     recsys.export(trained, tmp_path / "export")
-    loaded = tf.saved_model.load(str(tmp_path / "export"))
+    loaded = tf.saved_model.load(str(tmp_path / "export" / "1"))
     frame = recsys.load(shop).split("test")[:20]
     outputs = loaded.signatures["serving_default"](
         user=tf.constant(frame["user"].to_numpy()),

@@ -170,7 +170,7 @@ def test_exported_model_predicts_in_the_own_unit(
 ) -> None:
     tf = pytest.importorskip("tensorflow")
     recsys.export(trained, tmp_path / "export")
-    loaded = tf.saved_model.load(str(tmp_path / "export"))
+    loaded = tf.saved_model.load(str(tmp_path / "export" / "1"))
     frame = shop.split("test")[:20]
     outputs = loaded.signatures["serving_default"](
         user=tf.constant(frame["user"].to_numpy()),

@@ -1,0 +1,36 @@
+from pathlib import Path
+
+from recsys.errors import RunError
+
+
+def next_version(out: Path) -> Path:
+    """Returns the folder of a model's next version, as servers count them.
+
+    TensorFlow Serving watches such a folder and serves the version with the
+    highest number. What is hidden there, such as a version that is still
+    being written, is none.
+
+    Args:
+        out: Folder of the versions; it need not exist.
+
+    Raises:
+        RunError: It holds something else, or is a file.
+    """
+    if out.exists() and not out.is_dir():
+        raise _refusal(out, "which is a file")
+    highest = 0
+    for entry in sorted(out.iterdir() if out.exists() else []):
+        if entry.name.startswith("."):
+            continue
+        if not (entry.name.isascii() and entry.name.isdigit()):
+            raise _refusal(out, f"which holds {entry.name!r}")
+        highest = max(highest, int(entry.name))
+    return out / str(highest + 1)
+
+
+def _refusal(out: Path, problem: str) -> RunError:
+    return RunError(
+        "`out` must be a new folder, or one that holds nothing but versions, "
+        "1, 2 and so on (a model without a version has a folder of its own). "
+        f"Received: out={str(out)!r}, {problem}"
+    )
