@@ -136,6 +136,20 @@ class TrainConfig:
             unit either way. Unless given, all data are standardised but the
             generated and the papers' ratings: synthetic, movielens, books and
             jester.
+        retrieval: Whether towers of queries and items are trained beside the
+            tasks, on the same embeddings, by a softmax over the items of a
+            batch. `recsys recommend` finds items by them to be ranked. The
+            validation loss, by which the best epoch is chosen, is that of the
+            tasks alone.
+        retrieval_weight: Weight of the loss of the retrieval.
+        retrieval_dim: Width of the vectors of queries and items.
+        retrieval_label: Binary task whose label is 1 in the rows that the
+            retrieval is trained on and measured by; all rows with "all".
+            Unless given, the first binary task, and all rows where there is
+            none.
+        retrieval_exclude_seen: Whether recall@k and ndcg@k of the retrieval
+            leave out the items that a user has in such rows of the training
+            split, but for the one that is looked for.
         train_rows: Rows of the training split to draw and train on, always
             the same ones; all unless given.
         streaming: Whether rows are read from the data folder as they are
@@ -172,7 +186,8 @@ class TrainConfig:
             from the last one. It takes the time to write all weights with what
             the optimizer keeps of them.
         metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
-            look at, where the data name a group.
+            look at, where the data name a group, and how many items of the
+            catalogue those of the retrieval do.
         seed: Seed of the initial weights, the shuffling and the dropout.
         backend: Keras backend: tensorflow, jax or torch; the active one
             unless given.
@@ -216,6 +231,11 @@ class TrainConfig:
     task_options: _Options = field(default_factory=dict)
     weighting: Annotated[_Text, one_of(["fixed", *WEIGHTINGS])] = "fixed"
     standardize_targets: bool | None = None
+    retrieval: bool = False
+    retrieval_weight: _Weight = 0.1
+    retrieval_dim: _Count = 32
+    retrieval_label: _Text | None = None
+    retrieval_exclude_seen: bool = False
     train_rows: _Count | None = None
     streaming: bool | None = None
     shuffle_buffer: _Count | None = None

@@ -22,6 +22,23 @@ def print_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> None:
     # Where it does not fit, a terminal breaks lines; rich would cut numbers.
     needed = Console(width=1000).measure(table).maximum
     Console(width=max(Console().width, needed)).print(table)
+    for line in _retrieval_lines(metrics):
+        print(line)
+
+
+def _retrieval_lines(
+    metrics: Mapping[str, Mapping[str, Any]],
+) -> Iterator[str]:
+    """What there is to say of the retrieval of each split."""
+    for split, values in metrics.items():
+        measured = dict(values.get("retrieval", {}))
+        if measured:
+            rows, items = measured.pop("rows"), measured.pop("items")
+            shown = ", ".join(
+                f"{name} {_shown(value)}" for name, value in measured.items()
+            )
+            counted = f"{rows:,} rows, {items:,} items"
+            yield f"Retrieval, {split}: {shown} ({counted})"
 
 
 def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:

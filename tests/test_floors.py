@@ -24,6 +24,7 @@ FLOORS = {
         {"kind", "metrics", "plots"},
         {"features", "tables", "tasks"},
         {"data", "weighting"},
+        {"retrieval"},
         {"data_file", "metrics_table", "models"},
         {"run"},
         {"training"},

@@ -1,6 +1,7 @@
 import json
 import re
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
 from typing import Annotated
@@ -9,9 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic import BeforeValidator
 from pydantic import ConfigDict
+from pydantic import Field
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from recsys.data.item_roles import check_item_roles
+from recsys.data.item_roles import found_id
 from recsys.data.row_time import RowTime
 from recsys.errors import DataError
 from recsys.features import FEATURES
@@ -79,6 +83,15 @@ class Schema:
             texts in ISO 8601. It is cut by where splits are taken off by
             time. A feature too where it is one of `features`, otherwise a
             column that the model does not see. None unless given.
+        item: Id feature that says what is recommended, for retrieval. The id
+            feature called "item" unless given.
+        item_features: Features of the item, such as its genres; all others
+            are of whom or what it is recommended to. Unless given, those that
+            never differ between two rows of the same item in the training
+            split. The last row of an item says what they are for it.
+        user: Id feature that says whom items are recommended to. Unless
+            given, the group where that is an id feature, or else the id
+            feature called "user".
 
     A kind is the name that `dataset.json` calls it by, or an object with the
     name as its `"type"` and options beside it, or an object of its class.
@@ -104,6 +117,9 @@ class Schema:
     group: str | None = None
     weight: str | None = None
     time: str | None = None
+    item: str | None = None
+    item_features: list[str] | None = None
+    user: str | None = None
 
     def __init__(
         self,
@@ -113,6 +129,9 @@ class Schema:
         group: str | None = None,
         weight: str | None = None,
         time: str | None = None,
+        item: str | None = None,
+        item_features: Sequence[str] | None = None,
+        user: str | None = None,
     ) -> None:
         frame = _framed(
             {
@@ -122,6 +141,9 @@ class Schema:
                 "group": group,
                 "weight": weight,
                 "time": time,
+                "item": item,
+                "item_features": item_features,
+                "user": user,
             }
         )
         inputs = _declared("features", frame.features, FEATURES)
@@ -148,6 +170,8 @@ class Schema:
         for task in labels:
             _check_task_name(task)
         _check_roles(group, weight, time, inputs, labels)
+        given = frame.item_features
+        check_item_roles(item, given, user, inputs)
         for field, value in (
             ("name", name),
             ("features", inputs),
@@ -155,6 +179,9 @@ class Schema:
             ("group", group),
             ("weight", weight),
             ("time", time),
+            ("item", item),
+            ("item_features", given),
+            ("user", user),
         ):
             object.__setattr__(self, field, value)
 
@@ -162,6 +189,17 @@ class Schema:
     def holds_images(self) -> bool:
         """Whether the rows are images rather than those of a table."""
         return any(isinstance(kind, Image) for kind in self.features.values())
+
+    @property
+    def item_id(self) -> str | None:
+        """The feature that says what is recommended, `None` without one."""
+        return self.item or found_id("item", self.features)
+
+    @property
+    def user_id(self) -> str | None:
+        """The feature that says to whom, `None` without one."""
+        given = self.user or found_id(self.group, self.features)
+        return given or found_id("user", self.features)
 
     @property
     def columns(self) -> dict[str, Kind]:
@@ -220,7 +258,14 @@ class Schema:
             "features": declarations(self.features),
             "tasks": declarations(self.tasks),
         }
-        roles = {"group": self.group, "weight": self.weight, "time": self.time}
+        roles = {
+            "group": self.group,
+            "weight": self.weight,
+            "time": self.time,
+            "item": self.item,
+            "item_features": self.item_features,
+            "user": self.user,
+        }
         content |= {
             role: column for role, column in roles.items() if column is not None
         }
@@ -259,6 +304,14 @@ class _Frame(BaseModel):
     group: _Role = None
     weight: _Role = None
     time: _Role = None
+    item: _Role = None
+    item_features: (
+        Annotated[
+            list[_Column], Field(strict=False), described("a list of columns")
+        ]
+        | None
+    ) = None
+    user: _Role = None
 
 
 def _framed(content: Mapping[str, Any]) -> _Frame:

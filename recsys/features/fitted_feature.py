@@ -124,6 +124,18 @@ class FittedFeature:
         """
         raise NotImplementedError
 
+    def vectors_alone(
+        self, values: Any, rows: Any = None, layer: Any = None
+    ) -> Any:
+        """Returns `vectors` where there is nothing to ask about.
+
+        Args:
+            values: A batch of what `encode` returns.
+            rows: The rows of the table for `ids` of it, `(..., dim)`.
+            layer: What `create_layer` has made.
+        """
+        return self.vectors(values, rows, layer)
+
     def raw(self, column: "pd.Series[Any]") -> Any:
         """Returns a checked column as a SavedModel takes it."""
         dtype = np.str_ if self.raw_dtype == "string" else self.raw_dtype

@@ -11,6 +11,7 @@ from recsys.features.feature import Feature
 from recsys.features.id import Id
 from recsys.features.id_list import FittedIdList
 from recsys.features.id_list import IdList
+from recsys.features.pooling import POOLINGS
 
 if TYPE_CHECKING:
     import keras
@@ -94,3 +95,11 @@ class FittedSequence(FittedIdList):
         if layer is None:
             return super().vectors(values, rows)
         return layer(rows, query, values >= 0)
+
+    def vectors_alone(
+        self, values: Any, rows: Any = None, layer: Any = None
+    ) -> Any:
+        """Their mean instead of attention."""
+        if layer is None:
+            return self.vectors(values, rows)
+        return POOLINGS["mean"](rows, values >= 0)

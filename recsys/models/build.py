@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from recsys.config import TrainConfig
@@ -19,6 +20,8 @@ from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.table_architectures import TableArchitectures
+from recsys.retrieval.catalogue import Catalogue
+from recsys.retrieval.retrieval import Retrieval
 
 
 def build_model(
@@ -36,6 +39,7 @@ def build_model(
             those that only `dataset` has. None unless given.
 
     Raises:
+        DataError: There are no items to be retrieved.
         ValueError: The gate or the architecture does not fit the data.
     """
     if isinstance(dataset, ImageDataset):
@@ -98,7 +102,11 @@ def build_ranker(
     if interaction is not None:
         _, width = interaction.compute_output_shape(shapes)
     tasks = dataset.schema.tasks
-    return Ranker(
+    catalogue = _catalogue(config, dataset, features, source)
+    retrieval = None
+    if catalogue is not None:
+        retrieval = _retrieval(config, catalogue, source)
+    ranker = Ranker(
         features,
         tasks,
         TableArchitectures(config, list(tasks), num_buckets, width).create(),
@@ -107,8 +115,29 @@ def build_ranker(
         hash_feature,
         config.unknown_rate,
         interaction,
+        retrieval,
         **_label_statistics(config, dataset, source),
     )
+    if retrieval is not None and catalogue is not None:
+        retrieval.fill(catalogue)
+    return ranker
+
+
+def refill_catalogue(
+    config: TrainConfig, dataset: AnyDataset, model: MultiTaskModel
+) -> None:
+    """Tells a model with the weights of another what its own items are.
+
+    Args:
+        config: Its configuration.
+        dataset: The data set that it is to be trained on.
+        model: The model; without retrieval, it stays as it is.
+    """
+    if isinstance(dataset, ImageDataset) or not isinstance(model, Ranker):
+        return
+    catalogue = _catalogue(config, dataset, model.fitted, model)
+    if model.retrieval is not None and catalogue is not None:
+        model.retrieval.fill(catalogue)
 
 
 def _features(
@@ -127,6 +156,43 @@ def _features(
     if source is None:
         return features
     return {name: features[name] for name in source.fitted}
+
+
+def _catalogue(
+    config: TrainConfig,
+    dataset: Dataset | StreamedDataset,
+    features: Mapping[str, FittedFeature],
+    source: Ranker | None,
+) -> Catalogue | None:
+    """The items of the training split, `None` without retrieval.
+
+    A model with a source has the same features of items as there.
+    """
+    if not config.retrieval:
+        return None
+    schema = dataset.schema
+    if source is not None and source.retrieval is not None:
+        names = source.retrieval.item_features
+        schema = replace(schema, item_features=names)
+    return Catalogue.of(dataset.split("train"), schema, features)
+
+
+def _retrieval(
+    config: TrainConfig, catalogue: Catalogue, source: Ranker | None
+) -> Retrieval:
+    """The towers, with a catalogue to be filled in."""
+    before = None if source is None else source.retrieval
+    shapes = catalogue.shapes if before is None else before.feature_shapes
+    return Retrieval(
+        catalogue.item,
+        list(shapes),
+        catalogue.num_items,
+        shapes,
+        dim=config.retrieval_dim,
+        units=config.sizes.head_units,
+        weight=config.retrieval_weight,
+        label=config.retrieval_label,
+    )
 
 
 def _label_statistics(

@@ -16,6 +16,8 @@ from recsys.kind import declared
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.look_up import look_up
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.retrieval.retrieval import ROW_WEIGHTS
+from recsys.retrieval.retrieval import Retrieval
 from recsys.tasks import Task
 
 
@@ -43,6 +45,9 @@ class Ranker(MultiTaskModel):
         interaction: Layer of `recsys.models.interactions` from the list of
             the features' vectors to what the experts see; they are
             concatenated with `None` (default).
+        retrieval: `recsys.retrieval.retrieval.Retrieval`, which is trained
+            beside the tasks and finds the items that are worth ranking; none
+            with `None` (default).
         **kwargs: `num_classes`, `constants` and `target_scales` of
             `MultiTaskModel`, `name`, `trainable`, `dtype`.
 
@@ -85,6 +90,7 @@ class Ranker(MultiTaskModel):
         hash_feature: str | None = None,
         unknown_rate: float = 0.01,
         interaction: keras.layers.Layer | None = None,
+        retrieval: Retrieval | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(tasks, mixture, head_units, **kwargs)
@@ -110,10 +116,14 @@ class Ranker(MultiTaskModel):
         }
         self.interaction = interaction
         self.heads = self._make_heads()
+        self.retrieval = retrieval
         self.build()
 
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
-        """Returns a ranker with this one's weights and another mixture."""
+        """Returns a ranker with this one's weights and another mixture.
+
+        Without its retrieval.
+        """
         other = Ranker(
             self.fitted,
             self.tasks,
@@ -155,6 +165,72 @@ class Ranker(MultiTaskModel):
             seen = self.interaction.compute_output_shape(shapes)
         gate_inputs = None if self.hash_feature is None else (None,)
         self._build_towers(seen, gate_inputs)
+        if self.retrieval is not None and not self.retrieval.built:
+            widths = {
+                name: width
+                for name, (_, width) in zip(self.fitted, shapes, strict=True)
+            }
+            of_items = sum(widths[name] for name in self.retrieval.item_names)
+            of_queries = sum(widths[name] for name in self.query_names)
+            self.retrieval.build((None, of_queries), (None, of_items))
+
+    @property
+    def query_names(self) -> list[str]:
+        """The features that are not of the item, where there is retrieval."""
+        assert self.retrieval is not None, "asked for with retrieval alone"
+        of_items = self.retrieval.item_names
+        return [name for name in self.fitted if name not in of_items]
+
+    def query_vectors(self, inputs: Any) -> Any:
+        """Returns what items are retrieved with, `(batch, dim)`.
+
+        Args:
+            inputs: By feature of `query_names`, as `encode` returns them.
+        """
+        assert self.retrieval is not None, "asked for with retrieval alone"
+        return self.retrieval.query_tower(
+            self._tower_inputs(inputs, self.query_names)
+        )
+
+    def item_vectors(self, inputs: Any) -> Any:
+        """Returns what stands for items in the index, `(batch, dim)`.
+
+        Args:
+            inputs: By feature of the item, as `encode` returns them.
+        """
+        assert self.retrieval is not None, "asked for with retrieval alone"
+        return self.retrieval.item_tower(
+            self._tower_inputs(inputs, self.retrieval.item_names)
+        )
+
+    def _tower_inputs(self, inputs: Any, names: Sequence[str]) -> Any:
+        inputs = {name: ops.convert_to_tensor(inputs[name]) for name in names}
+        return self._tower_vectors(inputs, self._rows(inputs, False), names)
+
+    def _tower_vectors(
+        self, inputs: Any, rows: Mapping[str, Any], names: Sequence[str]
+    ) -> Any:
+        """What a tower sees: one vector of the features of one side.
+
+        The other side cannot be asked about: there is no attention to it.
+        """
+        parts = [
+            self.fitted[name].vectors_alone(
+                inputs[name], rows.get(name), self.feature_layers.get(name)
+            )
+            for name in names
+        ]
+        parts = [ops.cast(part, self.compute_dtype) for part in parts]
+        return ops.concatenate(parts, axis=-1)
+
+    def _add_retrieval_loss(self, inputs: Any, rows: Mapping[str, Any]) -> None:
+        assert self.retrieval is not None, "asked for with retrieval alone"
+        queries, items = (
+            self._tower_vectors(inputs, rows, names)
+            for names in (self.query_names, self.retrieval.item_names)
+        )
+        numbers = inputs[self.retrieval.item]
+        self.retrieval(queries, items, numbers, inputs[ROW_WEIGHTS])
 
     def mixture_inputs(
         self, inputs: Any, training: bool | None
@@ -171,15 +247,23 @@ class Ranker(MultiTaskModel):
             self.embeddings[table].output_dim if table in self.embeddings else 0
         )
 
-    def _features(self, inputs: Any, training: bool | None) -> Any:
+    def _rows(self, inputs: Any, training: bool | None) -> dict[str, Any]:
+        """The rows of tables for the features that are given, by feature."""
         rows: dict[str, Any] = {}
         for table, embedding in self.embeddings.items():
             ids = {
                 name: feature.ids(inputs[name])
                 for name, feature in self.fitted.items()
-                if table in (name, feature.of)
+                if table in (name, feature.of) and name in inputs
             }
-            rows |= look_up(embedding, ids, training)
+            if ids:
+                rows |= look_up(embedding, ids, training)
+        return rows
+
+    def _features(self, inputs: Any, training: bool | None) -> Any:
+        rows = self._rows(inputs, training)
+        if training and self.retrieval is not None and ROW_WEIGHTS in inputs:
+            self._add_retrieval_loss(inputs, rows)
         parts = [
             feature.vectors(
                 inputs[name],
@@ -236,6 +320,7 @@ class Ranker(MultiTaskModel):
             "interaction": keras.saving.serialize_keras_object(
                 self.interaction
             ),
+            "retrieval": keras.saving.serialize_keras_object(self.retrieval),
         }
 
     @classmethod
@@ -258,6 +343,7 @@ class Ranker(MultiTaskModel):
                 "features": {name: features[name] for name in kinds},
                 "mixture": restore(config["mixture"]),
                 "interaction": restore(config.get("interaction")),
+                "retrieval": restore(config.get("retrieval")),
             }
         )
 

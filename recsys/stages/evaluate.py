@@ -13,6 +13,7 @@ from recsys.models.scorer import Scorer
 from recsys.nearest import did_you_mean
 from recsys.run import Run
 from recsys.stages.cuts import cuts
+from recsys.training.measure_retrieval import measure_retrieval
 from recsys.training.measuring import Measuring
 
 
@@ -39,7 +40,8 @@ def evaluate(
             drawn with seed 0. No intervals unless given.
 
     Returns:
-        The metrics, as `measure` returns them, with the run's task weights.
+        The metrics, as `measure` returns them, with the run's task weights,
+        and those of the retrieval, as `measure_retrieval` returns them.
         With intervals, the "auc" of a binary task has an "auc_interval"
         beside it, a list of its lower and its upper end or `None`, and so has
         every other metric. Where rows are cut, "by" has the metrics of each
@@ -72,7 +74,9 @@ def evaluate(
     measured = replace(
         measuring, k=metrics_k or measuring.k, resamples=intervals or 0
     )
-    metrics = measured(scores, rows)
+    metrics = measured(scores, rows) | measure_retrieval(
+        model, dataset, split, config, measured.k
+    )
     if by is not None:
         metrics["by"] = {
             by: {

@@ -18,7 +18,9 @@ from recsys.data_file import check_data
 from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.models.build import build_model
+from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
+from recsys.models.ranker import Ranker
 from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.tasks.task_options import with_task_options
@@ -27,6 +29,7 @@ from recsys.training.fit import fit
 from recsys.training.fit import has_search
 from recsys.training.outcome import write_outcome
 from recsys.training.resolve_config import resolve_config
+from recsys.training.retrieval_index import update_index
 from recsys.training.search_distance import warn_if_apart
 from recsys.training.sparsity import warn_if_dense
 from recsys.training.warm_start import WarmStart
@@ -115,10 +118,13 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     write_data(run.data, config.data)
     if start is not None:
         start.begin(model)
+        refill_catalogue(config, dataset, model)
     try:
         fit(model, run, config, dataset, start)
     except KeyboardInterrupt:
         if not run.model.is_file():
+            if isinstance(model, Ranker) and model.retrieval is not None:
+                update_index(model)
             run.save_model(model)
         write_outcome(run, config, dataset, ["validation"])
         raise

@@ -5,6 +5,8 @@ from recsys.data.streaming.kept_units import KeptUnits
 from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.retrieval.retrieval import ROW_WEIGHTS
+from recsys.retrieval.row_weights import row_weights
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 from recsys.training.batches import TrainingBatches
@@ -32,9 +34,12 @@ def create_batches(
 
     def arrays(rows: Any) -> Arrays:
         labels = labels_of(rows, model.tasks)
-        return training_arrays(
-            model.encode(rows), labels, weights_of(rows, weight)
-        )
+        weights, inputs = weights_of(rows, weight), model.encode(rows)
+        if config.retrieval:
+            inputs[ROW_WEIGHTS] = row_weights(
+                labels, config.retrieval_label, weights, len(rows)
+            )
+        return training_arrays(inputs, labels, weights)
 
     if not isinstance(split, SplitStream):
         return TrainingBatches(

@@ -10,6 +10,7 @@ from recsys.data.streaming.ground_truth import ground_truth
 from recsys.feeding import feed
 from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.run import Run
 from recsys.training.batches import TrainingBatches
@@ -20,6 +21,7 @@ from recsys.training.finite_loss import FiniteLoss
 from recsys.training.interruption import Interruption
 from recsys.training.outcome import has_routing
 from recsys.training.progress_line import ProgressLine
+from recsys.training.retrieval_index import RetrievalIndex
 from recsys.training.sample import Sample
 from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
@@ -97,6 +99,9 @@ def _fit_epochs(
     weighting: list[keras.callbacks.Callback] = []
     if model.weighting is not None:
         weighting = [TaskWeightHistory(model.weighting)]
+    indexing: list[keras.callbacks.Callback] = []
+    if isinstance(model, Ranker) and model.retrieval is not None:
+        indexing = [RetrievalIndex(model)]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
             feed(batches),
@@ -117,6 +122,7 @@ def _fit_epochs(
                 *weighting,
                 *search,
                 *routing,
+                *indexing,
                 Validation(
                     Scorer(model),
                     validation,

@@ -21,6 +21,7 @@ from recsys.run import Run
 from recsys.tasks import RowRoles
 from recsys.tasks.chains import labels_of
 from recsys.training.curves import read_history
+from recsys.training.measure_retrieval import measure_retrieval
 from recsys.training.measuring import Measuring
 from recsys.training.sample import Sample
 from recsys.training.search_distance import search_distance
@@ -54,7 +55,9 @@ def write_outcome(
     for split in splits:
         scores = scorer.score(dataset.split(split))
         rows = ground_truth(dataset.split(split), dataset.schema)
-        metrics[split] = measured(scores, rows)
+        metrics[split] = measured(scores, rows) | measure_retrieval(
+            model, dataset, split, config
+        )
     roles = dataset.schema.roles(rows)
     _draw_predictions(run, model, rows, scores, roles, split)
     sample = Sample.of(model, dataset)

@@ -14,6 +14,8 @@ from recsys.models.gates import typed_options
 from recsys.optimizers import LARGE_TABLE
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
+from recsys.retrieval.row_weights import ALL_ROWS
+from recsys.tasks import Binary
 from recsys.tasks.task_options import typed_task_options
 
 # What the papers train on ratings as they are, and so must whoever compares
@@ -33,7 +35,8 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         The configuration with absolute folders, the preset and its sizes, what
         `default_options` and the given options say of the gate, a weight for
         each task and the given options of tasks, whether targets are
-        standardised, the hash feature, how tables are trained and the backend.
+        standardised, which rows retrieval looks at, the hash feature, how
+        tables are trained and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -55,6 +58,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         task_weights=_task_weights(config.task_weights, schema),
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=_standardizes(config.standardize_targets, schema),
+        retrieval_label=_retrieval_label(config, schema),
         backend=keras.backend.backend(),
     )
 
@@ -117,6 +121,25 @@ def _with_table_optimizer(config: TrainConfig, schema: Schema) -> TrainConfig:
     if name is None and has_default:
         name, min_rows = "lazy-adam", min_rows or LARGE_TABLE
     return replace(config, table_optimizer=name, min_table_rows=min_rows or 1)
+
+
+def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:
+    if not config.retrieval:
+        return config.retrieval_label
+    if schema.holds_images:
+        raise ValueError(
+            "`retrieval` must be False for images. Received: retrieval=True"
+        )
+    binary = [
+        name for name, kind in schema.tasks.items() if isinstance(kind, Binary)
+    ]
+    label = config.retrieval_label or (binary[0] if binary else ALL_ROWS)
+    if label not in (*binary, ALL_ROWS):
+        raise ValueError(
+            f"`retrieval_label` must be one of the binary tasks {binary} or "
+            f"'{ALL_ROWS}'. Received: retrieval_label={label!r}"
+        )
+    return label
 
 
 def _standardizes(given: bool | None, schema: Schema) -> bool:

@@ -46,7 +46,8 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(
 ) -> None:
     assert refusal(**{key: {"user": "id"}}) == (
         "films/dataset.json: expected the keys ['name', 'features', 'tasks', "
-        f"'group', 'weight', 'time']{nearest}. Received: {key!r}"
+        "'group', 'weight', 'time', 'item', 'item_features', 'user']"
+        f"{nearest}. Received: {key!r}"
     )
 
 

@@ -1,0 +1,55 @@
+"""Which features are of what is recommended, and which say to whom."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from recsys.errors import DataError
+from recsys.features import Feature
+from recsys.features import Id
+from recsys.shown import shown
+
+
+def found_id(name: str | None, features: Mapping[str, Feature]) -> str | None:
+    """Returns the name of a feature if it is an id, otherwise `None`."""
+    is_id = name is not None and isinstance(features.get(name), Id)
+    return name if is_id else None
+
+
+def check_item_roles(
+    item: str | None,
+    item_features: Sequence[str] | None,
+    user: str | None,
+    features: Mapping[str, Feature],
+) -> None:
+    """Checks what a schema says of items and users.
+
+    Args:
+        item: The feature that says what is recommended.
+        item_features: The further features of it.
+        user: The feature that says to whom.
+        features: All features with their kind.
+
+    Raises:
+        DataError: One is no id feature, or no feature, or the item is also
+            the user, or its own feature, or there is none that features
+            could be of.
+    """
+    ids = [name for name in features if found_id(name, features)]
+    for role, name in (("item", item), ("user", user)):
+        if name is not None and name not in ids:
+            raise DataError.at(f"'{role}'", f"an id feature, of {ids}", name)
+    item = item or found_id("item", features)
+    if item is not None and item == user:
+        raise DataError.at("'user'", "another feature than the item", user)
+    if item_features is None:
+        return
+    if item is None:
+        raise DataError.at(
+            "'item_features'", "an 'item' that they are of", "none"
+        )
+    others = [name for name in features if name not in (item, user)]
+    for name in item_features:
+        if name not in others:
+            raise DataError.at(
+                "'item_features'", f"features among {others}", shown(name)
+            )

@@ -1,0 +1,174 @@
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from typing import Self
+
+import numpy as np
+
+from recsys.data.schema import Schema
+from recsys.data.streaming.column_parts import column_parts
+from recsys.errors import DataError
+from recsys.features.fitted_feature import FittedFeature
+from recsys.features.id import FittedId
+from recsys.features.id_list import NOTHING
+
+Encoded = tuple[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """What a training split knows of its items.
+
+    Attributes:
+        item: The feature that says which item a row has.
+        counts: How many rows have each item, int64 `(N + 1,)`; the first
+            number is that of rows with an unknown one.
+        values: For each further feature of the items, what a model takes for
+            it, `(N + 1, ...)`.
+    """
+
+    item: str
+    counts: Any
+    values: Mapping[str, Any]
+
+    @property
+    def num_items(self) -> int:
+        """How many items there are."""
+        return len(self.counts) - 1
+
+    @property
+    def shapes(self) -> dict[str, tuple[list[int], str]]:
+        """For each further feature, its shape for one item, and its dtype."""
+        return {
+            name: (list(values.shape[1:]), values.dtype.name)
+            for name, values in self.values.items()
+        }
+
+    @classmethod
+    def of(
+        cls, train: Any, schema: Schema, features: Mapping[str, FittedFeature]
+    ) -> Self:
+        """Collects the items, in one pass for each feature.
+
+        Args:
+            train: The training split.
+            schema: What its columns mean.
+            features: The features, fitted.
+
+        Raises:
+            DataError: No id feature says which item a row has, or there is
+                nothing but items, or no item.
+        """
+        name = schema.item_id
+        item = None if name is None else features[name]
+        if name is None or not isinstance(item, FittedId):
+            raise DataError.at(
+                f"data set {schema.name!r}",
+                "for retrieval, an id feature that is the 'item' in "
+                "dataset.json, or is called item",
+                f"the features {[*features]}",
+            )
+        if not item.vocabulary.size:
+            raise DataError.at(
+                f"data set {schema.name!r}, feature {name!r}",
+                "for retrieval, at least one item",
+                "none",
+            )
+        rows = item.num_rows
+        counts = np.zeros(rows, np.int64)
+        for part in column_parts(train, name):
+            counts += np.bincount(item.encode(part), minlength=rows)
+
+        def encoded(feature: str) -> Iterable[Encoded]:
+            items = column_parts(train, name)
+            columns = column_parts(train, feature)
+            for part, column in zip(items, columns, strict=True):
+                yield item.encode(part), features[feature].encode(column)
+
+        given = schema.item_features
+        values = {}
+        for feature in features if given is None else given:
+            if feature in (name, schema.user_id):
+                continue
+            found = _by_item(encoded(feature), rows, varies=given is not None)
+            if found is not None:
+                values[feature] = found
+        if len(values) + 1 == len(features):
+            raise DataError.at(
+                f"data set {schema.name!r}",
+                "for retrieval, a feature that is not of the item",
+                f"the features {[*features]}",
+            )
+        return cls(name, counts, values)
+
+
+def _by_item(parts: Iterable[Encoded], rows: int, varies: bool) -> Any:
+    """The values of a feature by item, those of its last row.
+
+    Args:
+        parts: Items and values of rows, as a model takes them.
+        rows: How many items there are, unknown ones among them as one.
+        varies: Whether the values of an item may differ.
+
+    Returns:
+        Array `(rows, ...)`; `None` where values of an item differ that must
+        not, or do not have to differ: no item is there twice, or all items
+        have the same.
+    """
+    values, known, repeated = None, np.zeros(rows, bool), False
+    for items, column in parts:
+        if values is None:
+            values = np.zeros((rows, *column.shape[1:]), column.dtype)
+        values, column = _alike(values, column)
+        before = np.arange(len(items))
+        # Each row is compared with the row of its item before it.
+        order = np.argsort(items, kind="stable")
+        same = items[order[1:]] == items[order[:-1]]
+        before[order[1:]] = np.where(same, order[:-1], order[1:])
+        if not varies:
+            seen = known[items] & (items > 0)
+            pairs = (before != np.arange(len(items))) & (items > 0)
+            differs = _differ(column[seen], values[items[seen]])
+            differs |= _differ(column[pairs], column[before[pairs]])
+            if differs:
+                return None
+            repeated |= bool(seen.any() or pairs.any())
+        last = order[np.append(~same, True)] if len(order) else order
+        values[items[last]] = column[last]
+        known[items] = True
+    if varies or values is None:
+        return values
+    of_items = values[1:][known[1:]]
+    if not repeated or not _differ(of_items[1:], of_items[:-1]):
+        return None
+    return values
+
+
+def _differ(some: Any, others: Any) -> bool:
+    equal_nan = some.dtype.kind == "f"
+    return not np.array_equal(some, others, equal_nan=equal_nan)
+
+
+def _alike(values: Any, column: Any) -> Encoded:
+    """Lists get the room of the longest one."""
+    longest = max((values, column), key=lambda array: array.shape[1:])
+    return with_room_of(values, longest), with_room_of(column, longest)
+
+
+def with_room_of(lists: Any, others: Any) -> Any:
+    """Returns lists, an array `(rows, room, ...)`, with the room of others.
+
+    What is no list, `(rows,)`, comes back as it is.
+
+    Example:
+    >>> with_room_of(np.array([[7, 8]]), np.zeros((5, 3))).tolist()
+    [[7, 8, -1]]
+    """
+    if lists.shape[1:] == others.shape[1:]:
+        return lists
+    room = others.shape[1]
+    lists = lists[:, :room]
+    padding = [(0, 0)] * lists.ndim
+    padding[1] = (0, room - lists.shape[1])
+    return np.pad(lists, padding, constant_values=NOTHING)

@@ -1,0 +1,64 @@
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Where in the ranking of a catalogue the item of each row is.
+
+    Where items tie, metrics give their expected value over all orders of them,
+    as those of rankings of rows do (`recsys.metrics.positions`).
+
+    Attributes:
+        above: How many items are above that of the row, int64 `(rows,)`; as
+            many as there are for an item that is not in the catalogue.
+        tied: How many are beside it, itself among them, int64 `(rows,)`; 0
+            for one that is not in the catalogue.
+    """
+
+    above: Any
+    tied: Any
+
+    @classmethod
+    def of(cls, scores: Any, items: Any, excluded: Any = None) -> "Ranks":
+        """Finds the items of a block of rows.
+
+        Args:
+            scores: Array `(rows, N)` of what is ranked by; it is changed.
+            items: Integer array `(rows,)`, the item of each row, counted from
+                1; 0 for one that is not in the catalogue.
+            excluded: Rows, and items counted from 1, that are no candidates;
+                the item of the row itself is one all the same. None unless
+                given.
+        """
+        rows = np.arange(len(items))
+        known = items > 0
+        own = scores[rows, np.maximum(items - 1, 0)].copy()
+        if excluded is not None:
+            scores[excluded[0], excluded[1] - 1] = -np.inf
+            scores[rows[known], items[known] - 1] = own[known]
+        above = (scores > own[:, None]).sum(axis=1)
+        tied = (scores == own[:, None]).sum(axis=1)
+        return cls(
+            np.where(known, above, scores.shape[1]), np.where(known, tied, 0)
+        )
+
+    def recall(self, k: int) -> Any:
+        """Whether the item is among the first k, float64 `(rows,)`."""
+        return self._mean_of_positions(np.ones(k))
+
+    def ndcg(self, k: int) -> Any:
+        """1 / log2(1 + rank) within the first k, float64 `(rows,)`.
+
+        The ideal ranking has the one item at the top, with a gain of 1.
+        """
+        return self._mean_of_positions(1 / np.log2(np.arange(2, k + 2)))
+
+    def _mean_of_positions(self, gains: Any) -> Any:
+        """The mean gain of the positions that the item may be at."""
+        sums = np.concatenate([[0.0], np.cumsum(gains)])
+        first = np.minimum(self.above, len(gains))
+        end = np.minimum(self.above + self.tied, len(gains))
+        return (sums[end] - sums[first]) / np.maximum(self.tied, 1)

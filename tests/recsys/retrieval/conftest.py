@@ -1,0 +1,105 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.data import Dataset
+from recsys.data import Schema
+
+SCHEMA = Schema(
+    "films",
+    {
+        "user": "id",
+        "item": "id",
+        "genres": "ids",
+        "age": "number",
+        "history": {
+            "type": "sequence",
+            "of": "item",
+            "length": 3,
+            "pooling": "attention",
+            "query": "item",
+        },
+    },
+    {"watch": "binary", "rating": "regression"},
+)
+
+
+def _rows(num_rows: int, seed: int) -> pd.DataFrame:
+    """Users watch the films whose number has the remainder of their own."""
+    rng = np.random.default_rng(seed)
+    user, item = rng.integers(0, 12, num_rows), rng.integers(0, 30, num_rows)
+    if seed:  # Films that the training split does not know.
+        item[::10] = 99
+    watch = (user % 3 == item % 3).astype(float)
+    return pd.DataFrame(
+        {
+            "user": [f"u{number}" for number in user],
+            "item": item,
+            "genres": [[f"g{number % 3}"] for number in item],
+            "age": 20.0 + user,
+            "history": [rng.integers(0, 30, n % 4) for n in range(num_rows)],
+            "watch": watch,
+            "rating": np.where(watch == 1, 3.0 + item % 2, np.nan),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def films() -> Dataset:
+    """Films of which each user watches a third."""
+    parts = {"train": (600, 0), "validation": (90, 1), "test": (80, 2)}
+    return Dataset(
+        SCHEMA, {name: _rows(*given) for name, given in parts.items()}
+    )
+
+
+@pytest.fixture(scope="session")
+def films_folder(
+    films: Dataset, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "films"
+    films.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fields(films_folder: Path) -> Callable[..., dict[str, Any]]:
+    """Makes the fields of a configuration that trains in seconds."""
+
+    def make(out: Path, **changes: Any) -> dict[str, Any]:
+        given = {
+            "data": str(films_folder),
+            "out": str(out),
+            "retrieval": True,
+            "retrieval_weight": 1.0,
+            "gate": "top-k",
+            "num_experts": 4,
+            "embedding_dim": 8,
+            "expert_units": [8],
+            "expert_dropout": 0.0,
+            "head_units": [8],
+            "batch_size": 64,
+            "learning_rate": 0.02,
+            "epochs": 10,
+            "patience": 10,
+            "metrics_k": 5,
+        }
+        return given | changes
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def retrieving_run(
+    fields: Callable[..., dict[str, Any]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The folder of a finished run with retrieval; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "films"
+    recsys.train(fields(folder))
+    return folder
