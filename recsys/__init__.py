@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from recsys.stages.predict import predict as predict
     from recsys.stages.report import report as report
     from recsys.stages.rerun import rerun as rerun
+    from recsys.stages.serve import serve as serve
     from recsys.stages.train import train as train
     from recsys.stages.tune import tune as tune
 
@@ -64,6 +65,7 @@ _HOMES = {
     "recsys.stages.predict": ("predict",),
     "recsys.stages.report": ("report",),
     "recsys.stages.rerun": ("rerun",),
+    "recsys.stages.serve": ("serve",),
     "recsys.stages.train": ("train",),
     "recsys.stages.tune": ("tune",),
 }

@@ -3,9 +3,11 @@ _EXTRAS = {
     "jax": "jax",
     "jaxlib": "jax",
     "keras": "tensorflow",
+    "starlette": "serve",
     "tensorflow": "tensorflow",
     "torch": "torch",
     "umap": "report",
+    "uvicorn": "serve",
 }
 _BACKENDS = ("jax", "jaxlib", "tensorflow", "torch")
 

@@ -21,7 +21,7 @@ FLOORS = {
         {"__init__"},
     ],
     "recsys": [
-        {"kind", "metrics", "plots"},
+        {"kind", "metrics", "plots", "serving"},
         {"features", "tables", "tasks"},
         {"data", "weighting"},
         {"retrieval"},

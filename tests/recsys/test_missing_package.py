@@ -48,6 +48,8 @@ def recsys_without(
         ("jax", "train --data synthetic --out run --backend jax", "jax"),
         ("torch", "evaluate --run r --data d --backend torch", "torch"),
         ("tensorflow", "export --run run --out x", "tensorflow"),
+        ("starlette", "serve --model x", "serve"),
+        ("uvicorn", "serve --model x", "serve"),
     ],
 )
 def test_missing_package_is_one_line(

@@ -1,0 +1,269 @@
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.responses import Response
+from starlette.routing import Route
+
+from recsys.serving.bearer_token import BearerToken
+from recsys.serving.loaded_model import LoadedModel
+from recsys.serving.model_store import ModelStore
+from recsys.serving.model_store import Served
+from recsys.serving.openapi import describe
+from recsys.serving.predict_request import PredictRequest
+from recsys.serving.request_error import NotFoundError
+from recsys.serving.request_error import RequestError
+from recsys.serving.request_error import TooLargeError
+from recsys.serving.serve_options import ServeOptions
+from recsys.serving.tensor_spec import DTYPES
+from recsys.serving.tensor_spec import TensorSpec
+from recsys.shown import printable
+from recsys.shown import shown
+
+_LOG = logging.getLogger("recsys.serving")
+_JSON = "application/json"
+_TRY_AGAIN = {"Retry-After": "1"}
+# The rest of a body that is not read must not be taken for a request.
+_CLOSE = {"Connection": "close"}
+
+
+class Api:
+    """TensorFlow Serving's REST API of one model.
+
+    Args:
+        name: The model's name.
+        store: Where its versions are.
+        options: Which requests are taken.
+    """
+
+    def __init__(
+        self, name: str, store: ModelStore[LoadedModel], options: ServeOptions
+    ) -> None:
+        self._name = name
+        self._store = store
+        self._options = options
+        self._under_way = 0
+
+    def app(self) -> Starlette:
+        """Returns the application to be served."""
+        model = f"/v1/models/{self._name}"
+        version = model + "/versions/{version}"
+        token = self._options.token
+        app = Starlette(
+            routes=[
+                Route("/healthz", _alive),
+                Route("/readyz", self._ready),
+                Route("/openapi.json", self._openapi),
+                Route(f"{model}:predict", self._predict, methods=["POST"]),
+                Route(f"{version}:predict", self._predict, methods=["POST"]),
+                Route(f"{model}/metadata", self._metadata),
+                Route(f"{version}/metadata", self._metadata),
+                Route(model, self._status),
+                Route(version, self._status),
+            ],
+            middleware=[Middleware(BearerToken, token)] if token else [],
+            exception_handlers={
+                RequestError: _refused,
+                HTTPException: self._no_such_page,
+                Exception: _failed,
+            },
+        )
+        app.router.redirect_slashes = False
+        return app
+
+    async def _ready(self, request: Request) -> Response:
+        if self._store.served is None:
+            return _unavailable("no version is loaded yet")
+        return JSONResponse({"status": "ready"})
+
+    async def _openapi(self, request: Request) -> Response:
+        served = self._store.served
+        if served is None:
+            return _unavailable("no version is loaded yet")
+        return JSONResponse(
+            describe(
+                self._name,
+                served.model.signatures,
+                self._options.max_request_rows,
+            )
+        )
+
+    async def _status(self, request: Request) -> Response:
+        statuses = self._store.statuses()
+        if "version" in request.path_params:
+            asked = request.path_params["version"]
+            statuses = [item for item in statuses if item["version"] == asked]
+            if not statuses:
+                raise self._no_such_version(asked)
+        return JSONResponse({"model_version_status": statuses})
+
+    async def _metadata(self, request: Request) -> Response:
+        served = self._store.served
+        if served is None:
+            return _unavailable("no version is loaded yet")
+        self._check_version(served, request)
+        definitions = {
+            name: {
+                "inputs": _tensors(signature.inputs),
+                "outputs": _tensors(signature.outputs),
+                "method_name": "tensorflow/serving/predict",
+            }
+            for name, signature in served.model.signatures.items()
+        }
+        spec = {
+            "name": self._name,
+            "signature_name": "",
+            "version": str(served.version),
+        }
+        signature_def = {"signature_def": definitions}
+        return JSONResponse(
+            {
+                "model_spec": spec,
+                "metadata": {"signature_def": signature_def},
+            }
+        )
+
+    async def _predict(self, request: Request) -> Response:
+        if self._under_way >= self._options.max_concurrency:
+            return _unavailable(
+                f"{self._under_way} requests are under way", _CLOSE
+            )
+        self._under_way += 1
+        try:
+            return await self._answer(request)
+        finally:
+            self._under_way -= 1
+
+    async def _answer(self, request: Request) -> Response:
+        """Answers within the time that a request has."""
+        seconds = self._options.request_timeout
+        last = asyncio.get_running_loop().time() + seconds
+        try:
+            async with asyncio.timeout_at(last):
+                body = await self._body(request)
+        except TimeoutError:
+            problem = f"the body has not come within {seconds:g} seconds"
+            return JSONResponse({"error": problem}, 408, _CLOSE)
+        except ClientDisconnect:
+            return Response(status_code=400)  # Nobody reads it.
+        served = self._store.served
+        if served is None:
+            return _unavailable("no version is loaded yet")
+        self._check_version(served, request)
+        asked = PredictRequest.from_body(
+            body, served.model.signatures, self._options.max_request_rows
+        )
+        try:
+            async with asyncio.timeout_at(last):
+                outputs = await served.model.batcher.predict(asked)
+            return Response(asked.answer(outputs), media_type=_JSON)
+        except TimeoutError:
+            problem = f"no prediction within {seconds:g} seconds"
+            return JSONResponse({"error": problem}, 504, _TRY_AGAIN)
+        except RequestError:
+            raise
+        except Exception as error:
+            return await _failed(request, error)
+
+    async def _body(self, request: Request) -> bytes:
+        """Reads the body, unless it is larger than it may be."""
+        most = int(self._options.max_body_mib * 2**20)
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise RequestError.at(
+                "Content-Encoding",
+                "none",
+                shown(request.headers["content-encoding"]),
+            )
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) > most:
+            raise _too_large(most, f"{int(length):,}")
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > most:
+                raise _too_large(most, "more")
+        return bytes(body)
+
+    def _check_version(
+        self, served: Served[LoadedModel], request: Request
+    ) -> None:
+        asked = request.path_params.get("version", str(served.version))
+        if asked != str(served.version):
+            raise self._no_such_version(asked)
+
+    def _no_such_version(self, asked: str) -> NotFoundError:
+        served = self._store.served
+        there = f"{served.version}" if served else "none yet"
+        return NotFoundError.at(
+            self._name, f"a version that is served: {there}", shown(asked)
+        )
+
+    async def _no_such_page(
+        self, request: Request, error: Exception
+    ) -> Response:
+        """Answers a path or a method that there is not."""
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404:
+            problem = (
+                f"expected /v1/models/{self._name}, with :predict, /metadata "
+                f"or /versions/N behind it. Received: {shown(request.url.path)}"
+            )
+        else:
+            allowed = (error.headers or {}).get("Allow", "another one")
+            problem = f"expected {allowed}. Received: {shown(request.method)}"
+        return JSONResponse(
+            {"error": problem}, error.status_code, error.headers
+        )
+
+
+async def _alive(request: Request) -> Response:
+    return JSONResponse({"status": "alive"})
+
+
+def _unavailable(
+    problem: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    headers = {**_TRY_AGAIN, **(headers or {})}
+    return JSONResponse({"error": problem}, 503, headers)
+
+
+def _too_large(most: int, received: str) -> TooLargeError:
+    return TooLargeError.at("body", f"at most {most:,} bytes", received)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    headers = _CLOSE if isinstance(error, TooLargeError) else None
+    return JSONResponse({"error": str(error)}, error.status, headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Says nothing of what is inside; the log does, in a line."""
+    problem = printable(f"{type(error).__name__}: {error}")
+    _LOG.error("%s failed: %s", printable(request.url.path), problem)
+    return JSONResponse({"error": "the prediction has failed"}, 500)
+
+
+def _tensors(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
+    """Inputs or outputs as TensorFlow Serving's metadata have them."""
+    return {
+        name: {
+            "dtype": DTYPES.get(spec.dtype, "DT_INVALID"),
+            "tensor_shape": {
+                "dim": [
+                    {"size": str(-1 if size is None else size), "name": ""}
+                    for size in spec.shape
+                ],
+                "unknown_rank": not spec.shape,
+            },
+            "name": name,
+        }
+        for name, spec in specs.items()
+    }

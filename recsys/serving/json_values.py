@@ -1,0 +1,169 @@
+"""JSON values as the arrays that a model takes."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from recsys.serving.request_error import RequestError
+from recsys.serving.tensor_spec import TensorSpec
+from recsys.shown import shown
+
+# The name of a place for the indices of a value: those of its row and, in
+# lists, of its element.
+Place = Callable[[tuple[int, ...]], str]
+
+_EXPECTED = {
+    "bool": "true or false",
+    "float32": "a finite number",
+    "float64": "a finite number",
+    "int32": "an integer of 32 bits",
+    "int64": "an integer of 64 bits",
+    "string": "a string",
+}
+# NumPy's largest for each first type; what is narrower is checked in it.
+_WIDEST = {bool: "bool", int: "int64", float: "float64"}
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "float32": (float, int),
+    "float64": (float, int),
+    "int32": (int,),
+    "int64": (int,),
+}
+
+
+def as_array(values: list[Any], spec: TensorSpec, place: Place) -> Any:
+    """Returns a column of a request, checked.
+
+    Args:
+        values: For each row, a number, text or truth value, or a list of
+            them, all of one length, for each further dimension.
+        spec: What the input takes.
+        place: Names a value for the error message.
+
+    Returns:
+        An array `(rows, ...)`, of bytes where the input takes texts.
+
+    Raises:
+        RequestError: A value is none of what the input takes.
+
+    Example:
+    >>> spec = TensorSpec("int64", (None, None))
+    >>> as_array([[1, 2], [3, 4]], spec, "ids{}".format).tolist()
+    [[1, 2], [3, 4]]
+    >>> as_array([[1, 2], [3]], spec, "ids{}".format)
+    Traceback (most recent call last):
+    ...
+    recsys.serving.request_error.RequestError: ids(1,): expected a list of 2, \
+as the first one is. Received: [3]
+    """
+    flat, shape = values, [len(values)]
+    for size in spec.shape[1:]:
+        width = _width(flat, size)
+        for index, value in enumerate(flat):
+            if not isinstance(value, list) or len(value) != width:
+                where = place(_indices(index, shape))
+                raise RequestError.at(where, _a_list(size, width), shown(value))
+        flat = list(chain.from_iterable(flat))
+        shape.append(width)
+    if spec.dtype == "string":
+        checked = np.empty(len(flat), object)
+        checked[:] = [_as_bytes(value) for value in flat]
+        wrong = [index for index, item in enumerate(checked) if item is None]
+    else:
+        checked, wrong = _as_numbers(flat, spec.dtype)
+    if wrong:
+        where = place(_indices(wrong[0], shape))
+        received = shown(flat[wrong[0]])
+        raise RequestError.at(where, _EXPECTED[spec.dtype], received)
+    return checked.reshape(shape)  # (rows,) or (rows, width, ...)
+
+
+def from_array(name: str, values: Any) -> list[Any]:
+    """Returns an output as JSON has it, row by row.
+
+    Texts that are not UTF-8, or whose output has a name that ends in
+    `_bytes`, are `{"b64": ...}`, as in TensorFlow Serving.
+
+    Args:
+        name: The output.
+        values: An array.
+    """
+    if values.dtype != object:
+        return list(values.tolist())
+    as_text = not name.endswith("_bytes")
+    texts = np.empty(values.size, object)
+    texts[:] = [_as_text(value, as_text) for value in values.flat]
+    return list(texts.reshape(values.shape).tolist())
+
+
+def _width(values: list[Any], size: int | None) -> int:
+    """How long the lists have to be."""
+    if size is not None:
+        return size
+    return len(values[0]) if values and isinstance(values[0], list) else 0
+
+
+def _a_list(size: int | None, width: int) -> str:
+    if size is None and width:
+        return f"a list of {width}, as the first one is"
+    return f"a list of {size}" if size is not None else "a list"
+
+
+def _indices(index: int, shape: list[int]) -> tuple[int, ...]:
+    return tuple(int(number) for number in np.unravel_index(index, shape))
+
+
+def _as_numbers(values: list[Any], dtype: str) -> tuple[Any, list[int]]:
+    """The array, and the places of values that cannot be in it."""
+    types = _JSON_TYPES[dtype]
+    if set(map(type, values)) <= set(types):
+        try:
+            array = np.array(values, _WIDEST[types[0]])
+        except OverflowError:
+            pass
+        else:
+            if dtype == "bool" or _within(array, dtype).all():
+                return array.astype(dtype), []
+    return None, [
+        index
+        for index, value in enumerate(values)
+        if type(value) not in types or not _within(value, dtype)
+    ]
+
+
+def _within(values: Any, dtype: str) -> Any:
+    """Whether each value is in the range of a type; NaN is in none."""
+    if dtype == "bool":
+        return True
+    kind = np.iinfo if dtype.startswith("int") else np.finfo
+    bounds = kind(dtype)
+    # Python compares integers of any size; NumPy those that it can hold.
+    low, high = bounds.min, bounds.max
+    if not isinstance(values, np.ndarray):
+        low, high = type(values)(low), type(values)(high)
+    return (values >= low) & (values <= high)
+
+
+def _as_bytes(value: Any) -> bytes | None:
+    if isinstance(value, Mapping) and set(value) == {"b64"}:
+        try:
+            return base64.b64decode(value["b64"], validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            return None
+    return value.encode() if isinstance(value, str) else None
+
+
+def _as_text(value: Any, as_text: bool) -> Any:
+    if isinstance(value, str):
+        value = value.encode()
+    if as_text:
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            pass
+    return {"b64": base64.b64encode(value).decode()}

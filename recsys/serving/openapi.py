@@ -1,0 +1,166 @@
+"""What a server takes and returns, as OpenAPI has it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from recsys.serving.runner import DEFAULT_SIGNATURE
+from recsys.serving.tensor_spec import Signature
+from recsys.serving.tensor_spec import TensorSpec
+
+_LARGEST_FLOAT32 = 3.4028234663852886e38
+_ELEMENTS: dict[str, dict[str, Any]] = {
+    "bool": {"type": "boolean"},
+    "float32": {
+        "type": "number",
+        "minimum": -_LARGEST_FLOAT32,
+        "maximum": _LARGEST_FLOAT32,
+    },
+    "float64": {"type": "number"},
+    "int32": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
+    "int64": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+    "string": {"type": "string"},
+}
+_ERRORS = {
+    "400": "What is wrong with the request",
+    "401": "The token is missing or wrong",
+    "404": "There is no such model or version",
+    "405": "The address takes another method",
+    "408": "The body has not come in time",
+    "413": "The request is too large",
+    "500": "The prediction has failed",
+    "503": "Too many requests, or no version loaded; try again",
+    "504": "The prediction has not come in time",
+}
+
+
+def describe(
+    name: str, signatures: Mapping[str, Signature], max_rows: int
+) -> dict[str, Any]:
+    """Returns the OpenAPI document of a model.
+
+    Rows are described by the signature that a request has unless it names
+    another one.
+
+    Args:
+        name: The model's name.
+        signatures: What it can be asked.
+        max_rows: Most rows of a request.
+    """
+    model = f"/v1/models/{name}"
+    version = model + "/versions/{version}"
+    by_version = {
+        "name": "version",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 1},
+    }
+    body = _body(signatures[DEFAULT_SIGNATURE], max_rows)
+    predict = _operation("predict", "The predictions", body)
+    status = _operation("status", "The versions and how they are")
+    metadata = _operation("metadata", "The inputs and outputs")
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": f"recsys serve: {name}", "version": "1"},
+        "paths": {
+            f"{model}:predict": {"post": predict},
+            f"{version}:predict": {
+                "parameters": [by_version],
+                "post": _named(predict, "predictByVersion"),
+            },
+            model: {"get": status},
+            version: {
+                "parameters": [by_version],
+                "get": _named(status, "statusByVersion"),
+            },
+            f"{model}/metadata": {"get": metadata},
+            f"{version}/metadata": {
+                "parameters": [by_version],
+                "get": _named(metadata, "metadataByVersion"),
+            },
+            "/healthz": {"get": _operation("alive", "The server runs")},
+            "/readyz": {"get": _operation("ready", "A version is loaded")},
+        },
+    }
+
+
+def _operation(
+    name: str, answer: str, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": name,
+        "responses": {
+            "200": {"description": answer, **_content({"type": "object"})},
+            **{
+                status: {"description": problem, **_content(_ERROR)}
+                for status, problem in _ERRORS.items()
+            },
+        },
+    }
+    if body is not None:
+        operation["requestBody"] = {"required": True, **_content(body)}
+    return operation
+
+
+_ERROR = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}},
+    "required": ["error"],
+}
+
+
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+def _named(operation: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**operation, "operationId": name}
+
+
+def _body(signature: Signature, max_rows: int) -> dict[str, Any]:
+    """Either `instances` or `inputs`."""
+    rows = {"minItems": 1, "maxItems": max_rows}
+    values = {name: _value(spec) for name, spec in signature.inputs.items()}
+    instances = {"type": "array", "items": _object(signature, values), **rows}
+    inputs = _object(
+        signature,
+        {
+            name: {"type": "array", "items": value, **rows}
+            for name, value in values.items()
+        },
+    )
+    name = {"enum": ["", DEFAULT_SIGNATURE]}
+    return {
+        "oneOf": [
+            {
+                "type": "object",
+                "properties": {key: schema, "signature_name": name},
+                "required": [key],
+                "additionalProperties": False,
+            }
+            for key, schema in (("instances", instances), ("inputs", inputs))
+        ]
+    }
+
+
+def _object(signature: Signature, properties: dict[str, Any]) -> dict[str, Any]:
+    needed = [
+        name for name, spec in signature.inputs.items() if spec.default is None
+    ]
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+def _value(spec: TensorSpec) -> dict[str, Any]:
+    """A value of a row: an element, or lists of them."""
+    schema = _ELEMENTS[spec.dtype]
+    for size in reversed(spec.shape[1:]):
+        schema = {"type": "array", "items": schema}
+        if size is not None:
+            schema |= {"minItems": size, "maxItems": size}
+    if spec.default is not None:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return schema

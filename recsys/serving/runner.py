@@ -1,0 +1,77 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from recsys.errors import FileError
+from recsys.serving.saved_model_runner import SavedModelRunner
+from recsys.serving.tensor_spec import Arrays
+from recsys.serving.tensor_spec import Signature
+
+DEFAULT_SIGNATURE = "serving_default"
+
+
+class Runner(Protocol):
+    """A model that is loaded, in any format.
+
+    Attributes:
+        signatures: What it can be asked, by name.
+    """
+
+    signatures: dict[str, Signature]
+
+    def run(self, signature: str, inputs: Arrays) -> Arrays:
+        """Returns the outputs by name, for all inputs of a signature."""
+
+
+# A format, by the file that a folder of it has.
+FORMATS: dict[str, Callable[[Path], Runner]] = {
+    "saved_model.pb": SavedModelRunner,
+}
+
+
+def holds_model(folder: Path) -> bool:
+    """Returns whether there is a model right in a folder."""
+    return any((folder / file).is_file() for file in FORMATS)
+
+
+def load(folder: Path) -> Runner:
+    """Loads a model and tries every signature of it.
+
+    Args:
+        folder: With a file of `FORMATS`.
+
+    Raises:
+        FileError: There is no such model in it, or none that can be served.
+    """
+    for file, open_runner in FORMATS.items():
+        if (folder / file).is_file():
+            runner = open_runner(folder)
+            break
+    else:
+        raise FileError.at(
+            folder, f"a folder with one of {[*FORMATS]}", "none of them"
+        )
+    if DEFAULT_SIGNATURE not in runner.signatures:
+        raise FileError.at(
+            folder,
+            f"a model with the signature {DEFAULT_SIGNATURE!r}",
+            f"one with {sorted(runner.signatures)}",
+        )
+    for name, signature in runner.signatures.items():
+        _try(runner, name, signature, folder)
+    return runner
+
+
+def _try(runner: Runner, name: str, signature: Signature, folder: Path) -> None:
+    """Runs a signature on a few rows: the first call takes far longer."""
+    for rows in (1, 3):
+        inputs = {
+            key: spec.rows(rows) for key, spec in signature.inputs.items()
+        }
+        for key, values in runner.run(name, inputs).items():
+            if values.shape[:1] != (rows,):
+                raise FileError.at(
+                    folder,
+                    f"a row of {key!r} for each of {rows} rows",
+                    f"the shape {values.shape}",
+                )

@@ -1,0 +1,67 @@
+import ipaddress
+from typing import Annotated
+
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from recsys.clear_errors import with_clear_errors
+
+# A model's name is part of its address.
+NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+_Count = Annotated[int, Field(ge=1, le=2**32)]
+_Positive = Annotated[float, Field(gt=0, le=1e6)]
+
+
+@with_clear_errors
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+class ServeOptions:
+    """How a model is served.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        name: What the model is called in its address; the name of its folder
+            unless given.
+        token: What requests must bear; anything will do unless given.
+        max_batch_rows: Most rows that are computed together.
+        batch_wait_ms: How long a request waits for others, in milliseconds.
+        max_request_rows: Most rows of a request.
+        max_body_mib: Most MiB of a request.
+        max_concurrency: Most requests at a time; others are told to try again.
+        request_timeout: Seconds after which a request is given up.
+        poll_seconds: Seconds between two looks for a new version.
+        access_log: Whether each request is logged.
+
+    Raises:
+        TypeError: An option has a value of another type.
+        ValueError: An option is outside its bounds.
+
+    Example:
+    >>> ServeOptions(port=-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: `port` must be at least 0. Received: port=-1
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8501
+    name: Annotated[str, Field(pattern=NAME)] | None = None
+    token: Annotated[str, Field(min_length=1)] | None = None
+    max_batch_rows: _Count = 1024
+    batch_wait_ms: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    max_request_rows: _Count = 8192
+    max_body_mib: _Positive = 4.0
+    max_concurrency: _Count = 128
+    request_timeout: _Positive = 30.0
+    poll_seconds: _Positive = 1.0
+    access_log: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the server."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"

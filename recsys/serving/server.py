@@ -1,0 +1,150 @@
+"""Runs the application until it is told to end."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from recsys.serving.model_store import ModelStore
+from recsys.serving.serve_options import ServeOptions
+from recsys.shown import printable
+
+_LOG = logging.getLogger("recsys.serving")
+_BACKLOG = 2048
+
+
+def listen(options: ServeOptions) -> socket.socket:
+    """Takes the port of a server.
+
+    Raises:
+        OSError: It cannot be had.
+    """
+    is_ipv6 = ":" in options.host
+    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+    try:
+        return socket.create_server(
+            (options.host, options.port), family=family, backlog=_BACKLOG
+        )
+    except OSError as error:
+        place = f"{options.host}:{options.port}"
+        # Python says the address once more.
+        problem = (error.strerror or str(error)).partition(" (while")[0]
+        raise OSError(error.errno, problem, place) from None
+
+
+def run(
+    app: ASGIApp,
+    store: ModelStore[Any],
+    options: ServeOptions,
+    listener: socket.socket,
+) -> None:
+    """Serves until SIGTERM or Ctrl-C, then finishes what is under way.
+
+    Args:
+        app: The application.
+        store: What is kept up to date meanwhile.
+        options: How it is served.
+        listener: Where requests come in; it is closed.
+
+    Raises:
+        FileError: There is no version that can be served.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=options.access_log,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(options.request_timeout) + 5,
+    )
+    with _log_lines(options.access_log), _end_in_peace():
+        asyncio.run(_serve(uvicorn.Server(config), store, options, listener))
+
+
+async def _serve(
+    server: uvicorn.Server,
+    store: ModelStore[Any],
+    options: ServeOptions,
+    listener: socket.socket,
+) -> None:
+    def end(_: object) -> None:
+        server.should_exit = True
+
+    watch = asyncio.create_task(_watch(store, options.poll_seconds))
+    watch.add_done_callback(end)  # Only an error ends it.
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        if watch.done():
+            watch.result()
+        watch.cancel()
+
+
+async def _watch(store: ModelStore[Any], seconds: float) -> None:
+    """Looks for new versions for ever, once there is one at all."""
+    await asyncio.to_thread(store.refresh)
+    store.check_served()
+    before = ""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await asyncio.to_thread(store.refresh)
+        except OSError as error:
+            problem = printable(str(error))
+            if problem != before:
+                _LOG.error("no look for new versions: %s", problem)
+            before = problem
+        else:
+            before = ""
+
+
+@contextmanager
+def _end_in_peace() -> Iterator[None]:
+    """Lets SIGTERM be no error, which uvicorn sends again once it has ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _log_lines(access: bool) -> Iterator[None]:
+    """Writes a line for each event to the standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    )
+    levels = {
+        "recsys.serving": logging.INFO,
+        "uvicorn.error": logging.WARNING,
+        "uvicorn.access": logging.INFO if access else logging.CRITICAL,
+    }
+    loggers = {logging.getLogger(name): levels[name] for name in levels}
+    before = {log: (log.level, log.propagate) for log in loggers}
+    for log, level in loggers.items():
+        log.addHandler(handler)
+        log.setLevel(level)
+        log.propagate = False
+    try:
+        yield
+    finally:
+        for log, (level, propagate) in before.items():
+            log.removeHandler(handler)
+            log.setLevel(level)
+            log.propagate = propagate

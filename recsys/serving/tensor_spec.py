@@ -1,0 +1,51 @@
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# What a JSON value can be turned into, by the names that NumPy has for it;
+# TensorFlow's names in its REST API.
+DTYPES = {
+    "bool": "DT_BOOL",
+    "float32": "DT_FLOAT",
+    "float64": "DT_DOUBLE",
+    "int32": "DT_INT32",
+    "int64": "DT_INT64",
+    "string": "DT_STRING",
+}
+
+Arrays = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of a model.
+
+    Attributes:
+        dtype: A key of `DTYPES`.
+        shape: Its dimensions, the batch first; `None` where any size will do.
+        default: An array with one row that stands for what a request leaves
+            out, `None` where the input must be given.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+    default: Any = None
+
+    def rows(self, num_rows: int) -> Any:
+        """Returns the default, or else zeros or empty texts, for some rows."""
+        shape = (num_rows, *(size or 1 for size in self.shape[1:]))
+        if self.default is not None:
+            shape = (num_rows, *self.default.shape[1:])
+            return np.broadcast_to(self.default, shape)
+        if self.dtype == "string":
+            return np.full(shape, b"", object)
+        return np.zeros(shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a model can be asked: its inputs and outputs by name."""
+
+    inputs: dict[str, TensorSpec]
+    outputs: dict[str, TensorSpec]

@@ -1,0 +1,75 @@
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from recsys.errors import FileError
+from recsys.reading import read_text
+from recsys.serving.app import Api
+from recsys.serving.loaded_model import model_loader
+from recsys.serving.model_store import ModelStore
+from recsys.serving.serve_options import NAME
+from recsys.serving.serve_options import ServeOptions
+from recsys.serving.server import listen
+from recsys.serving.server import run
+from recsys.shown import shown
+
+TOKEN_VARIABLE = "RECSYS_SERVE_TOKEN"
+
+
+def serve(model: str | Path, **options: Any) -> None:
+    """Serves an exported model by HTTP until SIGTERM or Ctrl-C.
+
+    It speaks TensorFlow Serving's REST API, prints its address once it
+    listens, and goes over to a new version of the model without dropping a
+    request.
+
+    Args:
+        model: Folder of the model, or of its versions 1, 2, ....
+        **options: Fields of `recsys.serving.serve_options.ServeOptions`.
+
+    Raises:
+        FileError: There is no version that can be served.
+        KeyboardInterrupt: Ctrl-C.
+        OSError: The port cannot be had.
+        TypeError: An option has a value of another type.
+        ValueError: There is no such option, or its value is out of bounds.
+    """
+    checked = ServeOptions(**options)
+    folder = Path(model).resolve()
+    name = checked.name or folder.name
+    if not re.fullmatch(NAME, name):
+        raise ValueError(
+            "`name` must be letters, digits, `.`, `_` and `-`, where the name "
+            f"of the folder is not. Received: {shown(name)}"
+        )
+    with ThreadPoolExecutor(1, "predict") as executor:
+        store = ModelStore(folder, model_loader(checked, executor))
+        app = Api(name, store, checked).app()
+        with listen(checked) as listener:
+            port = listener.getsockname()[1]
+            host = f"[{checked.host}]" if ":" in checked.host else checked.host
+            print(f"Listening on http://{host}:{port}/v1/models/{name}")
+            if not (checked.is_local or checked.token):
+                print("Whoever reaches this address can ask: there is no token")
+            run(app, store, checked, listener)
+
+
+def read_token(file: Path | None) -> str | None:
+    """Returns the token that requests must bear, if there is one.
+
+    Args:
+        file: File that holds nothing else; unless given, the environment
+            variable `RECSYS_SERVE_TOKEN` may hold it.
+
+    Raises:
+        FileError: The file holds none.
+        FileNotFoundError: There is no such file.
+    """
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE) or None
+    token = read_text(file, "a token").strip()
+    if not token or len(token.split()) > 1 or not token.isascii():
+        raise FileError.at(file, "one word of ASCII characters", "none")
+    return token

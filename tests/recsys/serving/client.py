@@ -1,0 +1,60 @@
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+from starlette.applications import Starlette
+
+from recsys.serving.app import Api
+from recsys.serving.loaded_model import LoadedModel
+from recsys.serving.loaded_model import model_loader
+from recsys.serving.model_store import ModelStore
+from recsys.serving.serve_options import ServeOptions
+
+PREDICT = "/v1/models/m:predict"
+
+
+class Client:
+    """Asks an application without a network."""
+
+    def __init__(
+        self, app: Starlette, store: ModelStore[LoadedModel] | None = None
+    ) -> None:
+        self.app = app
+        self.store = store
+
+    @classmethod
+    def of(
+        cls, folder: Path, load_now: bool = True, **options: Any
+    ) -> "Client":
+        """Serves the versions in a folder."""
+        checked = ServeOptions(**options)
+        loader = model_loader(checked, ThreadPoolExecutor(1))
+        store = ModelStore(folder, loader)
+        if load_now:
+            store.refresh()
+        return cls(Api(checked.name or "m", store, checked).app(), store)
+
+    def ask(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
+        return asyncio.run(self.ask_at_once([(method, path, kwargs)]))[0]
+
+    def get(self, path: str, **kwargs: Any) -> httpx.Response:
+        return self.ask("GET", path, **kwargs)
+
+    def predict(self, content: Any, **kwargs: Any) -> httpx.Response:
+        return self.ask("POST", PREDICT, json=content, **kwargs)
+
+    async def ask_at_once(
+        self, requests: list[tuple[str, str, dict[str, Any]]]
+    ) -> list[httpx.Response]:
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://test"
+        ) as client:
+            return await asyncio.gather(
+                *(
+                    client.request(method, path, **kwargs)
+                    for method, path, kwargs in requests
+                )
+            )

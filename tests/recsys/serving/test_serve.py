@@ -1,0 +1,252 @@
+"""`recsys serve` as a process, with real connections."""
+
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import keras
+import pytest
+
+import recsys
+from recsys.cli import run as command_line
+from recsys.errors import FileError
+from recsys.stages.serve import read_token
+from tests.recsys.serving.server_process import ServerProcess
+
+once = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="no backend is served; once is enough",
+)
+
+ROW = {"user": 3, "film": "abc", "tags": []}
+
+
+def copy_version(saved_models: Path, version: str, folder: Path) -> None:
+    """Adds a version at once, as `recsys export` does."""
+    shutil.copytree(saved_models / version, folder / f"tmp{version}")
+    os.rename(folder / f"tmp{version}", folder / version)
+
+
+class Load:
+    """Asks again and again, in threads, and keeps what came back."""
+
+    def __init__(self, url: str, threads: int, headers: Any) -> None:
+        self.answers: list[Any] = []
+        self._url, self._headers = url, headers
+        self._end = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask) for _ in range(threads)
+        ]
+
+    def _ask(self) -> None:
+        with httpx.Client(headers=self._headers) as client:
+            while not self._end.is_set():
+                try:
+                    response = client.post(
+                        f"{self._url}:predict", json={"instances": [ROW]}
+                    )
+                    answer = response.json()["predictions"][0]["watch"]
+                except Exception as error:
+                    answer = error
+                self.answers.append(answer)
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def wait_for(condition: Any, log: list[str]) -> None:
+    last = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < last, log
+        time.sleep(0.05)
+
+
+def versions(server: ServerProcess, **kwargs: Any) -> dict[str, str]:
+    statuses = httpx.get(server.url, **kwargs).json()["model_version_status"]
+    return {item["version"]: item["state"] for item in statuses}
+
+
+@pytest.mark.slow
+@once
+def test_new_version_takes_over_without_a_failed_request(
+    saved_models: Path, tmp_path: Path
+) -> None:
+    """With a token, and a broken version before; then it is told to end."""
+    folder = tmp_path / "m"
+    folder.mkdir()
+    copy_version(saved_models, "1", folder)
+    token = {"RECSYS_SERVE_TOKEN": "secret"}
+    headers = {"authorization": "Bearer secret"}
+    with ServerProcess(folder, **token) as server:
+        server.wait_until_ready()
+        assert server.url.startswith("http://127.0.0.1:")
+        assert httpx.get(server.url).status_code == 401
+        with Load(server.url, 4, headers) as load:
+            wait_for(lambda: len(load.answers) > 20, server.log)
+            (folder / "3").mkdir()
+            (folder / "3" / "saved_model.pb").write_bytes(b"broken")
+            wait_for(
+                lambda: versions(server, headers=headers).get("3") == "END",
+                server.log,
+            )
+            shutil.rmtree(folder / "3")
+            copy_version(saved_models, "2", folder)
+            wait_for(lambda: 6.0 in load.answers, server.log)
+            last = len(load.answers) + 20
+            wait_for(lambda: len(load.answers) > last, server.log)
+            assert versions(server, headers=headers) == {"2": "AVAILABLE"}
+        assert set(load.answers) == {3.0, 6.0}
+        # Each connection sees the old version, then the new one.
+        assert load.answers[-1] == 6.0
+        server.process.terminate()
+        assert server.wait() == 0
+    told = [line.split(maxsplit=2)[2].strip() for line in server.log]
+    assert told[0] == "INFO version 1 is served"
+    assert told[1].startswith("ERROR version 3 cannot be served: ")
+    assert told[2:] == ["INFO version 2 is served instead of 1"]
+
+
+@pytest.mark.slow
+@once
+def test_killed_and_started_again_it_serves(
+    saved_models: Path, tmp_path: Path
+) -> None:
+    """Then SIGTERM: what is under way is finished, nothing else accepted."""
+    copy_version(saved_models, "1", tmp_path)
+    with ServerProcess(tmp_path, "--name", "m") as server:
+        server.wait_until_ready()
+        port = server.port
+        ask = httpx.post(f"{server.url}:predict", json={"instances": [ROW]})
+        assert ask.status_code == 200
+        server.process.send_signal(signal.SIGKILL)
+        assert server.wait() == -signal.SIGKILL
+    options = ("--name", "m", "--port", str(port), "--batch-wait-ms", "1500")
+    with ServerProcess(tmp_path, *options) as server:
+        server.wait_until_ready()
+        assert server.port == port
+        received: list[httpx.Response] = []
+
+        def ask_slowly() -> None:
+            body = {"instances": [ROW]}
+            received.append(httpx.post(f"{server.url}:predict", json=body))
+
+        thread = threading.Thread(target=ask_slowly)
+        thread.start()
+        time.sleep(0.7)
+        server.process.terminate()
+        assert server.wait() == 0
+        thread.join()
+        assert [response.status_code for response in received] == [200]
+        assert received[0].json()["predictions"][0]["watch"] == 3.0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(server.url)
+
+
+@pytest.mark.slow
+@once
+def test_what_is_no_http_is_refused(saved_models: Path) -> None:
+    """Wrong lengths of the body, and no request at all."""
+    options = ("--name", "m", "--request-timeout", "0.5", "--access-log")
+    with ServerProcess(saved_models, *options) as server:
+        server.wait_until_ready()
+        post = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: x\r\n"
+        for sent, status in {
+            b"hello\r\n\r\n": b"400",
+            post + b"Content-Length: x\r\n\r\n{}": b"400",
+            post + b"Content-Length: -1\r\n\r\n{}": b"400",
+            # More is announced than comes.
+            post + b"Content-Length: 9\r\n\r\n{}": b"408",
+            # Less: the rest is no request.
+            post + b"Content-Length: 2\r\n\r\n{}{}": b"400",
+            post + b"Content-Length: 999999999999\r\n\r\n{}": b"413",
+            post + b"Transfer-Encoding: chunked\r\n\r\nx\r\n": b"400",
+        }.items():
+            address = ("127.0.0.1", server.port)
+            with socket.create_connection(address, timeout=30) as connection:
+                connection.sendall(sent)
+                answer = connection.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 " + status), sent
+            assert b"Traceback" not in answer
+        assert httpx.get(f"{server.base}/readyz").status_code == 200
+        server.process.terminate()
+        assert server.wait() == 0
+    assert not any("Traceback" in line for line in server.log)
+    assert any("GET /readyz HTTP/1.1" in line for line in server.log)
+
+
+def test_folder_without_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["serve", "--model", str(tmp_path), "--port", "0", "--name", "m"]
+    assert command_line(words) == 1
+    assert capsys.readouterr().err.startswith(
+        f"error: {tmp_path}: expected a file of ['saved_model.pb'"
+    )
+
+
+def test_port_that_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = ["--model", str(tmp_path), "--port", str(port), "--name", "m"]
+        assert command_line(["serve", *words]) == 1
+    error = capsys.readouterr().err
+    assert error == f"error: 127.0.0.1:{port}: Address already in use\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"port": 70000},
+            "`port` must be at most 65,535",
+        ),
+        ({"max_batch_rows": 0}, "`max_batch_rows` must be at least 1"),
+        ({"batch_wait_ms": -1.0}, "`batch_wait_ms` must be at least 0"),
+        ({"request_timeout": 0.0}, "`request_timeout` must be"),
+        ({"name": "a b"}, "`name` must"),
+        ({"batches": 1}, "Received: 'batches'"),
+    ],
+)
+def test_wrong_options(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        recsys.serve(tmp_path, **options)
+
+
+def test_folder_whose_name_is_no_name_of_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    with pytest.raises(ValueError, match="`name` must be letters, digits"):
+        recsys.serve(folder)
+
+
+def test_token_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    monkeypatch.setenv("RECSYS_SERVE_TOKEN", "other")
+    assert read_token(file) == "secret"
+    assert read_token(None) == "other"
+    monkeypatch.delenv("RECSYS_SERVE_TOKEN")
+    assert read_token(None) is None
+    for text in ("", "two words", "sécret"):
+        file.write_text(text)
+        with pytest.raises(FileError, match="expected one word of ASCII"):
+            read_token(file)
