@@ -1,11 +1,16 @@
+import gc
 import os
 from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 from hypothesis import settings
+from matplotlib.figure import Figure
+from PIL import Image
 
 # A busy machine is no error.
 settings.register_profile("busy", deadline=None)
@@ -29,6 +34,35 @@ pytest.register_assert_rewrite(
 Arrays = dict[str, np.ndarray]
 
 ORACLES = Path(__file__).parent / "oracles"
+
+
+def pytest_collection_finish() -> None:
+    """Hides modules and tests, which all stay, from the garbage collector.
+
+    It would visit millions of objects each time otherwise.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _save_blank(
+    figure: Figure, file: Any, dpi: float | None = None, **_: Any
+) -> None:
+    width, height = figure.get_size_inches() * (dpi or figure.dpi)
+    blank = Image.new("1", (int(width), int(height)))
+    blank.save(file, "png", compress_level=0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _figures_drawn_once() -> Iterator[None]:
+    """Draws figures on PyTorch alone, and saves blank ones elsewhere.
+
+    They are the same on every backend, and take a third of many a training.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if keras.backend.backend() != "torch":
+            patch.setattr(Figure, "savefig", _save_blank)
+        yield
 
 
 @pytest.fixture(autouse=True)
