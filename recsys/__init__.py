@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from recsys.stages.explain import explain as explain
     from recsys.stages.export import export as export
     from recsys.stages.predict import predict as predict
+    from recsys.stages.recommend import recommend as recommend
     from recsys.stages.report import report as report
     from recsys.stages.rerun import rerun as rerun
     from recsys.stages.serve import serve as serve
@@ -63,6 +64,7 @@ _HOMES = {
     "recsys.stages.explain": ("explain",),
     "recsys.stages.export": ("export",),
     "recsys.stages.predict": ("predict",),
+    "recsys.stages.recommend": ("recommend",),
     "recsys.stages.report": ("report",),
     "recsys.stages.rerun": ("rerun",),
     "recsys.stages.serve": ("serve",),

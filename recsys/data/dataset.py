@@ -15,6 +15,7 @@ from recsys.data.classes import count_classes
 from recsys.data.columns import parse
 from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
+from recsys.data.items_file import write_items
 from recsys.data.labels import check_labelled
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
@@ -48,6 +49,9 @@ class Dataset(SplitDataset[pd.DataFrame]):
             rows themselves do not tell. It is not written.
         num_classes: For each multiclass task, how many classes there are: 0
             to the largest label of the training split. Counted unless given.
+        items: What is known of items beside their features, such as titles,
+            for `recsys.data.items_file.write_items`. None unless given, nor
+            where a data set is read.
 
     Raises:
         DataError: A split has a class that the training split has not, or a
@@ -64,6 +68,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
 
     times: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     num_classes: Mapping[str, int] = field(default_factory=dict)
+    items: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         if not self.num_classes:
@@ -149,6 +154,10 @@ class Dataset(SplitDataset[pd.DataFrame]):
         self, split: pd.DataFrame, folder: Path, name: str
     ) -> None:
         write_table(split, folder / f"{name}.parquet")
+
+    def _write_further(self, folder: Path) -> None:
+        if self.items is not None:
+            write_items(self.items, folder)
 
 
 def check_rows(split: pd.DataFrame, file: object) -> None:

@@ -105,6 +105,7 @@ class SplitDataset(Generic[AnySplit]):
             unfinished.mkdir()
             for name in SPLITS:
                 self._write_split(self.splits[name], unfinished, name)
+            self._write_further(unfinished)
             text = self.schema.to_json()
             (unfinished / SCHEMA_FILE).write_text(text, encoding="utf-8")
             self._read_back(unfinished, folder)
@@ -126,6 +127,9 @@ class SplitDataset(Generic[AnySplit]):
     def _write_split(self, split: AnySplit, folder: Path, name: str) -> None:
         """Writes the file of a split."""
         raise NotImplementedError
+
+    def _write_further(self, folder: Path) -> None:
+        """Writes what there is beside the splits, by itself nothing."""
 
 
 def check_vacant(folder: str | Path) -> None:

@@ -180,6 +180,20 @@ class Retrieval(keras.layers.Layer):
         """
         self.index.update_candidates(vectors)
 
+    def retrieve(self, queries: Any, count: int) -> tuple[Any, Any]:
+        """Returns the items whose vectors fit those of queries best.
+
+        Args:
+            queries: Tensor `(B, dim)`.
+            count: How many items, at most `num_items`.
+
+        Returns:
+            Their scores and their numbers, tensors `(B, count)`, the best
+            first.
+        """
+        self.index.k = count
+        return self.index(queries)
+
     @property
     def vectors(self) -> Any:
         """The items' vectors in the index, a NumPy array `(num_items, dim)`."""

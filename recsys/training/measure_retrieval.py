@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
@@ -116,16 +117,20 @@ def counting_rows(
         schema: What its columns mean.
         label: The task that says which rows count.
     """
-    frames = [split]
-    if isinstance(split, SplitStream):
-        frames = map(split.read, split.units)  # type: ignore[assignment]
-    for frame in frames:
+    for frame in frames_of(split):
         labels = labels_of(frame, model.tasks)
         weights = row_weights(
             labels, label, weights_of(frame, schema.weight), len(frame)
         )
         counting = weights > 0
         yield frame[counting], weights[counting]
+
+
+def frames_of(split: Any) -> Iterable[pd.DataFrame]:
+    """Returns the rows of a split, in memory or read part by part."""
+    if isinstance(split, SplitStream):
+        return map(split.read, split.units)
+    return [split]
 
 
 def _ranks(

@@ -32,6 +32,21 @@ def read_download(
     return found
 
 
+def is_in_download(raw_dir: Path, archive: str, member: str) -> bool:
+    """Whether `read_download` of a file would find it.
+
+    Raises:
+        DataError: The archive is broken.
+    """
+    if any((raw_dir / name).is_file() for name in (Path(member).name, member)):
+        return True
+    path = raw_dir / archive
+    if not path.is_file():
+        return False
+    with reading(path, "a zip archive", DataError), ZipFile(path) as folder:
+        return member in folder.namelist()
+
+
 def find_download(
     raw_dir: Path, archives: Sequence[str], members: Sequence[str]
 ) -> tuple[Path, bytes] | None:

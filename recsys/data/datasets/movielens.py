@@ -8,6 +8,7 @@ from rich.progress import Progress
 
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
+from recsys.data.datasets.download import is_in_download
 from recsys.data.datasets.download import read_download
 from recsys.data.datasets.histories import drawn_times
 from recsys.data.datasets.histories import histories
@@ -168,17 +169,34 @@ class MovieLens:
                     name: part[[*schema.columns]]
                     for name, part in splits.items()
                 },
+                items=self._movies(raw_dir, progress),
             )
         known = [splits["train"]] if split == "random" else splits.values()
         described = self.attributes.read(raw_dir, self.archive, progress)
         return _with_features(self.name, splits, pd.concat(known), *described)
+
+    def _movies(self, raw_dir: Path, progress: Progress) -> pd.DataFrame | None:
+        """The titles of movies, where the download has them."""
+        member = self.attributes.movies
+        if not is_in_download(raw_dir, self.archive, member):
+            return None
+        movies = self.attributes.read_movies(raw_dir, self.archive, progress)
+        return movies[["item", "title"]]
 
 
 def _schema(name: str, further: Mapping[str, Feature]) -> Schema:
     """The two tasks of a release with more features than the ids."""
     tasks = two_tasks_schema(name)
     features = {**tasks.features, **further}
-    return Schema(name, features, tasks.tasks, group="user")
+    of_movies = [name for name in ("genres",) if name in features]
+    return Schema(
+        name,
+        features,
+        tasks.tasks,
+        group="user",
+        item="item",
+        item_features=of_movies,
+    )
 
 
 def _split_by_time(rows: pd.DataFrame, file: object) -> dict[str, pd.DataFrame]:
@@ -212,10 +230,10 @@ def _with_features(
         joined = (
             rows.assign(history=history)
             .merge(users, on="user", how="left")
-            .merge(movies, on="item", how="left")
+            .merge(movies.drop(columns="title"), on="item", how="left")
         )
         complete[split] = parse(joined, schema.columns, name)
-    return Dataset(schema, complete)
+    return Dataset(schema, complete, items=movies[["item", "title"]])
 
 
 MOVIELENS_100K = MovieLens(

@@ -53,8 +53,11 @@ def _rows(num_rows: int, seed: int) -> pd.DataFrame:
 def films() -> Dataset:
     """Films of which each user watches a third."""
     parts = {"train": (600, 0), "validation": (90, 1), "test": (80, 2)}
+    titles = [f"Film [{number}]" for number in range(29)]  # 29 has none.
     return Dataset(
-        SCHEMA, {name: _rows(*given) for name, given in parts.items()}
+        SCHEMA,
+        {name: _rows(*given) for name, given in parts.items()},
+        items=pd.DataFrame({"item": range(29), "title": titles}),
     )
 
 

@@ -33,6 +33,7 @@ def test_movielens_100k(tmp_path: Path) -> None:
         [2, 53.0, "other"],
     ]
     assert movies["item"].tolist() == [1]
+    assert movies["title"].tolist() == ["A | B (1995)"]
     assert movies["genres"][0].tolist() == ["Animation", "Western"]
 
 
@@ -42,6 +43,7 @@ def test_movielens_1m(tmp_path: Path) -> None:
     )
     assert users.values.tolist() == [[1, 1.0, "10"], [2, 56.0, "16"]]
     assert movies["item"].tolist() == [7]
+    assert movies["title"].tolist() == ["Caf\xe9 :: A Film (1995)"]
     assert movies["genres"][0].tolist() == ["Drama", "War"]
 
 

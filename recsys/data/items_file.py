@@ -1,0 +1,61 @@
+"""What a data folder tells of its items beside their features: titles."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from recsys.data.formats.table import SUFFIXES
+from recsys.data.formats.table import read_table
+from recsys.data.formats.table import write_table
+from recsys.errors import DataError
+from recsys.features import Id
+
+ITEMS = "items"
+TITLE = "title"
+
+
+def write_items(items: pd.DataFrame, folder: Path) -> None:
+    """Writes what is told of items into a data folder.
+
+    Args:
+        items: A row for each item, with its id in the column of that name,
+            and its title.
+        folder: The data folder.
+    """
+    write_table(items, folder / f"{ITEMS}.parquet")
+
+
+def read_titles(source: str | Path, item: str) -> "pd.Series[str] | None":
+    """Reads the titles of items from the file `items` of a data folder.
+
+    Args:
+        source: The data folder, or `"synthetic"`.
+        item: Name of the column with their ids.
+
+    Returns:
+        The titles by id, missing ones left out; `None` where there is no
+        such file, or no titles in it.
+
+    Raises:
+        DataError: The file is broken, or has no column of ids, or an id twice.
+    """
+    files = [Path(source, ITEMS + suffix) for suffix in SUFFIXES]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        return None
+    table = read_table(file)
+    if item not in table:
+        raise DataError.at(
+            file, f"a column {item!r}", f"the columns {[*table.columns]}"
+        )
+    if TITLE not in table:
+        return None
+    ids = Id().check(table[item], file)
+    if ids.duplicated().any():
+        twice = ids[ids.duplicated()].iloc[0]
+        raise DataError.at(file, "each item once", f"{twice!r} twice")
+    titles = table[TITLE].astype("string")
+    known = titles.notna().to_numpy() & ids.notna().to_numpy()
+    return pd.Series(
+        titles[known].to_numpy(str), pd.Index(ids[known].to_numpy())
+    )

@@ -1,0 +1,280 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from keras import ops
+
+from keras_moe.layers import record_routing
+from recsys.data import load
+from recsys.data.columns import parse
+from recsys.data.items_file import TITLE
+from recsys.data.items_file import read_titles
+from recsys.data.load import AnyDataset
+from recsys.data.schema import Schema
+from recsys.data.times import parse_times
+from recsys.errors import DataError
+from recsys.errors import RunError
+from recsys.metrics.scored_rows import check_positive
+from recsys.models.ranker import Ranker
+from recsys.nearest import did_you_mean
+from recsys.retrieval.formula import Formula
+from recsys.retrieval.retrieval import Retrieval
+from recsys.retrieval.row_weights import ALL_ROWS
+from recsys.run import Run
+from recsys.training.measure_retrieval import frames_of
+from recsys.training.measure_retrieval import seen_items
+
+CANDIDATES = 100
+_MOST_EXPERTS = 3  # Of a task, that are named.
+
+
+def recommend(
+    run: str | Path,
+    user: Any,
+    top: int = 10,
+    score: str | None = None,
+    data: str | Path | None = None,
+    exclude_seen: bool = False,
+    candidates: int = CANDIDATES,
+    features: Mapping[str, Any] | None = None,
+) -> pd.DataFrame:
+    """Recommends items to a user: retrieves candidates and ranks them.
+
+    What is known of the user is what the user's last row in the training split
+    says, the latest one where the data have times. Of a user who is not there
+    nothing is known, which the model has learned to deal with.
+
+    Args:
+        run: Folder of a run with retrieval.
+        user: Id of the user.
+        top: How many items to recommend. Defaults to 10.
+        score: What items are ranked by, a `recsys.retrieval.formula.Formula`
+            over the predictions, such as `"watch^0.7 * rating"`: the tasks by
+            name, `<task>_0`, `<task>_1`, ... for the classes of a multiclass
+            task. Unless given, the task that retrieval was trained on, or the
+            first prediction.
+        data: Data folder, or "synthetic"; that of the run unless given.
+        exclude_seen: Whether to leave out what the user has had in the rows
+            of the training split that retrieval was trained on. Defaults to
+            `False`.
+        candidates: How many items are retrieved to be ranked. Defaults to 100.
+        features: Values of features of the user or of the occasion, instead
+            of what the data know. None unless given.
+
+    Returns:
+        A row for each item, the best first: its id in the column of the item's
+        feature, its `"title"` where the data folder has titles, its `"score"`,
+        the predictions, and in `"<task>_experts"` for each task up to three
+        pairs of the experts with the largest weight and that weight.
+
+    Raises:
+        DataError: The data are missing or wrong, or name no user, or a feature
+            is not one of the query's or has no such value.
+        RunError: There is no trained run in the folder, or one without
+            retrieval.
+        ValueError: The score is no formula, or a number is less than 1.
+    """
+    check_positive("top", top)
+    check_positive("candidates", candidates)
+    folder = Run(run)
+    config = folder.read_config()
+    ranker = folder.load_ranker()
+    retrieval = ranker.retrieval
+    if retrieval is None:
+        raise RunError(
+            f"{folder.folder}: expected a run with `retrieval`. "
+            "Received: a run without it"
+        )
+    formula = score_formula(ranker, score)
+    source = config.data if data is None else data
+    dataset = load(source)
+    ranker.check_fits(dataset)
+    query = _query(ranker, dataset, user, features or {})
+    seen: Any = np.zeros(0, np.int32)
+    if exclude_seen:
+        had = seen_items(ranker, dataset, config.retrieval_label)
+        seen = had.by(query[str(dataset.schema.user_id)].iloc[0])
+    inputs = {
+        name: ranker.fitted[name].encode(query[name])
+        for name in ranker.query_names
+    }
+    numbers = _retrieved(ranker, retrieval, inputs, seen, candidates)
+    found = _ranked(ranker, retrieval, inputs, numbers, formula)
+    return _with_titles(found.head(top), source, retrieval.item)
+
+
+def score_formula(ranker: Ranker, score: str | None) -> Formula:
+    """Returns what items are ranked by.
+
+    Args:
+        ranker: A ranker with retrieval.
+        score: The formula; `None` for the task that retrieval was trained on,
+            or the first prediction.
+
+    Raises:
+        ValueError: It is no formula over the predictions.
+    """
+    names = [*ranker.columns(ranker.no_predictions())]
+    if score is None:
+        label = ranker.retrieval and ranker.retrieval.label
+        score = f"`{names[0] if label in (None, ALL_ROWS) else label}`"
+    try:
+        return Formula(score, names)
+    except ValueError as error:
+        raise ValueError(f"`score`: {error}") from None
+
+
+def _query(
+    ranker: Ranker,
+    dataset: AnyDataset,
+    user: Any,
+    features: Mapping[str, Any],
+) -> pd.DataFrame:
+    """One row with the features of the query."""
+    schema, names = dataset.schema, ranker.query_names
+    if schema.user_id is None:
+        raise DataError.at(
+            f"data set {schema.name!r}",
+            "an id feature that is the 'user' in dataset.json, or is called "
+            "user",
+            f"the features {[*schema.features]}",
+        )
+    for name in features:
+        if name not in names or name == schema.user_id:
+            others = [one for one in names if one != schema.user_id]
+            raise DataError.at(
+                "`features`",
+                f"features among {others}{did_you_mean(name, others)}",
+                repr(name),
+            )
+    known = _last_row(ranker, dataset, schema, user)
+    values = {name: known.get(name) for name in names}
+    # As the data have it: a text may stand for an id that is a number.
+    values[schema.user_id] = known.get(schema.user_id, user)
+    values |= features
+    # A row with a list in it is no row of lists.
+    row = pd.DataFrame(
+        {name: pd.Series([value]) for name, value in values.items()}
+    )
+    kinds = {name: schema.features[name] for name in names}
+    return parse(row, kinds, "the features of the query")
+
+
+def _last_row(
+    ranker: Ranker, dataset: AnyDataset, schema: Schema, user: Any
+) -> dict[str, Any]:
+    """What the training split knows of a user; nothing of an unknown one."""
+    name = str(schema.user_id)
+    encode, kind = ranker.fitted[name].encode, schema.features[name]
+    asked = parse(pd.DataFrame({name: [user]}), {name: kind}, "`user`")
+    (number,) = encode(asked[name])
+    if not number:
+        return {}
+    frames = frames_of(dataset.split("train"))
+    rows = pd.concat([frame[encode(frame[name]) == number] for frame in frames])
+    if not len(rows):
+        return {}
+    last = len(rows) - 1
+    if schema.time is not None:
+        times = parse_times(rows[schema.time], "train").to_numpy()
+        last = int(np.flatnonzero(times == times.max())[-1])
+    return {column: rows[column].iloc[last] for column in ranker.query_names}
+
+
+def _retrieved(
+    ranker: Ranker,
+    retrieval: Retrieval,
+    inputs: Mapping[str, Any],
+    seen: Any,
+    candidates: int,
+) -> Any:
+    """The numbers of the items to be ranked, the best of retrieval first."""
+    count = min(retrieval.num_items, candidates + len(set(seen.tolist())))
+    _, found = retrieval.retrieve(ranker.query_vectors(inputs), count)
+    numbers = ops.convert_to_numpy(found)[0]
+    return numbers[~np.isin(numbers, seen)][:candidates]
+
+
+def _ranked(
+    ranker: Ranker,
+    retrieval: Retrieval,
+    inputs: Mapping[str, Any],
+    numbers: Any,
+    formula: Formula,
+) -> pd.DataFrame:
+    """The items with all that is said of them, the best first."""
+    ids = ranker.vocabularies[retrieval.item].values[numbers - 1]
+    predictions = ranker.no_predictions()
+    experts: dict[str, Any] = {}
+    if len(numbers):
+        rows = {
+            name: np.repeat(values, len(numbers), axis=0)
+            for name, values in inputs.items()
+        } | retrieval.items(numbers)
+        with record_routing() as records:
+            outputs = ranker(
+                {
+                    name: ops.convert_to_tensor(one)
+                    for name, one in rows.items()
+                },
+                training=False,
+            )
+        predictions = {
+            task: ops.convert_to_numpy(outputs[task]) for task in outputs
+        }
+        experts = _experts(ranker.tasks, records)
+    columns = {
+        name: np.asarray(values, np.float64)
+        for name, values in ranker.columns(predictions).items()
+    }
+    with np.errstate(all="ignore"):
+        scores = np.broadcast_to(formula(columns), len(numbers))
+    table = pd.DataFrame(
+        {retrieval.item: ids, "score": scores, **columns, **experts}
+    )
+    # What has no score, such as a logarithm of 0 times 0, is last.
+    return table.sort_values(
+        "score", ascending=False, kind="stable", ignore_index=True
+    )
+
+
+def _experts(
+    tasks: Sequence[str] | Mapping[str, Any], records: Sequence[Any]
+) -> dict[str, Any]:
+    """For each task and row, the experts with the largest weights.
+
+    Where experts come in levels, those of the last one, which the head sees.
+    """
+    if not records:
+        return {}
+    record = records[-1]
+    named = {}
+    for task in tasks:
+        weights = record.weights.get(
+            task, record.weights.get(record.mixture.name)
+        )
+        array = ops.convert_to_numpy(weights)
+        order = np.argsort(-array, axis=-1, kind="stable")[:, :_MOST_EXPERTS]
+        rows: Any = np.empty(len(array), object)
+        rows[:] = [
+            [(int(one), float(row[one])) for one in best if row[one] > 0]
+            for row, best in zip(array, order, strict=True)
+        ]
+        named[f"{task}_experts"] = rows
+    return named
+
+
+def _with_titles(
+    found: pd.DataFrame, source: str | Path, item: str
+) -> pd.DataFrame:
+    titles = read_titles(source, item)
+    if titles is None:
+        return found
+    # Ids of a file may be integers where the model has texts.
+    by_text = titles.set_axis(titles.index.map(str))
+    known = found[item].map(str).map(by_text)
+    found.insert(1, TITLE, known.fillna(""))
+    return found

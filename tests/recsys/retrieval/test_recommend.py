@@ -1,0 +1,155 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from keras import ops
+
+import recsys
+from recsys.cli import run as command
+from recsys.data import DataError
+from recsys.data import Dataset
+from recsys.errors import RunError
+from recsys.run import Run
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_best_candidates_in_order(
+    retrieving_run: Path, films: Dataset
+) -> None:
+    score = "watch^0.7 * rating"
+    found = recsys.recommend(
+        retrieving_run, "u4", top=3, candidates=8, score=score
+    )
+    train = films.split("train")
+    last = train[train["user"] == "u4"].iloc[[-1]]
+    ranker = Run(retrieving_run).load_ranker()
+    assert ranker.retrieval is not None
+    queries = ranker.query_vectors(ranker.encode(last))
+    scores = ops.convert_to_numpy(queries)[0] @ ranker.retrieval.vectors.T
+    candidates = np.argsort(-scores)[:8]  # The id of item i is i - 1.
+    rows = pd.concat([last] * 8).assign(
+        item=candidates, genres=[[f"g{item % 3}"] for item in candidates]
+    )
+    expected = ranker.predict(rows.reset_index(drop=True))
+    expected["item"] = candidates
+    expected["score"] = expected["watch"] ** 0.7 * expected["rating"]
+    expected = expected.sort_values("score", ascending=False).head(3)
+    assert found["item"].tolist() == expected["item"].tolist()
+    for column in ("watch", "rating", "score"):
+        np.testing.assert_allclose(found[column], expected[column], rtol=1e-4)
+
+
+def test_without_a_score_the_task_of_the_retrieval_counts(
+    retrieving_run: Path,
+) -> None:
+    found = recsys.recommend(retrieving_run, "u4")
+    assert found["score"].tolist() == found["watch"].tolist()
+    assert found["score"].is_monotonic_decreasing
+    watched = np.asarray(found["item"]) % 3 == 1  # As user 4.
+    assert watched.mean() > 0.5
+
+
+def test_titles_and_experts(retrieving_run: Path) -> None:
+    found = recsys.recommend(retrieving_run, "u4", top=30)
+    assert len(found) == 30
+    titles = dict(zip(found["item"], found["title"], strict=True))
+    assert titles.pop(29) == ""
+    assert titles == {number: f"Film [{number}]" for number in range(29)}
+    for experts in found["rating_experts"]:
+        assert len(experts) == 2  # A top-2 gate.
+        (first, larger), (second, smaller) = experts
+        assert first != second
+        assert larger >= smaller > 0
+        assert larger + smaller == pytest.approx(1)
+
+
+def test_what_was_seen_is_left_out(
+    retrieving_run: Path, films: Dataset
+) -> None:
+    train = films.split("train")
+    had = train[(train["user"] == "u4") & (train["watch"] == 1)]["item"]
+    found = recsys.recommend(
+        retrieving_run, "u4", top=30, candidates=5, exclude_seen=True
+    )
+    assert len(found) == 5
+    assert not set(found["item"]) & set(had)
+
+
+def test_an_unknown_user_and_what_is_said_of_one(
+    retrieving_run: Path,
+) -> None:
+    nobody = recsys.recommend(retrieving_run, "nobody", exclude_seen=True)
+    assert len(nobody) == 10
+    assert np.isfinite(nobody["score"]).all()
+    told = recsys.recommend(
+        retrieving_run, "nobody", features={"age": "31", "history": "3|6"}
+    )
+    assert told["score"].tolist() != nobody["score"].tolist()
+
+
+def test_a_user_whose_id_is_a_number(
+    fields: Callable[..., dict[str, Any]], films: Dataset, tmp_path: Path
+) -> None:
+    numbered = replace(
+        films,
+        splits={
+            name: split.assign(user=split["user"].str[1:].astype(int))
+            for name, split in films.splits.items()
+        },
+        items=None,
+    )
+    numbered.write(tmp_path / "data")
+    data = str(tmp_path / "data")
+    recsys.train(fields(tmp_path / "run", data=data, epochs=1))
+    by_text = recsys.recommend(tmp_path / "run", "4", exclude_seen=True)
+    assert "title" not in by_text
+    by_number = recsys.recommend(tmp_path / "run", 4, exclude_seen=True)
+    pd.testing.assert_frame_equal(by_text, by_number)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"top": 0}, ValueError, "top: expected an integer"),
+        ({"candidates": 0}, ValueError, "candidates: expected an"),
+        ({"score": "watch +"}, ValueError, "`score`: .*character 8"),
+        ({"score": "like"}, ValueError, "one of the names watch, rating"),
+        ({"features": {"genres": "a"}}, DataError, "features among.*genres"),
+        ({"features": {"age": "old"}}, DataError, "column 'age'.*old"),
+    ],
+)
+def test_what_cannot_be_asked_for(
+    retrieving_run: Path,
+    changes: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        recsys.recommend(retrieving_run, "u4", **changes)
+
+
+def test_a_run_without_retrieval(run: Path) -> None:
+    with pytest.raises(RunError, match="a run with `retrieval`"):
+        recsys.recommend(run, 3)
+
+
+def test_the_command(
+    retrieving_run: Path,
+    films_folder: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--run", str(retrieving_run), "--user", "u4", "--top", "2"]
+    options += ["--feature", "age=24", "--score", "watch * rating"]
+    assert command(["recommend", *options]) == 0
+    printed = capfd.readouterr().out
+    assert "Film [" in printed
+    assert "rating: experts" in printed
+    assert len(printed.strip().splitlines()) == 4
+    options = ["--run", str(retrieving_run), "--data", str(films_folder)]
+    assert command(["evaluate", *options]) == 0
+    assert "Retrieval, test: recall@5 0." in capfd.readouterr().out
