@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,6 +97,8 @@ def run(
 @pytest.fixture
 def other_backend() -> str:
     """A backend that is not the active one."""
+    import keras
+
     return "jax" if keras.backend.backend() != "jax" else "torch"
 
 

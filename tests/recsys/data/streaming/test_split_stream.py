@@ -1,6 +1,7 @@
 import gc
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -9,53 +10,23 @@ from pandas.testing import assert_frame_equal
 
 from recsys.data import DataError
 from recsys.data import Dataset
-from recsys.data import Schema
 from recsys.data import read_table
-from recsys.data import write_table
 from recsys.data.columns import parse
 from recsys.data.dataset import unify
-from recsys.data.streaming.split_stream import SplitStream
 from recsys.features.list_values import is_packed
+from tests.recsys.data.streaming.parts import FRAME
+from tests.recsys.data.streaming.parts import SCHEMA
+from tests.recsys.data.streaming.parts import opened
+from tests.recsys.data.streaming.parts import write
 
 any_suffix = pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz"])
-SCHEMA = Schema(
-    "films",
-    {"user": "id", "age": "number", "tags": "ids"},
-    {"watch": "binary"},
-)
-FRAME = pd.DataFrame(
-    {
-        "title": ["x", 'a "quoted", one', "line\nbreak", '5" inch', "y", "z"],
-        "user": [3, 1, 2, 1, 3, None],
-        "age": [31.5, None, 18, 4, 5, 6],
-        "tags": [["a", "b"], [], ["c"], None, ["7"], ["a"]],
-        "watch": [1, 0, None, 1, 0, 1],
-    }
-).astype({"user": "Int64"})
 
 Writer = Callable[..., Path]
 
 
 @pytest.fixture
 def write_parts(tmp_path: Path) -> Writer:
-    def write(suffix: str, *parts: pd.DataFrame) -> Path:
-        (tmp_path / "train").mkdir()
-        (tmp_path / "dataset.json").write_text(SCHEMA.to_json())
-        for index, part in enumerate(parts):
-            file = tmp_path / "train" / f"{index}{suffix}"
-            if suffix == ".parquet":
-                part.to_parquet(file, index=False, row_group_size=2)
-            else:
-                write_table(part, file)
-        for name in ("validation", "test"):
-            write_table(FRAME, tmp_path / f"{name}.parquet")
-        return tmp_path
-
-    return write
-
-
-def opened(folder: Path) -> SplitStream:
-    return SplitStream(folder, "train", SCHEMA.columns, group_rows=2)
+    return partial(write, tmp_path)
 
 
 @any_suffix
@@ -101,23 +72,6 @@ def test_lists_of_integers_beside_lists_of_texts(write_parts: Writer) -> None:
         ["a", "b"],
         [],
     ]
-
-
-@any_suffix
-def test_features_fitted_to_a_stream_are_those_of_the_split(
-    write_parts: Writer, suffix: str
-) -> None:
-    stream = opened(write_parts(suffix, FRAME[:5], FRAME))
-    frame = pd.concat([FRAME[:5], FRAME], ignore_index=True)
-    held = parse(frame, SCHEMA.columns, "train")
-    for name, kind in SCHEMA.features.items():
-        fitted = kind.fit(stream.column(name))
-        expected = kind.fit([held[name]])
-        if expected.vocabulary is None:
-            assert fitted.get_state() == pytest.approx(expected.get_state())
-        else:
-            assert fitted.vocabulary is not None
-            assert fitted.vocabulary.values.equals(expected.vocabulary.values)
 
 
 def test_a_text_column_has_one_type_in_all_units(write_parts: Writer) -> None:
