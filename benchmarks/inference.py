@@ -3,9 +3,9 @@
     KERAS_BACKEND=tensorflow python benchmarks/inference.py
 
 Prints one JSON line for every (n, model, batch size), where the model is the
-live one (its compiled `predict_step`) or, under TensorFlow, the SavedModel that
-`recsys export` writes: the median and the 99th percentile of the latency, and
-rows per second.
+live one (its compiled `predict_step`) or, under TensorFlow, what
+`recsys export` writes in each of its formats: the median, the 95th and the 99th
+percentile of the latency, and rows per second. All models are called in turn.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,17 @@ def make_live(ranker: keras.Model, batch: int) -> Function:
     return lambda: ranker.predict_on_batch(inputs)
 
 
-def make_saved(folder: str, batch: int) -> Function:
-    import tensorflow as tf
-
-    serve = tf.saved_model.load(folder).signatures["serving_default"]
+def make_exported(run: Callable[[dict[str, Any]], Any], batch: int) -> Function:
     inputs, _ = make_rows(batch)
-    ids = {name: tf.constant(x, tf.int64) for name, x in inputs.items()}
-    return lambda: [output.numpy() for output in serve(**ids).values()]
+    ids = {name: values.astype("int64") for name, values in inputs.items()}
+    return lambda: run(ids)
 
 
 def measure(
-    functions: dict[str, Function], batch: int, seconds: float
-) -> dict[str, Any]:
+    functions: dict[Any, Function], batch: int, seconds: float
+) -> dict[Any, Any]:
     """Calls them in turn for a while."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
+    times: dict[Any, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         function()
     stop = time.perf_counter() + seconds
@@ -57,6 +55,7 @@ def measure(
     return {
         name: {
             "p50_ms": round(1e3 * float(np.percentile(values, 50)), 3),
+            "p95_ms": round(1e3 * float(np.percentile(values, 95)), 3),
             "p99_ms": round(1e3 * float(np.percentile(values, 99)), 3),
             "rows_a_second": round(batch / float(np.median(values))),
         }
@@ -78,16 +77,37 @@ def make_models(
         "live": lambda name, batch: make_live(rankers[name], batch)
     }
     if keras.backend.backend() == "tensorflow":
-        from recsys.exporting import export_format
+        from recsys.exporting import FORMATS
         from recsys.exporting.served_ranker import ServedRanker
 
-        saved_model = export_format("tf_saved_model")
-        for name, ranker in rankers.items():
-            saved_model.write(ServedRanker(ranker), folder / name)
-        models["SavedModel"] = lambda name, batch: make_saved(
-            str(folder / name), batch
-        )
+        for form in FORMATS.values():
+            runs = {}
+            for name, ranker in rankers.items():
+                written = folder / form.name / name
+                written.parent.mkdir(exist_ok=True)
+                form.write(ServedRanker(ranker), written)
+                runs[name] = form.load(written)
+            models[form.title] = lambda name, batch, runs=runs: make_exported(
+                runs[name], batch
+            )
     return models
+
+
+def report_latencies(
+    num_experts: int, gate: str, batches: Sequence[int], seconds: float
+) -> None:
+    """Prints a line for each batch size and model."""
+    with tempfile.TemporaryDirectory() as folder:
+        models = make_models(num_experts, gate, Path(folder))
+        for batch in batches:
+            calls = {
+                (model, execution): models[model](execution, batch)
+                for model, execution in itertools.product(models, EXECUTIONS)
+            }
+            times = measure(calls, batch, seconds * len(models))
+            for model in models:
+                by_execution = {name: times[model, name] for name in EXECUTIONS}
+                report(model=model, n=num_experts, batch=batch, **by_execution)
 
 
 def main() -> None:
@@ -98,15 +118,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     options = parser.parse_args()
     for num_experts in options.experts:
-        with tempfile.TemporaryDirectory() as folder:
-            models = make_models(num_experts, options.gate, Path(folder))
-            for model, batch in itertools.product(models, options.batch):
-                calls = {
-                    execution: models[model](execution, batch)
-                    for execution in EXECUTIONS
-                }
-                times = measure(calls, batch, options.seconds)
-                report(model=model, n=num_experts, batch=batch, **times)
+        report_latencies(
+            num_experts, options.gate, options.batch, options.seconds
+        )
 
 
 if __name__ == "__main__":

@@ -164,9 +164,8 @@ def _column(values: list[Any], spec: TensorSpec, place: Place) -> Any:
     if spec.default is None:
         return as_array(values, spec, place)
     given = [index for index, value in enumerate(values) if value is not None]
-    filled = spec.rows(len(values))
     if not given:
-        return filled
+        return spec.rows(len(values))
 
     def place_of_given(indices: tuple[int, ...]) -> str:
         return place((given[indices[0]], *indices[1:]))
@@ -174,12 +173,17 @@ def _column(values: list[Any], spec: TensorSpec, place: Place) -> Any:
     checked = as_array([values[row] for row in given], spec, place_of_given)
     if len(given) == len(values):
         return checked
-    if checked.shape[1:] != filled.shape[1:]:
+    try:
+        # The default of a list has one element, whatever the others have.
+        filled = np.broadcast_to(
+            spec.default, (len(values), *checked.shape[1:])
+        )
+    except ValueError:
         raise RequestError.at(
             place((given[0],)),
-            f"the shape {filled.shape[1:]}, as where it is left out",
+            f"the shape {spec.default.shape[1:]}, as where it is left out",
             f"{checked.shape[1:]}",
-        )
+        ) from None
     filled = filled.astype(checked.dtype)  # A copy.
     filled[given] = checked
     return filled

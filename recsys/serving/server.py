@@ -30,7 +30,7 @@ def listen(options: ServeOptions) -> socket.socket:
     is_ipv6 = ":" in options.host
     family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
     try:
-        return socket.create_server(
+        listener = socket.create_server(
             (options.host, options.port), family=family, backlog=_BACKLOG
         )
     except OSError as error:
@@ -38,6 +38,10 @@ def listen(options: ServeOptions) -> socket.socket:
         # Python says the address once more.
         problem = (error.strerror or str(error)).partition(" (while")[0]
         raise OSError(error.errno, problem, place) from None
+    # What is accepted inherits it. Otherwise the body of an answer waits for
+    # the client to acknowledge the head, 40 ms on Linux.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def run(

@@ -97,6 +97,11 @@ def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
             "--experts 4 --batch 2 --seconds 0.01",
             "sparse",
         ),
+        (
+            "serving.py",
+            "--parts models --experts 4 --batch 2 --seconds 0.01",
+            "sparse",
+        ),
         ("moesart_bias.py", "--experts 4 --k 2 --samples 64", "bias"),
     ],
 )
@@ -106,6 +111,26 @@ def test_other_scripts(
     lines = run(script, arguments)
     assert lines
     assert all(wanted in line for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="SavedModels are written under TensorFlow",
+)
+def test_load_of_a_server(run: Run) -> None:
+    """It answers all requests, and again after it has been killed."""
+    load, memory, killed = run(
+        "serving.py",
+        "--parts load --experts 4 --connections 2 --killed 2 --seconds 0.5 "
+        "--requests 20",
+    )
+    for figures in (load, memory, killed["after"]):
+        assert figures["requests"] > 0
+        assert figures["errors"] == {}
+    assert memory["requests"] == 20
+    assert memory["before_mib"] > 0
+    assert killed["errors_meanwhile"]
 
 
 @pytest.mark.slow

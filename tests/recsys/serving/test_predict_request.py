@@ -104,15 +104,23 @@ def test_answer_that_no_json_can_say() -> None:
         request.answer({"y": np.array([1.0, np.nan])})
 
 
+@pytest.mark.parametrize("width", [0, 1, 3])
+def test_default_of_a_list_is_as_long_as_the_others(width: int) -> None:
+    spec = TensorSpec("int64", (None, None), np.array([[-1]]))
+    assert read([{"tags": [7] * width}, {}], spec).tolist() == [
+        [7] * width,
+        [-1] * width,
+    ]
+
+
 def test_default_of_lists_has_to_fit() -> None:
-    default = np.zeros((1, 1), np.int64)
-    spec = TensorSpec("int64", (None, None), default)
-    signatures = {"serving_default": Signature({"tags": spec, "n": spec}, {})}
-
-    def read(rows: list[object]) -> PredictRequest:
-        body = json.dumps({"instances": rows}).encode()
-        return PredictRequest.from_body(body, signatures, 9)
-
-    assert read([{"tags": [7]}, {}]).inputs["tags"].tolist() == [[7], [0]]
+    spec = TensorSpec("int64", (None, None), np.array([[1, 2]]))
+    assert read([{}, {"tags": [7, 8]}], spec).tolist() == [[1, 2], [7, 8]]
     with pytest.raises(RequestError, match=r"\[1\].tags: expected the shape"):
-        read([{}, {"tags": [7, 8]}])
+        read([{}, {"tags": [7, 8, 9]}], spec)
+
+
+def read(rows: list[object], tags: TensorSpec) -> Any:
+    signatures = {"serving_default": Signature({"tags": tags, "n": tags}, {})}
+    body = json.dumps({"instances": rows}).encode()
+    return PredictRequest.from_body(body, signatures, 9).inputs["tags"]

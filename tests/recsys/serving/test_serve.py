@@ -16,6 +16,8 @@ import pytest
 import recsys
 from recsys.cli import run as command_line
 from recsys.errors import FileError
+from recsys.serving.serve_options import ServeOptions
+from recsys.serving.server import listen
 from recsys.stages.serve import read_token
 from tests.recsys.serving.server_process import ServerProcess
 
@@ -206,6 +208,14 @@ def test_port_that_is_taken(
         assert command_line(["serve", *words]) == 1
     error = capsys.readouterr().err
     assert error == f"error: 127.0.0.1:{port}: Address already in use\n"
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    with listen(ServeOptions(port=0)) as listener:
+        with socket.create_connection(listener.getsockname()):
+            connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""Asks a server the same thing again and again, over a few connections."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Answers:
+    """What came back.
+
+    Attributes:
+        seconds: Of each request that was answered by 200.
+        errors: By kind, how many requests were not.
+        took: Seconds from the first request to the last answer.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    errors: dict[str, int] = field(default_factory=dict)
+    took: float = 0.0
+
+    def add_error(self, kind: str) -> None:
+        self.errors[kind] = self.errors.get(kind, 0) + 1
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "requests": len(self.seconds),
+            "errors": self.errors,
+            "requests_a_second": round(len(self.seconds) / self.took),
+            **{
+                f"p{percent}_ms": round(
+                    1e3 * float(np.percentile(self.seconds, percent)), 2
+                )
+                for percent in (50, 95, 99)
+            },
+        }
+
+
+class Load:
+    """POST requests to one address, each connection asking when answered.
+
+    Args:
+        port: Port on this machine.
+        path: Path of the address.
+        bodies: What is sent, in turn.
+    """
+
+    def __init__(self, port: int, path: str, bodies: list[bytes]) -> None:
+        self._port = port
+        self._requests = [
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+            for body in bodies
+        ]
+
+    async def run(
+        self,
+        connections: int,
+        seconds: float = float("inf"),
+        requests: float = float("inf"),
+    ) -> Answers:
+        """Asks until the seconds are over, or the requests sent."""
+        answers = Answers()
+        self._left = requests
+        start = time.perf_counter()
+        self._end = start + seconds
+        await asyncio.gather(
+            *(self._ask(answers, number) for number in range(connections))
+        )
+        answers.took = time.perf_counter() - start
+        return answers
+
+    async def _ask(self, answers: Answers, number: int) -> None:
+        """One connection, opened anew where it breaks."""
+        writer: asyncio.StreamWriter | None = None
+        while self._left > 0 and time.perf_counter() < self._end:
+            self._left -= 1
+            number += 1
+            request = self._requests[number % len(self._requests)]
+            start = time.perf_counter()
+            try:
+                if writer is None:
+                    reader, writer = await asyncio.open_connection(
+                        "127.0.0.1", self._port
+                    )
+                writer.write(request)
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = head.lower().partition(b"content-length:")[2]
+                await reader.readexactly(int(length.partition(b"\r\n")[0]))
+            except (OSError, asyncio.IncompleteReadError) as error:
+                answers.add_error(type(error).__name__)
+                if writer is not None:
+                    writer.close()
+                    writer = None
+                await asyncio.sleep(0.05)
+                continue
+            if head.startswith(b"HTTP/1.1 200"):
+                answers.seconds.append(time.perf_counter() - start)
+            else:
+                answers.add_error(head[9:12].decode())
+        if writer is not None:
+            writer.close()
