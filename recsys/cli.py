@@ -364,8 +364,42 @@ def export(
             help="Whether to number the model, or to write it to OUT itself.",
         ),
     ] = True,
+    two_stage: Annotated[
+        bool,
+        typer.Option(
+            "--two-stage",
+            help="Retrieve items and rank them in one model, of a run with "
+            "--retrieval. Needs the extra tfrs.",
+        ),
+    ] = False,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="What the two stages rank by, such as 'watch^0.7 * rating'."
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(help="Items that the two stages recommend.")
+    ] = 10,
+    candidates: Annotated[
+        int, typer.Option(help="Items that the two stages rank.")
+    ] = 100,
+    index: Annotated[
+        str, typer.Option(help="Of the two stages: brute-force or scann.")
+    ] = "brute-force",
 ) -> None:
     """Export the model of a run, verified in a process without Keras."""
+    if two_stage:
+        # A process of its own has TensorFlow and its older Keras.
+        with suppress(ValueError):
+            start_backend("tensorflow")
+        from recsys.stages.export_two_stage import export_two_stage
+
+        folder = export_two_stage(
+            run, out, score, top, candidates, index, version
+        )
+        print(f"Two stages written to {folder}, and verified without Keras")
+        return
     from recsys.exporting import export_format
 
     form = export_format(format)

@@ -5,6 +5,8 @@ _EXTRAS = {
     "keras": "tensorflow",
     "starlette": "serve",
     "tensorflow": "tensorflow",
+    "tensorflow_recommenders": "tfrs",
+    "tf_keras": "tfrs",
     "torch": "torch",
     "umap": "report",
     "uvicorn": "serve",

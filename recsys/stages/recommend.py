@@ -101,8 +101,8 @@ def recommend(
         name: ranker.fitted[name].encode(query[name])
         for name in ranker.query_names
     }
-    numbers = _retrieved(ranker, retrieval, inputs, seen, candidates)
-    found = _ranked(ranker, retrieval, inputs, numbers, formula)
+    numbers = retrieved(ranker, retrieval, inputs, seen, candidates)
+    found = ranked(ranker, retrieval, inputs, numbers, formula)
     return _with_titles(found.head(top), source, retrieval.item)
 
 
@@ -184,28 +184,47 @@ def _last_row(
     return {column: rows[column].iloc[last] for column in ranker.query_names}
 
 
-def _retrieved(
+def retrieved(
     ranker: Ranker,
     retrieval: Retrieval,
     inputs: Mapping[str, Any],
     seen: Any,
     candidates: int,
 ) -> Any:
-    """The numbers of the items to be ranked, the best of retrieval first."""
+    """Returns the numbers of the items to be ranked, the best fit first.
+
+    Args:
+        ranker: A ranker with retrieval.
+        retrieval: Its retrieval.
+        inputs: The features of one query, as `encode` returns them.
+        seen: Numbers of items that are no candidates.
+        candidates: How many items at most.
+    """
     count = min(retrieval.num_items, candidates + len(set(seen.tolist())))
     _, found = retrieval.retrieve(ranker.query_vectors(inputs), count)
     numbers = ops.convert_to_numpy(found)[0]
     return numbers[~np.isin(numbers, seen)][:candidates]
 
 
-def _ranked(
+def ranked(
     ranker: Ranker,
     retrieval: Retrieval,
     inputs: Mapping[str, Any],
     numbers: Any,
     formula: Formula,
 ) -> pd.DataFrame:
-    """The items with all that is said of them, the best first."""
+    """Returns items with all that is said of them, the best first.
+
+    Args:
+        ranker: A ranker with retrieval.
+        retrieval: Its retrieval.
+        inputs: The features of one query, as `encode` returns them.
+        numbers: The numbers of the items.
+        formula: What they are ranked by.
+
+    Returns:
+        A row for each item: its id, the score, the predictions and experts.
+    """
     ids = ranker.vocabularies[retrieval.item].values[numbers - 1]
     predictions = ranker.no_predictions()
     experts: dict[str, Any] = {}

@@ -1,0 +1,312 @@
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+
+from recsys.atomic import replacing
+from recsys.errors import ExportError
+from recsys.errors import RunError
+from recsys.exporting.input_names import INPUTS_FILE
+from recsys.exporting.two_stage import INDEXES
+from recsys.exporting.two_stage import ITEM
+from recsys.exporting.two_stage import SCORE
+from recsys.exporting.two_stage import SEEN
+from recsys.exporting.two_stage import TwoStage
+from recsys.exporting.verification import last_line
+from recsys.exporting.versions import next_version
+from recsys.features.id_list import PADDING
+from recsys.json_files import write_json
+from recsys.lifeline import run_alongside
+from recsys.metrics.scored_rows import check_positive
+from recsys.output_lock import sole_writer
+from recsys.run import Run
+from recsys.stages.recommend import CANDIDATES
+from recsys.stages.recommend import ranked
+from recsys.stages.recommend import retrieved
+from recsys.stages.recommend import score_formula
+
+TOLERANCE = 1e-4  # Relative to 1 and the value: scores are any formula.
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+TWO_STAGE_FILE = Path("assets.extra", "two_stage.json")
+_SAMPLED_ROWS = 12
+_MOST_SEEN = 6
+
+
+def export_two_stage(
+    run: str | Path,
+    out: str | Path,
+    score: str | None = None,
+    top: int = 10,
+    candidates: int = CANDIDATES,
+    index: str = INDEXES[0],
+    version: bool = True,
+) -> Path:
+    """Exports retrieval and ranking as one TensorFlow SavedModel.
+
+    `recsys.exporting.two_stage.TwoStage` says what it takes and returns. What
+    was written is loaded in a fresh process that cannot import Keras, and has
+    to recommend there what `recsys.recommend` would. A process of its own,
+    under TensorFlow and with `TF_USE_LEGACY_KERAS=1`, does all this unless
+    this is such a process.
+
+    Args:
+        run: Folder of a run with retrieval, trained under any backend.
+        out: Folder of the versions of the model, as in `recsys.export`.
+        score: What items are ranked by, as in `recsys.recommend`.
+        top: How many items it recommends, of which there may be no more.
+            Defaults to 10.
+        candidates: How many items are ranked, at least `top`. Defaults to 100.
+        index: `"brute-force"` (default), or `"scann"`, which is approximate.
+        version: Whether to number the model; otherwise it is written to `out`
+            itself, which has to be new or empty. Defaults to `True`.
+
+    Returns:
+        The folder of the model. `assets.extra/two_stage.json` in it has what
+        it was exported with, `assets.extra/inputs.json` the input of each
+        feature.
+
+    Raises:
+        ExportError: What was written does not recommend what the model does,
+            the index cannot be made, or tensorflow-recommenders is not there;
+            nothing of it is left.
+        RunError: There is no trained run with retrieval in the folder, or
+            `out` holds something else, or another process is writing to it.
+        ValueError: The score is no formula, a number is less than 1, `top` is
+            above `candidates`, or there is no such index.
+    """
+    check_positive("top", top)
+    check_positive("candidates", candidates)
+    if top > candidates:
+        raise ValueError(
+            "`top` must be at most the number of candidates, "
+            f"{candidates}. Received: top={top}"
+        )
+    if index not in INDEXES:
+        raise ValueError(
+            f"`index` must be one of {', '.join(INDEXES)}. "
+            f"Received: index={index!r}"
+        )
+    source, out = Run(run), Path(out)
+    source.check_model()
+    options: dict[str, Any] = {
+        "score": score,
+        "top": top,
+        "candidates": candidates,
+        "index": index,
+    }
+    if not version:
+        _write(source, out, options)
+        return out
+    with sole_writer(out):
+        folder = next_version(out)
+        _write(source, folder, options)
+    return folder
+
+
+def _write(run: Run, folder: Path, options: dict[str, Any]) -> None:
+    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise RunError(
+            "`out` must be a new or empty folder. "
+            f"Received: out={str(folder)!r}, which holds something"
+        )
+    if not _is_prepared():
+        _export_elsewhere(run, folder, options)
+        return
+    with sole_writer(folder):
+        _export(run, folder, options)
+
+
+def _is_prepared() -> bool:
+    """Whether TensorFlow Recommenders can be imported in this process."""
+    legacy = os.environ.get(LEGACY_KERAS) == "1"
+    return legacy and keras.backend.backend() == "tensorflow"
+
+
+def _export_elsewhere(run: Run, folder: Path, options: dict[str, Any]) -> None:
+    words = [
+        *(sys.executable, "-m", "recsys.child_process", "export"),
+        *("--run", str(run.folder), "--out", str(folder)),
+        *("--two-stage", "--no-version"),
+    ]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    environment = {"KERAS_BACKEND": "tensorflow", LEGACY_KERAS: "1"}
+    process = run_alongside(words, env={**os.environ, **environment})
+    if process.returncode:
+        kind = ValueError if process.returncode == 2 else ExportError
+        raise kind(last_line(process.stderr))
+
+
+def _export(run: Run, folder: Path, options: dict[str, Any]) -> None:
+    ranker = run.load_ranker()
+    if ranker.retrieval is None:
+        raise RunError(
+            f"{run.folder}: expected a run with `retrieval`. "
+            "Received: a run without it"
+        )
+    formula = score_formula(ranker, options["score"])
+    model = TwoStage(
+        ranker,
+        formula,
+        options["top"],
+        options["candidates"],
+        options["index"],
+    )
+    with replacing(folder) as unfinished:
+        model.write(unfinished)
+        write_json(unfinished / INPUTS_FILE, model.inputs)
+        told = {**options, "score": formula.text}
+        write_json(unfinished / TWO_STAGE_FILE, told)
+        verify_two_stage(model, unfinished)
+
+
+def verify_two_stage(model: TwoStage, folder: Path) -> None:
+    """Checks that a SavedModel recommends what the live model does.
+
+    Its scores have to be those of the best items, one after the other, and
+    its predictions those of the items that it names.
+
+    Args:
+        model: What was written.
+        folder: Where.
+
+    Raises:
+        ExportError: It does not, or cannot be loaded without Keras.
+    """
+    rows, seen = _sample(model)
+    outputs = _outputs(model, folder, rows, seen)
+    sizes = {name.rsplit("/", 1)[1] for name in outputs}
+    for size in sorted(sizes, key=int):
+        received = {
+            name.rsplit("/", 1)[0]: values
+            for name, values in outputs.items()
+            if name.rsplit("/", 1)[1] == size
+        }
+        for row in range(len(received[SCORE])):
+            problem = _problem(
+                model,
+                rows.iloc[[row]],
+                seen[row],
+                {name: values[row] for name, values in received.items()},
+            )
+            if problem:
+                raise ExportError(
+                    "The SavedModel must recommend what the model does. "
+                    f"Received, at batch size {size}: {problem}"
+                )
+
+
+def _sample(model: TwoStage) -> tuple[pd.DataFrame, list[Any]]:
+    """Rows of queries, and the numbers of what each has seen."""
+    generator, ranker = np.random.default_rng(0), model.ranker
+    assert ranker.retrieval is not None, "asked for with retrieval alone"
+    rows = pd.DataFrame(
+        {
+            name: ranker.fitted[name].sample(generator, _SAMPLED_ROWS)
+            for name in ranker.query_names
+        }
+    )
+    seen = []
+    for row in range(len(rows)):
+        best = retrieved(
+            ranker,
+            ranker.retrieval,
+            _encoded(model, rows.iloc[[row]]),
+            np.zeros(0, np.int32),
+            _MOST_SEEN,
+        )
+        seen.append(best[: row % (len(best) + 1)])
+    return rows, seen
+
+
+def _encoded(model: TwoStage, rows: pd.DataFrame) -> dict[str, Any]:
+    fitted = model.ranker.fitted
+    return {
+        name: fitted[name].encode(rows[name])
+        for name in model.ranker.query_names
+    }
+
+
+def _outputs(
+    model: TwoStage, folder: Path, rows: pd.DataFrame, seen: list[Any]
+) -> dict[str, Any]:
+    """What the SavedModel returns in a process without Keras."""
+    ranker = model.ranker
+    assert ranker.retrieval is not None, "asked for with retrieval alone"
+    item = ranker.fitted[ranker.retrieval.item]
+    values = ranker.vocabularies[ranker.retrieval.item].values
+    kind: Any = np.str_ if item.raw_dtype == "string" else np.int64
+    lists = np.full((len(rows), _MOST_SEEN), PADDING[item.raw_dtype], object)
+    for row, numbers in enumerate(seen):
+        lists[row, : len(numbers)] = values[numbers - 1]
+    arrays = {
+        input: ranker.fitted[name].raw(rows[name])
+        for name, input in model.inputs.items()
+    }
+    arrays[SEEN] = lists.astype(kind)
+    with tempfile.TemporaryDirectory() as scratch:
+        inputs, outputs = Path(scratch, "in.npz"), Path(scratch, "out.npz")
+        np.savez(inputs, **arrays)
+        module = "recsys.exporting.two_stage_process"
+        process = run_alongside(
+            [sys.executable, "-m", module, *map(str, (folder, inputs, outputs))]
+        )
+        if process.returncode:
+            raise ExportError(
+                "The SavedModel must run without Keras. "
+                f"Received: {last_line(process.stderr)}"
+            )
+        with np.load(outputs) as found:
+            return dict(found)
+
+
+def _problem(
+    model: TwoStage,
+    query: pd.DataFrame,
+    seen: Any,
+    received: dict[str, Any],
+) -> str | None:
+    """What is wrong with what was recommended to one query."""
+    ranker, retrieval = model.ranker, model.ranker.retrieval
+    assert retrieval is not None, "asked for with retrieval alone"
+    ids = pd.Series(received[ITEM])
+    if ids.dtype == object:  # Texts come as bytes.
+        ids = ids.map(lambda id: id.decode() if isinstance(id, bytes) else id)
+    numbers = ranker.fitted[retrieval.item].encode(ids)
+    there = numbers > 0
+    numbers = numbers[there]
+    if np.isin(numbers, seen).any():
+        return "an item that has been seen"
+    if len(set(numbers)) < len(numbers):
+        return "an item twice"
+    encoded = _encoded(model, query)
+    named = ranked(ranker, retrieval, encoded, numbers, model.formula)
+    by_id = named.set_index(retrieval.item)
+    in_order = by_id.loc[ids[there]]
+    for name in received.keys() - {ITEM, SCORE}:
+        if not _close(received[name][there], in_order[name]):
+            return f"other predictions of {name!r}"
+    scores = received[SCORE][there]
+    if not _close(scores, in_order["score"].to_numpy()):
+        return "other scores"
+    if model.index != INDEXES[0]:
+        return None  # Which items it finds is up to it.
+    best = retrieved(ranker, retrieval, encoded, seen, model.candidates)
+    expected = ranked(ranker, retrieval, encoded, best, model.formula)
+    wanted = expected["score"].to_numpy()[: model.top]
+    if len(scores) != len(wanted) or not _close(scores, wanted):
+        return "other items than the best"
+    return None
+
+
+def _close(received: Any, wanted: Any) -> bool:
+    """Whether scores or predictions agree; what is not finite, in its kind."""
+    numbers: Any = np.asarray(wanted, np.float64)
+    wanted = np.where(np.isnan(numbers), np.finfo(np.float32).min, numbers)
+    return bool(np.allclose(received, wanted, rtol=TOLERANCE, atol=TOLERANCE))

@@ -1,0 +1,181 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import recsys
+from recsys.cli import run as command
+from recsys.errors import ExportError
+from recsys.errors import RunError
+from recsys.exporting.two_stage import TwoStage
+from recsys.exporting.two_stage import _index
+from recsys.models.ranker import Ranker
+from recsys.retrieval.formula import Formula
+from recsys.run import Run
+from recsys.stages.export_two_stage import export_two_stage
+from recsys.stages.export_two_stage import verify_two_stage
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        keras.backend.backend() != "tensorflow",
+        reason="starts processes of its own; once is enough",
+    ),
+]
+
+SCORE = "watch^0.7 * rating"
+
+
+@pytest.fixture(scope="module")
+def exported(
+    retrieving_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    out = tmp_path_factory.mktemp("served") / "films"
+    options = ["--run", str(retrieving_run), "--out", str(out)]
+    options += ["--score", SCORE, "--top", "4", "--candidates", "12"]
+    assert command(["export", "--two-stage", *options]) == 0
+    return out / "1"
+
+
+@pytest.fixture(scope="module")
+def ranker(retrieving_run: Path) -> Ranker:
+    return Run(retrieving_run).load_ranker()
+
+
+def served(folder: Path, **inputs: Any) -> dict[str, Any]:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(folder))
+    given = {
+        "user": tf.constant(inputs["user"], tf.string),
+        "age": tf.constant(inputs["age"], tf.float32),
+        "history": tf.constant(inputs["history"], tf.int64),
+        "seen": tf.constant(inputs["seen"], tf.int64),
+    }
+    outputs = loaded.signatures["serving_default"](**given)
+    return {name: values.numpy() for name, values in outputs.items()}
+
+
+def test_it_recommends_what_the_command_does(
+    exported: Path, retrieving_run: Path
+) -> None:
+    outputs = served(
+        exported,
+        user=["u4", "nobody"],
+        age=[24.0, np.nan],
+        history=[[3, 6], [-(2**63)] * 2],
+        seen=[[], []],
+    )
+    assert outputs.keys() == {"item", "score", "watch", "rating"}
+    assert {one.shape for one in outputs.values()} == {(2, 4)}
+    for row, (user, features) in enumerate(
+        [("u4", {"age": 24, "history": "3|6"}), ("nobody", {})]
+    ):
+        found = recsys.recommend(
+            retrieving_run,
+            user,
+            top=4,
+            score=SCORE,
+            candidates=12,
+            features=features,
+        )
+        assert outputs["item"][row].tolist() == found["item"].tolist()
+        for name in ("score", "watch", "rating"):
+            np.testing.assert_allclose(
+                outputs[name][row], found[name], rtol=1e-4
+            )
+
+
+def test_what_was_seen_is_not_recommended(exported: Path) -> None:
+    query = {"user": ["u4"], "age": [24.0], "history": [[3]]}
+    first = served(exported, **query, seen=[[]])["item"][0].tolist()
+    # 99 is no item, and the smallest integer stands for nothing.
+    seen = [first[0], 99, -(2**63), first[2]]
+    second = served(exported, **query, seen=[seen])["item"][0].tolist()
+    assert second[:2] == [first[1], first[3]]
+    assert not set(second) & {first[0], first[2]}
+
+
+def test_fewer_items_than_asked_for(exported: Path) -> None:
+    query = {"user": ["u4"], "age": [24.0], "history": [[3]]}
+    outputs = served(exported, **query, seen=[[*range(1, 30)]])
+    assert outputs["item"][0].tolist() == [0] + 3 * [-(2**63)]
+    assert (outputs["score"][0, 1:] == np.finfo(np.float32).min).all()
+
+
+def test_what_it_was_exported_with(exported: Path) -> None:
+    extra = exported / "assets.extra"
+    assert json.loads((extra / "two_stage.json").read_text()) == {
+        "score": SCORE,
+        "top": 4,
+        "candidates": 12,
+        "index": "brute-force",
+    }
+    inputs = json.loads((extra / "inputs.json").read_text())
+    assert list(inputs) == ["user", "age", "history"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"formula": "rating"}, "other scores"),
+        ({"candidates": 30}, "other items than the best"),
+    ],
+)
+def test_what_recommends_something_else_is_found(
+    exported: Path, ranker: Ranker, changes: dict[str, Any], message: str
+) -> None:
+    names = ["watch", "rating"]
+    written = TwoStage(ranker, Formula(SCORE, names), 4, 12)
+    verify_two_stage(written, exported)
+    if "formula" in changes:
+        changes = {"formula": Formula(changes["formula"], names)}
+    other = replace(written, **changes)
+    with pytest.raises(ExportError, match=message):
+        verify_two_stage(other, exported)
+
+
+def test_a_failed_export_leaves_nothing(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="a run with `retrieval`"):
+        export_two_stage(run, tmp_path / "out")
+    assert not (tmp_path / "out" / "1").exists()
+
+
+def test_a_score_that_is_no_formula(
+    retrieving_run: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"`score`: .* at character 8"):
+        export_two_stage(retrieving_run, tmp_path / "out", score="watch +")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"top": 0}, "top: expected an integer"),
+        ({"top": 11, "candidates": 10}, "at most the number of candidates"),
+        ({"index": "faiss"}, "one of brute-force, scann.*'faiss'"),
+    ],
+)
+def test_options_that_cannot_be(
+    retrieving_run: Path,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        export_two_stage(retrieving_run, tmp_path / "out", **changes)
+
+
+def test_a_folder_that_is_taken(retrieving_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="a new or empty folder"):
+        export_two_stage(retrieving_run, tmp_path, version=False)
+
+
+def test_scann_where_it_is_not_installed() -> None:
+    with pytest.raises(ExportError, match="scann is not installed"):
+        _index("scann", np.zeros((3, 2), np.float32), 2)
