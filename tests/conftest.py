@@ -19,12 +19,14 @@ settings.load_profile("busy")
 # Gates and plans that do not keep what they promise raise errors here.
 os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
 
-# Most programs run once here: optimising them takes longer than they do. XLA
-# reads this when it compiles for the first time.
+# Most programs run once here: optimising them takes longer than they do, and
+# so do the emitters of fused operations. XLA reads this when it compiles for
+# the first time.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false",
 )
 
 pytest.register_assert_rewrite(
