@@ -3,6 +3,8 @@ _EXTRAS = {
     "jax": "jax",
     "jaxlib": "jax",
     "keras": "tensorflow",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
     "starlette": "serve",
     "tensorflow": "tensorflow",
     "tensorflow_recommenders": "tfrs",

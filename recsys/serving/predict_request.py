@@ -81,8 +81,9 @@ class PredictRequest:
             rows = _checked_rows("instances", content["instances"], max_rows)
             columns = _columns_of_rows(content["instances"], specs)
         else:
-            given = _named_columns(content["inputs"], specs)
-            rows = _common_rows(given, max_rows)
+            given, rows = _of_one_length(
+                _named_columns(content["inputs"], specs), max_rows
+            )
             columns = {
                 key: _column(
                     given.get(key, [None] * rows), spec, _in_column(key)
@@ -202,18 +203,29 @@ def _named_columns(
     return inputs
 
 
-def _common_rows(columns: Mapping[str, Any], max_rows: int) -> int:
+def _of_one_length(
+    columns: Mapping[str, Any], max_rows: int
+) -> tuple[dict[str, Any], int]:
+    """The columns, one value repeated for all rows, and their length."""
     if not columns:
         raise RequestError.at("inputs", "at least one input", "none")
-    rows = 0
-    for name, values in columns.items():
-        count = _checked_rows(f"inputs.{name}", values, max_rows)
-        if rows not in (0, count):
+    counts = {
+        name: _checked_rows(f"inputs.{name}", values, max_rows)
+        for name, values in columns.items()
+    }
+    rows = max(counts.values())
+    for name, count in counts.items():
+        if count not in (1, rows):
             raise RequestError.at(
-                f"inputs.{name}", f"{rows} rows, as in the others", f"{count}"
+                f"inputs.{name}",
+                f"{rows} rows, as in the others, or one for all",
+                f"{count}",
             )
-        rows = count
-    return rows
+    repeated = {
+        name: values * rows if counts[name] == 1 else values
+        for name, values in columns.items()
+    }
+    return repeated, rows
 
 
 def _in_rows(name: str) -> Place:

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Protocol
 
 from recsys.errors import FileError
+from recsys.serving import onnx_runner
 from recsys.serving.saved_model_runner import SavedModelRunner
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
@@ -26,6 +27,7 @@ class Runner(Protocol):
 # A format, by the file that a folder of it has.
 FORMATS: dict[str, Callable[[Path], Runner]] = {
     "saved_model.pb": SavedModelRunner,
+    onnx_runner.FILE: onnx_runner.OnnxRunner,
 }
 
 

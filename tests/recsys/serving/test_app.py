@@ -91,6 +91,15 @@ def test_default_stands_for_a_column_that_is_left_out(client: Client) -> None:
     assert response.json()["outputs"]["rating"] == [30.0, 5.0]
 
 
+def test_one_value_of_a_column_is_for_all_rows(client: Client) -> None:
+    """As one user beside all items."""
+    response = client.predict(changed_columns(user=[0, 1, 2]))
+    assert response.json()["outputs"] == {
+        "rating": [4.5, 4.5, 4.5],
+        "watch": [3.0, 5.0, 7.0],
+    }
+
+
 def test_numbers_at_their_bounds(client: Client) -> None:
     for user in (-(2**63), 2**63 - 1):
         response = client.predict(changed(user=user, tags=[]))
@@ -196,13 +205,13 @@ REFUSED = {
     "one value": (changed_columns(user=3), 400, "inputs.user: expected a list"),
     "empty column": (changed_columns(user=[]), 400, "inputs.user: expected at"),
     "unequal columns": (
-        changed_columns(user=[3, 4]),
+        changed_columns(user=[3, 4, 5], film=["", ""]),
         400,
-        "expected 2 rows, as in the others. Received: 1",
+        "inputs.film: expected 3 rows, as in the others, or one for all. "
+        "Received: 2",
     ),
     "value in a column": (
-        {"inputs": {name: [COLUMNS[name][0]] * 2 for name in COLUMNS}}
-        | {"inputs": {**{n: COLUMNS[n] * 2 for n in COLUMNS}, "user": [3, ""]}},
+        changed_columns(user=[3, ""]),
         400,
         "inputs.user[1]: expected an integer of 64 bits. Received: ''",
     ),

@@ -1,0 +1,53 @@
+"""What `recsys export` writes is what is served."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.data import Dataset
+from recsys.exporting import FORMATS
+from tests.recsys.serving.client import Client
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        keras.backend.backend() != "tensorflow",
+        reason="models are exported under TensorFlow",
+    ),
+]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_served_model_predicts_what_the_trained_one_does(
+    run: Path, tiny: Dataset, tmp_path: Path, format: str
+) -> None:
+    recsys.export(run, tmp_path, format=format)
+    client = Client.of(tmp_path, name="m")
+    known = tiny.split("test")[["user", "film", "age"]].dropna()
+    unknown = {"user": [-7, 10**12], "film": ["unheard of", ""], "age": 31.0}
+    rows = pd.concat([known, pd.DataFrame(unknown)], ignore_index=True)
+    response = client.predict({"instances": rows.to_dict("records")})
+    assert response.status_code == 200, response.text
+    answered = response.json()["predictions"]
+    expected = recsys.load_model(run).predict(rows)
+    for task in ("watch", "rating"):
+        np.testing.assert_allclose(
+            [row[task] for row in answered],
+            expected[task],
+            rtol=1e-5,
+            atol=1e-5,
+        )
+
+
+def test_exports_are_versions_that_take_over(run: Path, tmp_path: Path) -> None:
+    recsys.export(run, tmp_path)
+    client = Client.of(tmp_path, name="m")
+    recsys.export(run, tmp_path)
+    assert client.store is not None
+    client.store.refresh()
+    (status,) = client.get("/v1/models/m").json()["model_version_status"]
+    assert (status["version"], status["state"]) == ("2", "AVAILABLE")

@@ -1,0 +1,142 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from onnx import helper
+
+from recsys.errors import FileError
+from recsys.serving.request_error import RequestError
+from recsys.serving.runner import Runner
+from recsys.serving.runner import load
+from tests.recsys.serving.client import Client
+
+INT64, FLOAT, STRING = TensorProto.INT64, TensorProto.FLOAT, TensorProto.STRING
+
+
+def write(
+    folder: Path,
+    nodes: list[Any],
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    defaults: dict[str, Any],
+) -> None:
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [helper.make_tensor_value_info(n, *of) for n, of in inputs.items()],
+        [helper.make_tensor_value_info(n, *of) for n, of in outputs.items()],
+        [
+            onnx.numpy_helper.from_array(values, name)
+            for name, values in defaults.items()
+        ],
+    )
+    opset = helper.make_opsetid("", 20)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=9)
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, folder / "model.onnx")
+
+
+def write_tiny(folder: Path) -> None:
+    """`watch` is the user and the age, which is 30 where it is left out."""
+    write(
+        folder,
+        [
+            helper.make_node("Cast", ["user"], ["number"], to=FLOAT),
+            helper.make_node("Add", ["number", "age"], ["watch"]),
+            helper.make_node("Identity", ["film"], ["title"]),
+        ],
+        {
+            "user": (INT64, ["rows"]),
+            "film": (STRING, ["rows"]),
+            "age": (FLOAT, ["rows"]),
+        },
+        {"watch": (FLOAT, ["rows"]), "title": (STRING, ["rows"])},
+        {
+            "age": np.array([30.0], np.float32),
+            "film": np.array(["é"], object),
+        },
+    )
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    write_tiny(tmp_path)
+    return load(tmp_path)
+
+
+def test_signature_is_that_of_the_file(runner: Runner) -> None:
+    (signature,) = runner.signatures.values()
+    assert {
+        name: (spec.dtype, spec.shape)
+        for name, spec in signature.inputs.items()
+    } == {
+        "age": ("float32", (None,)),
+        "film": ("string", (None,)),
+        "user": ("int64", (None,)),
+    }
+    assert signature.inputs["age"].rows(2).tolist() == [30.0, 30.0]
+    assert signature.inputs["film"].rows(1).tolist() == ["é".encode()]
+    assert signature.inputs["user"].default is None
+    assert set(signature.outputs) == {"watch", "title"}
+
+
+def test_defaults_are_no_reason_to_warn(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_tiny(tmp_path)
+    load(tmp_path)
+    assert capfd.readouterr().err == ""
+
+
+def test_it_answers_as_a_saved_model_does(tmp_path: Path) -> None:
+    write_tiny(tmp_path / "1")
+    client = Client.of(tmp_path, name="m")
+    rows = [{"user": 3}, {"user": 4, "age": 1, "film": "ö"}]
+    response = client.predict({"instances": rows})
+    assert response.json() == {
+        "predictions": [
+            {"watch": 33.0, "title": "é"},
+            {"watch": 5.0, "title": "ö"},
+        ]
+    }
+
+
+def test_texts_that_are_not_utf8(tmp_path: Path) -> None:
+    write_tiny(tmp_path / "1")
+    client = Client.of(tmp_path, name="m")
+    row = {"user": 3, "film": {"b64": "/w=="}}
+    response = client.predict({"instances": [row]})
+    assert response.status_code == 400
+    assert response.json() == {
+        "error": "film: expected UTF-8 texts. Received: other bytes"
+    }
+
+
+def test_values_that_the_model_refuses(runner: Runner) -> None:
+    inputs = {
+        name: spec.rows(1)
+        for name, spec in runner.signatures["serving_default"].inputs.items()
+    }
+    inputs["user"] = inputs["user"].astype(np.int32)
+    with pytest.raises(RequestError, match="values: expected what the model"):
+        runner.run("serving_default", inputs)
+
+
+@pytest.mark.parametrize("of", [(INT64, []), (TensorProto.INT8, ["rows"])])
+def test_inputs_that_no_request_can_give(tmp_path: Path, of: Any) -> None:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    write(tmp_path, [node], {"x": of}, {"y": of}, {})
+    with pytest.raises(FileError, match="'x' to have rows, and one of"):
+        load(tmp_path)
+
+
+def test_file_that_is_broken(tmp_path: Path) -> None:
+    write_tiny(tmp_path)
+    whole = (tmp_path / "model.onnx").read_bytes()
+    for content in (b"", b"broken", whole[: len(whole) // 2]):
+        (tmp_path / "model.onnx").write_bytes(content)
+        with pytest.raises(FileError, match="expected an ONNX model"):
+            load(tmp_path)
