@@ -135,7 +135,7 @@ def test_killed_and_started_again_it_serves(
         assert ask.status_code == 200
         server.process.send_signal(signal.SIGKILL)
         assert server.wait() == -signal.SIGKILL
-    options = ("--name", "m", "--port", str(port), "--batch-wait-ms", "1500")
+    options = ("--name", "m", "--port", str(port), "--batch-wait-ms", "2500")
     with ServerProcess(tmp_path, *options) as server:
         server.wait_until_ready()
         assert server.port == port
@@ -147,7 +147,7 @@ def test_killed_and_started_again_it_serves(
 
         thread = threading.Thread(target=ask_slowly)
         thread.start()
-        time.sleep(0.7)
+        time.sleep(1.2)
         server.process.terminate()
         assert server.wait() == 0
         thread.join()
