@@ -387,6 +387,13 @@ def export(
     index: Annotated[
         str, typer.Option(help="Of the two stages: brute-force or scann.")
     ] = "brute-force",
+    expert_weights: Annotated[
+        bool,
+        typer.Option(
+            "--expert-weights",
+            help="Also return the weights of the experts, as TASK/experts.",
+        ),
+    ] = False,
 ) -> None:
     """Export the model of a run, verified in a process without Keras."""
     if two_stage:
@@ -408,7 +415,7 @@ def export(
     from recsys.exporting.input_names import read_input_names
     from recsys.stages.export import export_to
 
-    folder = export_to(run, out, format, version)
+    folder = export_to(run, out, format, version, expert_weights)
     for feature, input in read_input_names(folder).items():
         if input != feature:
             print(f"Feature {feature!r} is the input {input!r}")

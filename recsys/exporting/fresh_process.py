@@ -1,9 +1,10 @@
 """Runs an exported model where neither Keras nor keras_moe can be imported.
 
-`python -m recsys.exporting.fresh_process FORMAT FOLDER INPUTS OUTPUTS` runs the
-model in FOLDER on the rows of the `.npz` file INPUTS, an array
-`inputs/<name>` for each input, at several batch sizes, and writes what it
-returns as OUTPUTS.
+`python -m recsys.exporting.fresh_process FORMAT FOLDER INPUTS OUTPUTS ...` runs
+the model in FOLDER on the rows of the `.npz` file INPUTS, an array
+`inputs/<name>` for each input, at several batch sizes and without each of the
+inputs in turn, and writes what it returns as OUTPUTS. It may be told of several
+models, one after the other.
 
 `recsys.lifeline.run_alongside` has to start it.
 """
@@ -22,13 +23,17 @@ from recsys.lifeline import end_with_starter
 # What a server of the model will not have.
 HIDDEN = ("keras", "tf_keras", "keras_moe")
 
+BATCH_SIZES = (0, 1, 7, 1000)
+CALLS = 16  # At most, for each batch size.
+ROWS_WITHOUT = 8  # Of a call without an input.
+
 
 def outputs_by_batch_size(
     run: Callable[[Arrays], dict[str, Any]],
     inputs: Arrays,
     batch_sizes: tuple[int, ...],
 ) -> dict[str, Any]:
-    """Calls a model on all rows, cut into batches, for each size.
+    """Calls a model on rows, cut into batches, for each size.
 
     Args:
         run: What `ExportFormat.load` returns.
@@ -36,16 +41,17 @@ def outputs_by_batch_size(
         batch_sizes: Rows a batch; 0 stands for one batch without rows.
 
     Returns:
-        For each `"<output>/<batch size>"`, an array `(rows, ...)`, or
-        `(0, ...)`.
+        For each `"<output>/<batch size>"`, an array for the first
+        `rows_called(size, rows)` rows.
     """
-    rows = len(next(iter(inputs.values())))
+    all_rows = len(next(iter(inputs.values())))
     outputs = {}
     for size in batch_sizes:
+        rows = rows_called(size, all_rows)
         parts = [
             run(
                 {
-                    name: values[start : start + size]
+                    name: values[start : min(start + size, rows)]
                     for name, values in inputs.items()
                 }
             )
@@ -58,19 +64,53 @@ def outputs_by_batch_size(
     return outputs
 
 
+def rows_called(size: int, rows: int) -> int:
+    """Returns how many of the rows are run at a batch size."""
+    return min(rows, CALLS * size)
+
+
+def outputs_without_each(
+    run: Callable[[Arrays], dict[str, Any]], inputs: Arrays
+) -> dict[str, Any]:
+    """Calls a model without each of its inputs, where there are others.
+
+    Args:
+        run: What `ExportFormat.load` returns.
+        inputs: For each input, an array `(rows, ...)`.
+
+    Returns:
+        For each `"<output>/<input left out>"`, an array for the first
+        `ROWS_WITHOUT` rows.
+    """
+    outputs = {}
+    for left_out in inputs if len(inputs) > 1 else ():
+        others = {
+            name: values[:ROWS_WITHOUT]
+            for name, values in inputs.items()
+            if name != left_out
+        }
+        for name, values in run(others).items():
+            outputs[f"{name}/{left_out}"] = values
+    return outputs
+
+
 def main() -> None:
     """Does what the module's first lines say."""
     end_with_starter()
-    name, folder, inputs_file, outputs_file = sys.argv[1:]
+    name, *files = sys.argv[1:]
     for hidden in HIDDEN:
         # Whoever imports it is told that there is no such module.
         sys.modules[hidden] = None  # type: ignore[assignment]
-    with np.load(inputs_file) as arrays:
-        inputs = {key.removeprefix("inputs/"): arrays[key] for key in arrays}
-    rows = len(next(iter(inputs.values())))
-    run = export_format(name).load(Path(folder))
-    sizes = (0, 1, rows // 3, rows)
-    np.savez(outputs_file, **outputs_by_batch_size(run, inputs, sizes))
+    for folder, inputs_file, outputs_file in zip(
+        files[::3], files[1::3], files[2::3], strict=True
+    ):
+        with np.load(inputs_file) as arrays:
+            inputs = {
+                key.removeprefix("inputs/"): arrays[key] for key in arrays
+            }
+        run = export_format(name).load(Path(folder))
+        outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)
+        np.savez(outputs_file, **outputs, **outputs_without_each(run, inputs))
 
 
 if __name__ == "__main__":

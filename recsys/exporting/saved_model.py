@@ -1,3 +1,4 @@
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,16 @@ class SavedModelFormat(ExportFormat):
     Its signature `serving_default` takes the raw features by name, tensors
     `(batch,)` for any batch size, of the kind's `raw_dtype`: ids as int64 or
     string, whichever they were in training, and numbers as float32, NaN where
-    missing. It returns the tasks by name, float32 `(batch,)`, or
-    `(batch, classes)` for a multiclass task. An id that is not in the
-    vocabulary is an unknown id, whatever its value.
+    missing. It returns the outputs of `ServedRanker`. An id that is not in
+    the vocabulary is an unknown id, whatever its value.
+
+    The signature has defaults: a feature that a request leaves out is missing
+    in every row. At least one has to be there, which says how many rows there
+    are; a feature with one row has it for all rows of the others.
 
     A feature whose name cannot be that of an input is renamed as
-    `recsys.exporting.input_names` says.
+    `recsys.exporting.input_names` says. `assets.extra` holds requests that a
+    server warms up with.
     """
 
     name = "tf_saved_model"
@@ -34,25 +39,43 @@ class SavedModelFormat(ExportFormat):
     def write(self, served: "ServedRanker", folder: Path) -> None:
         import tensorflow as tf
 
+        from recsys.exporting.sample import drawn_rows
+        from recsys.exporting.warmup import BATCH_SIZES
+        from recsys.exporting.warmup import write_warmup
+
         encoders, resources = {}, []
         for input, feature in served.inputs.items():
             encoders[input], needed = feature.raw_encoder()
             resources += needed
 
-        def serve(**tensors: Any) -> dict[str, Any]:
+        def serve(*tensors: Any) -> dict[str, Any]:
             encoded = {
-                input: encode(tensors[input])
-                for input, encode in encoders.items()
+                input: encode(tensor)
+                for (input, encode), tensor in zip(
+                    encoders.items(), tensors, strict=True
+                )
             }
-            return served(served.by_feature(encoded))
+            return served(served.by_feature(_of_one_batch(encoded)))
 
-        signature = tf.function(serve).get_concrete_function(
-            **{
-                input: tf.TensorSpec(
+        # TensorFlow takes names and defaults from those of the parameters.
+        serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(
+                    input,
+                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                    default=tf.constant(feature.raw_missing()),
+                )
+                for input, feature in served.inputs.items()
+            ]
+        )
+        signature = tf.function(
+            serve,
+            input_signature=[
+                tf.TensorSpec(
                     (None,) * feature.raw_rank, feature.raw_dtype, input
                 )
                 for input, feature in served.inputs.items()
-            }
+            ],
         )
         module = tf.Module()
         module.resources = resources
@@ -62,18 +85,57 @@ class SavedModelFormat(ExportFormat):
             tf.saved_model.save(
                 module, str(folder), signatures={SIGNATURE: signature}
             )
+        rows = drawn_rows(served.ranker, max(BATCH_SIZES))
+        write_warmup(folder, SIGNATURE, served.raw(rows))
 
     def load(self, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
         import tensorflow as tf
 
         loaded = tf.saved_model.load(str(folder))
+        defaults = _defaults(folder)
 
         def run(inputs: Arrays) -> dict[str, Any]:
             tensors = {
                 name: tf.constant(values) for name, values in inputs.items()
             }
             # A signature needs the object that it belongs to.
-            outputs = loaded.signatures[SIGNATURE](**tensors)
+            outputs = loaded.signatures[SIGNATURE](**{**defaults, **tensors})
             return {name: values.numpy() for name, values in outputs.items()}
 
         return run
+
+
+def _of_one_batch(encoded: dict[str, Any]) -> dict[str, Any]:
+    """Repeats what has one row where others have more, or none."""
+    import tensorflow as tf
+
+    sizes = tf.stack([tf.shape(values)[0] for values in encoded.values()])
+    none = tf.reduce_min(sizes) == 0
+    rows = tf.where(none, 0, tf.reduce_max(sizes))
+    repeated = {
+        name: tf.broadcast_to(
+            values, tf.concat([[rows], tf.shape(values)[1:]], 0)
+        )
+        for name, values in encoded.items()
+    }
+    return {
+        name: tf.ensure_shape(values, [None, *encoded[name].shape[1:]])
+        for name, values in repeated.items()
+    }
+
+
+def _defaults(folder: Path) -> dict[str, Any]:
+    """By input, what a server takes where a request leaves it out.
+
+    Servers read the file for it; in Python, TensorFlow does not.
+    """
+    import tensorflow as tf
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((folder / "saved_model.pb").read_bytes())
+    signature = saved.meta_graphs[0].signature_def[SIGNATURE]
+    return {
+        name: tf.constant(tf.make_ndarray(value))
+        for name, value in signature.defaults.items()
+    }

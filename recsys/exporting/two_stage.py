@@ -7,7 +7,7 @@ from typing import Any
 from recsys.errors import ExportError
 from recsys.exporting.input_names import input_names
 from recsys.exporting.saved_model import SIGNATURE
-from recsys.features.id_list import PADDING
+from recsys.features.fitted_feature import MISSING
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
@@ -93,7 +93,7 @@ class TwoStage:
             encoders[name], needed = feature.raw_encoder()
             resources += needed
         vocabulary = ranker.vocabularies[retrieval.item]
-        nothing = PADDING[item.raw_dtype]
+        nothing = MISSING[item.raw_dtype]
         ids = tf.constant([nothing, *vocabulary.values], item.raw_dtype)
         of_items = {
             name: tf.constant(variable.numpy())

@@ -2,56 +2,168 @@
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pandas as pd
 
 from recsys.errors import ExportError
 from recsys.exporting.export_format import ExportFormat
+from recsys.exporting.fresh_process import BATCH_SIZES
+from recsys.exporting.fresh_process import ROWS_WITHOUT
+from recsys.exporting.fresh_process import rows_called
 from recsys.exporting.input_names import input_names
+from recsys.exporting.sample import drawn_rows
+from recsys.exporting.sample import with_missing
+from recsys.exporting.served_ranker import EXPERTS
+from recsys.exporting.served_ranker import ServedRanker
+from recsys.exporting.served_ranker import outputs_of
+from recsys.feeding import InputBatches
+from recsys.feeding import feed
 from recsys.lifeline import run_alongside
 from recsys.models.ranker import Ranker
-from recsys.models.scorer import Scorer
+from recsys.tensorflow_log import relevant_log
 
 TOLERANCE = 1e-5  # In standard deviations, where targets are standardised.
 _ROUNDING = 2.0**-22  # Of float32, relative, and twice that of one operation.
-SAMPLED_ROWS = 96
+DRAWN_ROWS = 96
+DATA_ROWS = max(BATCH_SIZES) - DRAWN_ROWS
 
 
-def verify(format: ExportFormat, folder: Path, ranker: Ranker) -> None:
-    """Checks that what was written predicts what the model predicts.
+def verify(
+    format: ExportFormat,
+    folder: Path,
+    ranker: Ranker,
+    rows: pd.DataFrame | None = None,
+) -> None:
+    """Checks that what was written returns what the model does.
+
+    It runs in a process without Keras, at each of `BATCH_SIZES`, on rows of
+    data and rows with known, unknown and missing values, and without each of
+    its inputs in turn.
 
     Args:
         format: What it was written as.
         folder: Where.
         ranker: The model.
+        rows: Rows of data, with the features; none unless given.
 
     Raises:
         ExportError: It does not, or cannot be loaded without Keras.
     """
-    sample = _sample(ranker)
-    expected = Scorer(ranker).score(sample).predictions
-    raw = {
-        name: feature.raw(sample[name])
-        for name, feature in ranker.fitted.items()
+    rows = rows_to_try(ranker, rows)
+    raw = ServedRanker(ranker).raw(rows)
+    received = fresh_outputs(format, {folder: raw})[folder]
+    compare(format, ranker, rows, received)
+
+
+def compare(
+    format: ExportFormat,
+    ranker: Ranker,
+    rows: pd.DataFrame,
+    received: dict[str, Any],
+) -> None:
+    """Checks that outputs are those of a model.
+
+    Args:
+        format: What returned them.
+        ranker: The model.
+        rows: What `rows_to_try` returned.
+        received: What `fresh_outputs` returned for them.
+
+    Raises:
+        ExportError: They are not.
+    """
+    names = input_names(ranker.features)
+    parts = {
+        str(size): (rows[: rows_called(size, len(rows))], size)
+        for size in BATCH_SIZES
     }
-    for name, received in _outputs(format, folder, raw).items():
-        task, size = name.rsplit("/", 1)
-        wanted = expected[task][: None if int(size) else 0]
-        tolerated = _tolerated(ranker, task, wanted)
-        if received.shape != wanted.shape:
-            problem = f"{received.shape} predictions for {wanted.shape} rows"
-        elif not (np.abs(received - wanted) <= tolerated).all():  # NaN neither.
-            largest = np.abs(received - wanted).max()
-            problem = f"predictions that differ by up to {largest:.2g}"
-        else:
-            continue
-        raise ExportError(
-            f"The {format.title} must predict {task!r} as the model does, "
-            f"within {TOLERANCE}. Received, at batch size {size}: {problem}"
-        )
+    if len(names) > 1:
+        parts |= {
+            input: (
+                with_missing(rows[:ROWS_WITHOUT], ranker, feature),
+                ROWS_WITHOUT,
+            )
+            for feature, input in names.items()
+        }
+    live = LiveOutputs(ranker, any(EXPERTS in name for name in received))
+    for part, (of_part, size) in parts.items():
+        expected = live.outputs(of_part, size)
+        for output, values in expected.items():
+            problem = _difference(
+                ranker, output, received.get(f"{output}/{part}"), values
+            )
+            if problem:
+                where = (
+                    f"at batch size {part}"
+                    if part.isdigit()
+                    else f"without the input {part!r}"
+                )
+                raise ExportError(
+                    f"The {format.title} must predict {output!r} as the model "
+                    f"does, within {TOLERANCE}. Received, {where}: {problem}"
+                )
+
+
+def rows_to_try(
+    ranker: Ranker, rows: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Returns as many rows as the largest batch has, of each kind.
+
+    Args:
+        ranker: The model that they are for.
+        rows: Rows of data; none unless given.
+    """
+    drawn = drawn_rows(ranker, DRAWN_ROWS)
+    mixed = pd.concat([drawn, drawn[:0] if rows is None else rows])
+    order = np.random.default_rng(0).permutation(len(mixed))
+    chosen = np.resize(order, max(BATCH_SIZES))
+    return mixed.iloc[chosen].reset_index(drop=True)
+
+
+class LiveOutputs(keras.Model):
+    """The outputs of a ranker itself, in batches as they are served.
+
+    What is left of rounding differs with the size of a batch, and gates close
+    to a decision make much of it.
+    """
+
+    def __init__(self, ranker: Ranker, expert_weights: bool) -> None:
+        super().__init__()
+        self.ranker = ranker
+        self.expert_weights = expert_weights
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        return outputs_of(self.ranker, inputs, self.expert_weights)
+
+    def outputs(self, rows: pd.DataFrame, batch_size: int) -> dict[str, Any]:
+        if not len(rows):
+            one = self.outputs(drawn_rows(self.ranker, 1), 1)
+            return {name: values[:0] for name, values in one.items()}
+        batches = InputBatches(self.ranker.encode(rows), batch_size)
+        with relevant_log():
+            outputs: dict[str, Any] = self.predict(feed(batches), verbose=0)
+        return outputs
+
+
+def _difference(
+    ranker: Ranker, output: str, received: Any, wanted: Any
+) -> str | None:
+    """In which way what was received is not what was wanted, if any."""
+    if received is None:
+        return "no such output"
+    if received.shape != wanted.shape:
+        return f"{received.shape} predictions for {wanted.shape} rows"
+    differences = np.abs(received - wanted)
+    tolerated = _tolerated(ranker, output, wanted)
+    if (differences <= tolerated).all():  # NaN neither.
+        return None
+    return f"predictions that differ by up to {differences.max():.2g}"
 
 
 def _tolerated(ranker: Ranker, task: str, predictions: Any) -> Any:
@@ -62,40 +174,37 @@ def _tolerated(ranker: Ranker, task: str, predictions: Any) -> Any:
     return TOLERANCE * (unit + size) + _ROUNDING * abs(center)
 
 
-def _outputs(
-    format: ExportFormat, model: Path, raw: dict[str, Any]
-) -> dict[str, Any]:
-    """What the exported model returns in a process without Keras."""
-    with tempfile.TemporaryDirectory() as folder:
-        inputs, outputs = Path(folder, "in.npz"), Path(folder, "out.npz")
-        columns = {
-            f"inputs/{name}": raw[feature]
-            for feature, name in input_names(raw).items()
-        }
-        np.savez(inputs, **columns)
+def fresh_outputs(
+    format: ExportFormat, models: Mapping[Path, dict[str, Any]]
+) -> dict[Path, dict[str, Any]]:
+    """Runs exported models in a process without Keras.
+
+    Args:
+        format: What they were written as.
+        models: By the folder of each, arrays by input.
+
+    Returns:
+        By folder, what `recsys.exporting.fresh_process` writes for it.
+
+    Raises:
+        ExportError: One cannot be run.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
         module = "recsys.exporting.fresh_process"
-        arguments = [format.name, model, inputs, outputs]
-        process = run_alongside(
-            [sys.executable, "-m", module, *map(str, arguments)]
-        )
+        words = [sys.executable, "-m", module, format.name]
+        outputs = {}
+        for index, (folder, raw) in enumerate(models.items()):
+            inputs = Path(scratch, f"in{index}.npz")
+            outputs[folder] = Path(scratch, f"out{index}.npz")
+            np.savez(inputs, **{f"inputs/{name}": raw[name] for name in raw})
+            words += [str(folder), str(inputs), str(outputs[folder])]
+        process = run_alongside(words)
         if process.returncode:
             raise ExportError(
                 f"The {format.title} must run without Keras. "
                 f"Received: {last_line(process.stderr)}"
             )
-        with np.load(outputs) as arrays:
-            return dict(arrays)
-
-
-def _sample(ranker: Ranker) -> pd.DataFrame:
-    """Rows with known, unknown and missing values of all features."""
-    generator = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            name: feature.sample(generator, SAMPLED_ROWS)
-            for name, feature in ranker.fitted.items()
-        }
-    )
+        return {folder: dict(np.load(file)) for folder, file in outputs.items()}
 
 
 def last_line(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from recsys.column_values import as_strings
 from recsys.errors import DataError
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     import keras
 
     from recsys.features.vocabulary import Vocabulary
+
+
+# What a served model takes for a missing value, and behind the end of a list.
+MISSING = {"string": "", "int64": -(2**63), "float32": np.nan}
 
 
 class FittedFeature:
@@ -138,8 +143,22 @@ class FittedFeature:
 
     def raw(self, column: "pd.Series[Any]") -> Any:
         """Returns a checked column as a SavedModel takes it."""
+        if self.raw_dtype == "string":
+            return as_strings(column).fillna("").to_numpy().astype(np.str_)
+        filled = column.fillna(self.raw_missing()[0])
+        return filled.to_numpy().astype(self.raw_dtype)
+
+    def raw_missing(self) -> Any:
+        """Returns what a SavedModel takes for a missing value.
+
+        An input that a request leaves out has it in every row.
+
+        Returns:
+            Array of one row, of `raw_dtype` and `raw_rank` dimensions.
+        """
         dtype = np.str_ if self.raw_dtype == "string" else self.raw_dtype
-        return column.to_numpy().astype(dtype)
+        missing = MISSING[self.raw_dtype]
+        return np.full((1,) * self.raw_rank, missing, dtype)
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         """Returns `encode` as a SavedModel does it, under TensorFlow.

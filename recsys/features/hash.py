@@ -82,16 +82,10 @@ class FittedHash(OneRow):
             buckets = tf.strings.to_hash_bucket_strong(
                 texts, self.kind.buckets, _KEY
             )
-            missing = tf.equal(texts, "")
+            missing = tf.equal(ids, tf.constant(self.raw_missing()))
             return tf.where(missing, 0, tf.cast(buckets, tf.int32) + 1)
 
         return encode, []
-
-    def raw(self, column: "pd.Series[Any]") -> Any:
-        """Missing ids as empty texts; integers cannot be missing."""
-        if self.raw_dtype == "string":
-            return column.fillna("").to_numpy().astype(np.str_)
-        return super().raw(column)
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         numbers = generator.integers(-(10**12), 10**12, count).tolist()

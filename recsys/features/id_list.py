@@ -18,6 +18,7 @@ from recsys.errors import DataError
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
+from recsys.features.fitted_feature import MISSING
 from recsys.features.fitted_feature import FittedFeature
 from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_values import as_ids
@@ -34,8 +35,6 @@ from recsys.features.value_counts import ValueCounts
 if TYPE_CHECKING:
     from recsys.features.vocabulary import Vocabulary
 
-# What a SavedModel takes where a list is shorter than others of its batch.
-PADDING = {"string": "", "int64": -(2**63)}
 NOTHING = -1  # The same once ids are numbered.
 
 
@@ -270,10 +269,10 @@ class FittedIdList(FittedFeature):
         return POOLINGS[self.kind.pooling](rows, values >= 0)
 
     def raw(self, column: "pd.Series[Any]") -> Any:
-        """Lists as an array, with `PADDING` behind the end of short ones."""
+        """Lists as an array, with `MISSING` behind the end of short ones."""
         longest = max(1, int(column.map(len).max()))
         dtype = object if self.raw_dtype == "string" else np.int64
-        raw = np.full((len(column), longest), PADDING[self.raw_dtype], dtype)
+        raw = np.full((len(column), longest), MISSING[self.raw_dtype], dtype)
         for row, ids in enumerate(column):
             raw[row, : len(ids)] = ids
         return raw.astype(np.str_) if self.raw_dtype == "string" else raw
@@ -285,7 +284,7 @@ class FittedIdList(FittedFeature):
         length = self.kind.length
 
         def encode(raw: Any) -> Any:
-            there = raw != tf.constant(PADDING[self.raw_dtype], raw.dtype)
+            there = raw != tf.constant(MISSING[self.raw_dtype], raw.dtype)
             lists = tf.ragged.boolean_mask(raw, there)
             if length is not None:
                 lists = (

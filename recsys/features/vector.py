@@ -100,6 +100,9 @@ class FittedVector(FittedFeature):
     def raw(self, column: "pd.Series[Any]") -> Any:
         return self.encode(column)
 
+    def raw_missing(self) -> Any:
+        return np.zeros((1, self.kind.size), np.float32)
+
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         import tensorflow as tf
 

@@ -8,9 +8,9 @@ import pandas as pd
 
 from recsys.column_values import refuse
 from recsys.errors import DataError
+from recsys.features.fitted_feature import MISSING
 from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_list import NOTHING
-from recsys.features.id_list import PADDING
 from recsys.features.id_list import FittedIdList
 from recsys.features.list_values import flattened
 from recsys.features.list_values import split
@@ -124,7 +124,7 @@ class FittedWeightedIds(FittedIdList):
         ids = tf.strings.regex_replace(values, f"{_SEPARATOR}[^:]*$", "")
         if not self.vocabulary.holds_strings:
             whole = tf.strings.regex_full_match(ids, r"-?\d{1,18}")
-            ids = tf.where(whole, ids, str(PADDING["int64"]))  # Unknown.
+            ids = tf.where(whole, ids, str(MISSING["int64"]))  # Unknown.
             ids = tf.strings.to_number(ids, tf.int64)
         texts = tf.strings.regex_replace(values, f"(?s)^.*{_SEPARATOR}", "")
         # As NumPy rounds them, which reads numbers in float64.

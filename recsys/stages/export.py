@@ -1,22 +1,28 @@
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import keras
+import pandas as pd
 
 from recsys.atomic import replacing
+from recsys.errors import DataError
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.input_names import read_input_names
+from recsys.exporting.sample import rows_of_test_split
 from recsys.exporting.served_ranker import ServedRanker
+from recsys.exporting.verification import DATA_ROWS
 from recsys.exporting.verification import last_line
 from recsys.exporting.verification import verify
 from recsys.exporting.versions import next_version
 from recsys.json_files import write_json
 from recsys.lifeline import run_alongside
+from recsys.models.ranker import Ranker
 from recsys.output_lock import sole_writer
 from recsys.run import Run
 
@@ -26,13 +32,16 @@ def export(
     out: str | Path,
     format: str = "tf_saved_model",
     version: bool = True,
+    expert_weights: bool = False,
 ) -> dict[str, str]:
     """Exports the model of a run in a form that is served without Keras.
 
     `recsys.exporting` has the formats, which say what a model takes and
     returns. Experts that no static gate uses are left out. What was written
     is loaded in a fresh process that cannot import Keras, and has to predict
-    there what the model predicts. Under another backend than that of the
+    there what the model predicts, on rows of the run's test split, where its
+    data are still there, and on rows with known, unknown and missing values of
+    all features. Under another backend than that of the
     format, a process that runs on it does all this.
 
     Args:
@@ -43,6 +52,8 @@ def export(
         format: `"tf_saved_model"` (default).
         version: Whether to number the model; otherwise it is written to `out`
             itself, which has to be new or empty. Defaults to `True`.
+        expert_weights: Whether the model also returns, as `"<task>/experts"`,
+            how much each expert weighs for the task. Defaults to `False`.
 
     Returns:
         By feature, the name of the model's input for it: the feature's own,
@@ -56,7 +67,9 @@ def export(
             holds something else, or another process is writing to it.
         ValueError: There is no such format.
     """
-    return read_input_names(export_to(run, out, format, version))
+    return read_input_names(
+        export_to(run, out, format, version, expert_weights)
+    )
 
 
 def export_to(
@@ -64,17 +77,18 @@ def export_to(
     out: str | Path,
     format: str = "tf_saved_model",
     version: bool = True,
+    expert_weights: bool = False,
 ) -> Path:
     """Does what `export` does, and returns the folder of the model."""
     out = Path(out)
     form = export_format(format)
     if not version:
         _check_vacant(out)
-        _write(Run(run), out, form)
+        _write(Run(run), out, form, expert_weights)
         return out
     with sole_writer(out):
         folder = next_version(out)
-        _write(Run(run), folder, form)
+        _write(Run(run), folder, form, expert_weights)
     return folder
 
 
@@ -86,28 +100,51 @@ def _check_vacant(folder: Path) -> None:
         )
 
 
-def _write(run: Run, folder: Path, form: ExportFormat) -> None:
+def _write(
+    run: Run, folder: Path, form: ExportFormat, expert_weights: bool
+) -> None:
     if keras.backend.backend() != form.backend:
         run.check_model()
-        _export_elsewhere(run, folder, form)
+        _export_elsewhere(run, folder, form, expert_weights)
         return
     with sole_writer(folder):
         _check_vacant(folder)
-        _export(run, folder, form)
+        _export(run, folder, form, expert_weights)
 
 
-def _export(run: Run, folder: Path, form: ExportFormat) -> None:
+def _export(
+    run: Run, folder: Path, form: ExportFormat, expert_weights: bool
+) -> None:
     ranker = run.load_ranker()
-    served = ServedRanker(ranker)
+    served = ServedRanker(ranker, expert_weights)
     with replacing(folder) as unfinished:
         form.write(served, unfinished)
         write_json(unfinished / INPUTS_FILE, served.input_names)
-        verify(form, unfinished, ranker)
+        verify(form, unfinished, ranker, _rows_of_data(run, ranker))
 
 
-def _export_elsewhere(run: Run, folder: Path, form: ExportFormat) -> None:
+def _rows_of_data(run: Run, ranker: Ranker) -> pd.DataFrame | None:
+    """Rows of the test split, where the data of the run are still there."""
+    if not run.config.is_file():
+        return None
+    config = run.read_config()
+    try:
+        return rows_of_test_split(config.data, config.seed, ranker, DATA_ROWS)
+    except DataError as error:
+        warnings.warn(
+            f"the export is not verified on the data of the run: {error}",
+            stacklevel=2,
+        )
+        return None
+
+
+def _export_elsewhere(
+    run: Run, folder: Path, form: ExportFormat, expert_weights: bool
+) -> None:
     """Exports in a process with the backend of the format."""
     words = ["--run", str(run.folder), "--out", str(folder), "--no-version"]
+    if expert_weights:
+        words.append("--expert-weights")
     process = run_alongside(
         [
             *(sys.executable, "-m", "recsys.child_process", "export"),

@@ -19,7 +19,7 @@ from recsys.exporting.two_stage import SEEN
 from recsys.exporting.two_stage import TwoStage
 from recsys.exporting.verification import last_line
 from recsys.exporting.versions import next_version
-from recsys.features.id_list import PADDING
+from recsys.features.fitted_feature import MISSING
 from recsys.json_files import write_json
 from recsys.lifeline import run_alongside
 from recsys.metrics.scored_rows import check_positive
@@ -242,7 +242,7 @@ def _outputs(
     item = ranker.fitted[ranker.retrieval.item]
     values = ranker.vocabularies[ranker.retrieval.item].values
     kind: Any = np.str_ if item.raw_dtype == "string" else np.int64
-    lists = np.full((len(rows), _MOST_SEEN), PADDING[item.raw_dtype], object)
+    lists = np.full((len(rows), _MOST_SEEN), MISSING[item.raw_dtype], object)
     for row, numbers in enumerate(seen):
         lists[row, : len(numbers)] = values[numbers - 1]
     arrays = {

@@ -180,6 +180,29 @@ def test_a_saved_model_encodes_the_same(case: Case) -> None:
     np.testing.assert_array_equal(received, expected)
 
 
+def test_what_stands_for_a_missing_value_is_one_row(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    missing = fitted.raw_missing()
+    assert missing.ndim == fitted.raw_rank
+    assert len(missing) == 1
+    nothing = kind.check(pd.Series([None], dtype=object), "a.csv")
+    np.testing.assert_array_equal(fitted.raw(nothing), missing)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="of a SavedModel"
+)
+def test_a_saved_model_takes_it_for_a_missing_value(case: Case) -> None:
+    kind, column = case
+    fitted = kind.fit([column])
+    encode, _ = fitted.raw_encoder()
+    received = encode(ops.convert_to_tensor(fitted.raw_missing()))
+    nothing = fitted.encode(kind.check(pd.Series([None], dtype=object), "x"))
+    expected = np.resize(nothing, received.shape) if nothing.size else -1
+    np.testing.assert_array_equal(ops.convert_to_numpy(received), expected)
+
+
 def test_columns_of_one_kind_of_value_stay_as_they_are(case: Case) -> None:
     kind, column = case
     columns = [column, column]

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 import recsys
 from recsys import Dataset
 from recsys import ExportError
+from recsys import FileError
 from recsys import Ranker
 from recsys import RunError
 from recsys import Schema
@@ -22,6 +24,7 @@ from recsys.cli import run as command_line
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
+from recsys.exporting.served_ranker import outputs_of
 from recsys.exporting.verification import verify
 from recsys.lifeline import run_alongside
 from recsys.models.build import build_ranker
@@ -46,7 +49,7 @@ on_tensorflow = pytest.mark.skipif(
 def saved_model(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Exported from whichever backend is active."""
     folder = tmp_path_factory.mktemp("exports") / "saved_model"
-    recsys.export(run, folder, version=False)
+    recsys.export(run, folder, version=False, expert_weights=True)
     return folder
 
 
@@ -68,17 +71,93 @@ def test_takes_raw_features_and_returns_the_tasks(
             "age": [31.0, None, 40.0],
         }
     )
-    ranker = Run(run).load_model()
+    ranker = Run(run).load_ranker()
     expected = ranker(ranker.encode(frame))
-    assert set(outputs) == {"watch", "rating"}
-    for task, values in outputs.items():
-        assert values.shape == (3,)
-        np.testing.assert_allclose(
-            values.numpy(),
-            keras.ops.convert_to_numpy(expected[task])[:, 0],
-            rtol=1e-5,
-            atol=1e-5,
+    routed = live_outputs(ranker, frame)
+    assert set(outputs) == {*expected, "watch/experts", "rating/experts"}
+    for task in expected:
+        weights = routed[f"{task}/experts"]
+        predictions = keras.ops.convert_to_numpy(expected[task])[:, 0]
+        for output, wanted in (
+            (task, predictions),
+            (f"{task}/experts", weights),
+        ):
+            assert outputs[output].dtype == tf.float32
+            assert outputs[output].shape == wanted.shape
+            np.testing.assert_allclose(
+                outputs[output].numpy(), wanted, rtol=1e-5, atol=1e-5
+            )
+        assert weights.shape == (3, 4)
+        assert (np.count_nonzero(weights, axis=1) == 2).all()
+
+
+def live_outputs(ranker: Ranker, frame: pd.DataFrame) -> dict[str, np.ndarray]:
+    encoded = {
+        name: keras.ops.convert_to_tensor(values)
+        for name, values in ranker.encode(frame).items()
+    }
+    outputs = outputs_of(ranker, encoded, expert_weights=True)
+    return {
+        name: keras.ops.convert_to_numpy(values)
+        for name, values in outputs.items()
+    }
+
+
+def test_features_that_are_left_out_are_missing(
+    saved_model: Path, run: Path
+) -> None:
+    """As TensorFlow Serving has them, which feeds what a request holds."""
+    tf = pytest.importorskip("tensorflow")
+    frame = pd.DataFrame(
+        {"user": [None] * 3, "film": ["é1", "?", "é2"], "age": [np.nan] * 3}
+    )
+    expected = recsys.load_ranker(run).predict(frame)
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        meta = tf.compat.v1.saved_model.load(
+            session, ["serve"], str(saved_model)
         )
+        signature = meta.signature_def["serving_default"]
+        assert set(signature.defaults) == {"user", "film", "age"}
+        feeds = {signature.inputs["film"].name: frame["film"].tolist()}
+        fetched = session.run(signature.outputs["watch"].name, feeds)
+    np.testing.assert_allclose(fetched, expected["watch"], rtol=1e-5)
+
+
+def test_one_row_goes_with_all_rows_of_other_features(
+    saved_model: Path,
+) -> None:
+    pytest.importorskip("tensorflow")
+    films = np.array(["é1", "é2", "é3"])
+    served = SAVED_MODEL.load(saved_model)
+    one = served({"user": np.array([7]), "film": films})
+    each = served({"user": np.array([7, 7, 7]), "film": films})
+    np.testing.assert_allclose(one["watch"], each["watch"], rtol=1e-6)
+    assert len(np.unique(one["watch"])) == 3
+    assert served({"user": np.array([7]), "film": films[:0]})[
+        "watch"
+    ].shape == (0,)
+    with pytest.raises(Exception, match=r"(?s)\[2\].*\[3\]|Incompatible"):
+        served({"user": np.array([7, 8]), "film": films})
+
+
+def test_a_server_finds_requests_to_warm_up_with(saved_model: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
+    file = saved_model / "assets.extra" / "tf_serving_warmup_requests"
+    served = SAVED_MODEL.load(saved_model)
+    sizes = []
+    for record in tf.data.TFRecordDataset(str(file)):
+        request = PredictionLog.FromString(record.numpy()).predict_log.request
+        assert request.model_spec.signature_name == "serving_default"
+        inputs = {
+            name: tf.make_ndarray(tensor)
+            for name, tensor in request.inputs.items()
+        }
+        assert set(inputs) == {"user", "film", "age"}
+        sizes.append(len(inputs["user"]))
+        assert served(inputs)["watch"].shape == (sizes[-1],)
+    assert sizes == [1, 8, 64, 512]
 
 
 @on_tensorflow
@@ -209,7 +288,7 @@ def test_features_whose_names_are_no_identifiers(
     assert ended.returncode == 0, ended.stderr
     with np.load(tmp_path / "out.npz") as outputs:
         np.testing.assert_allclose(
-            outputs["click-through.1/60"],
+            outputs["click-through.1/1000"],
             expected["click-through.1"],
             rtol=1e-4,
         )
@@ -242,7 +321,15 @@ def test_experts_that_no_static_gate_uses_are_not_exported(
     static = {"num_experts": 8, "k": 1, "gate_options": {"static": True}}
     recsys.train(settings(tmp_path / "run", **static))
     assert Run(tmp_path / "run").load_model().mixture.experts.num_experts == 8
-    recsys.export(tmp_path / "run", tmp_path / "model")
+    recsys.export(tmp_path / "run", tmp_path / "model", expert_weights=True)
+    served = SAVED_MODEL.load(tmp_path / "model" / "1")
+    frame = pd.DataFrame({"user": [1], "film": ["é1"], "age": [31.0]})
+    ranker = recsys.load_ranker(tmp_path / "run")
+    expected = live_outputs(ranker, frame)
+    for task in ("watch", "rating"):  # In the numbers of the trained model.
+        received = served({"film": np.array(["é1"])})[f"{task}/experts"]
+        assert received.shape == (1, 8)
+        np.testing.assert_allclose(received, expected[f"{task}/experts"])
     weights = tf.train.list_variables(
         str(tmp_path / "model/1/variables/variables")
     )
@@ -282,7 +369,7 @@ def test_versions_are_numbered(
     out = tmp_path / "models" / "shop"
     seen = []
 
-    def watch(form: ExportFormat, folder: Path, ranker: Ranker) -> None:
+    def watch(form: ExportFormat, folder: Path, *_: object) -> None:
         assert (folder / "saved_model.pb").is_file()
         seen.append([e.name for e in out.iterdir() if e.name[0] != "."])
 
@@ -298,6 +385,69 @@ def test_unknown_format_is_refused(run: Path, tmp_path: Path) -> None:
     expected = "`format` must be one of tf_saved_model.*format='tflite'"
     with pytest.raises(ValueError, match=expected):
         recsys.export(run, tmp_path / "out", "tflite")
+
+
+BROKEN = {
+    "garbage": lambda whole: b"no model",
+    "cut": lambda whole: whole[: len(whole) // 2],
+    "foreign": lambda whole: None,
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_broken_and_foreign_models_are_refused(
+    run: Path, tmp_path: Path, content: Callable[[bytes], bytes | None]
+) -> None:
+    file = tmp_path / "run" / "model.keras"
+    file.parent.mkdir()
+    broken = content((run / "model.keras").read_bytes())
+    if broken is None:
+        keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(file)
+    else:
+        file.write_bytes(broken)
+    expected = r"model\.keras: expected a model that `recsys train` has saved"
+    with pytest.raises((FileError, ExportError), match=expected):
+        recsys.export(tmp_path / "run", tmp_path / "out" / "shop")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+@on_tensorflow
+def test_rows_of_the_test_split_are_part_of_the_check(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Dataset
+) -> None:
+    seen = []
+    monkeypatch.setattr(
+        "recsys.stages.export.verify", lambda *given: seen.append(given[-1])
+    )
+    recsys.export(run, tmp_path / "out")
+    assert len(seen[0]) == len(tiny.split("test")) == 40
+    features = ["user", "film", "age"]
+    pd.testing.assert_frame_equal(
+        seen[0].sort_index(), tiny.split("test")[features]
+    )
+
+
+@on_tensorflow
+def test_other_data_at_the_place_of_the_run_s_are_told_of(
+    settings: Callable[..., Settings],
+    run: Path,
+    data: Path,
+    tmp_path: Path,
+) -> None:
+    moved, other = tmp_path / "run", tmp_path / "data"
+    shutil.copytree(run, moved)
+    shutil.copytree(data, other)
+    config = json.loads((run / "config.json").read_text())
+    (moved / "config.json").write_text(
+        json.dumps({**config, "data": str(other)})
+    )
+    frame = pd.read_parquet(other / "test.parquet").drop(columns="film")
+    frame.to_parquet(other / "test.parquet")
+    with pytest.warns(UserWarning, match=r"not verified on.*column 'film'"):
+        recsys.export(moved, tmp_path / "out")
+    shutil.rmtree(other)
+    recsys.export(moved, tmp_path / "out")
+    assert sorted(e.name for e in (tmp_path / "out").iterdir()) == ["1", "2"]
 
 
 def test_folder_without_a_run(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_moe.layers import MMoE
+from keras_moe.layers import MoE
+from keras_moe.layers import PermutedGate
+from recsys.models.ranker import Ranker
+from recsys.models.shared_tower import SharedTower
+
+
+def with_folded_permutation(ranker: Ranker) -> tuple[Ranker, Any]:
+    """Puts the experts into the order that their gates are permuted to.
+
+    The gates need no permutation then. All gates of a `MoE` or `MMoE` have to
+    share one, as those of a run do whose gate has a `+`.
+
+    Args:
+        ranker: A trained ranker.
+
+    Returns:
+        A ranker with the same predictions, and the numbers `(n,)` that the
+        experts of `ranker` have in it; `ranker` itself and `None` where there
+        is no such permutation.
+    """
+    mixture, order = _folded(ranker.mixture)
+    if order is None:
+        return ranker, None
+    return ranker.with_mixture(mixture), order
+
+
+def _folded(
+    layer: keras.layers.Layer,
+) -> tuple[keras.layers.Layer, Any]:
+    if isinstance(layer, SharedTower):
+        inner, order = _folded(layer.layer)
+        tower = layer if order is None else SharedTower(inner, layer.tasks)
+        return tower, order
+    if isinstance(layer, MoE):
+        gates = {"": layer.gate}
+    elif isinstance(layer, MMoE) and isinstance(layer.gates, Mapping):
+        gates = dict(layer.gates)
+    else:
+        return layer, None
+    if not all(isinstance(gate, PermutedGate) for gate in gates.values()):
+        return layer, None
+    permutations = [gate.permutation for gate in gates.values()]
+    if any(other is not permutations[0] for other in permutations):
+        return layer, None
+    # Expert i gets entry order[i] of the gate: it becomes the expert of it.
+    order = np.asarray(ops.convert_to_numpy(permutations[0].order))
+    experts = layer.experts.subset(np.argsort(order).tolist())
+    inside = {task: gate.gate for task, gate in gates.items()}
+    if isinstance(layer, MoE):
+        mixture = MoE(inside[""], experts, layer.execution, name=layer.name)
+    else:
+        mixture = MMoE(inside, experts, layer.execution, name=layer.name)
+    return mixture, order

@@ -1,0 +1,91 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_moe.layers import PermutedGate
+from keras_moe.layers import record_routing
+from recsys import Dataset
+from recsys import Ranker
+from recsys import TrainConfig
+from recsys.models.build import build_ranker
+from recsys.models.folding import with_folded_permutation
+from recsys.training.resolve_config import resolve_config
+
+CONFIG = TrainConfig(
+    "tiny",
+    "run",
+    num_experts=5,
+    k=2,
+    embedding_dim=4,
+    expert_units=[8],
+    head_units=[4],
+)
+ORDER = [2, 0, 4, 1, 3]
+
+
+def permuted(dataset: Dataset, **changes: object) -> Ranker:
+    config = dataclasses.replace(CONFIG, **changes)
+    ranker = build_ranker(resolve_config(config, dataset.schema), dataset)
+    rng = np.random.default_rng(0)
+    for weight in ranker.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    for weight in ranker.weights:
+        if weight.path.endswith("/order") and weight.shape == (5,):
+            weight.assign(ORDER)
+    return ranker
+
+
+def gates_of(ranker: Ranker) -> list[object]:
+    return [
+        layer
+        for layer in ranker._flatten_layers()
+        if isinstance(layer, PermutedGate)
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gate": "comet+"},
+        {"gate": "hash+"},
+        {"gate": "top-k+", "architecture": "moe"},
+        {"gate": "dselect-k+", "gate_options": {"static": True}},
+    ],
+)
+def test_predictions_and_weights_stay_and_the_permutation_goes(
+    changes: dict[str, object], tiny: Dataset
+) -> None:
+    ranker = permuted(tiny, **changes)
+    folded, order = with_folded_permutation(ranker)
+    assert order.tolist() == ORDER
+    assert gates_of(ranker)
+    assert not gates_of(folded)
+    inputs = ranker.encode(tiny.split("test"))
+    with record_routing() as records:
+        expected, received = ranker(inputs), folded(inputs)
+    for task, predictions in expected.items():
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(received[task]),
+            ops.convert_to_numpy(predictions),
+            rtol=1e-4,
+            atol=1e-5,
+        )
+    for before, after in zip(
+        records[0].weights.values(), records[1].weights.values(), strict=True
+    ):
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(after)[:, order], ops.convert_to_numpy(before)
+        )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"gate": "top-k"}, {"gate": "softmax+", "architecture": "cgc"}],
+)
+def test_other_rankers_stay_as_they_are(
+    changes: dict[str, object], tiny: Dataset
+) -> None:
+    ranker = permuted(tiny, **changes)
+    assert with_folded_permutation(ranker) == (ranker, None)
