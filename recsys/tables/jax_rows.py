@@ -8,6 +8,38 @@ from jax import numpy as jnp
 
 from recsys.tables.row_gradient import RowGradient
 
+# Rows whose copy XLA unrolls (up to 74) and the sum in `look_up` does not.
+_SLOW_TO_COPY = range(57, 75)
+
+
+def look_up(table: Any, ids: Any) -> Any:
+    """Returns rows of a table; NaN where it has none, as `jnp.take` does.
+
+    On a processor, XLA 0.10 copies a row of up to 74 numbers by as many stores
+    of one number each. Those of a row of 64 are all that a core has places for
+    (64 on AMD's Zen 3), and they wait for their loads: it asks for the next
+    row only once this one has come from memory, and a lookup in a table that
+    no cache holds takes 4 times as long. An addition makes the row too long to
+    be unrolled, and it is copied by vectors. What is added is -0, which changes
+    no number, and NaN where there is no row, by a root that compilers do not
+    see through.
+
+    Args:
+        table: Tensor `(rows, width)`.
+        ids: Integer tensor `(...)`. Those below 0 count from the end.
+
+    Returns:
+        Tensor `(..., width)`.
+    """
+    num_rows, width = table.shape
+    if width not in _SLOW_TO_COPY:
+        return jnp.take(table, ids, axis=0)
+    ids = jnp.where(ids < 0, ids + num_rows, ids)
+    nearest = jnp.clip(ids, 0, num_rows - 1)
+    outside = jnp.abs(ids - nearest).astype(table.dtype)
+    rows = jnp.take(table, nearest, axis=0, mode="clip")
+    return rows + jnp.sqrt(-outside)[..., None]  # (..., 1)
+
 
 def is_row_gradient(gradient: Any) -> bool:
     """Whether a gradient is of rows, not of a whole table."""
@@ -45,7 +77,27 @@ def inner_product(
 
 def read(variable: keras.Variable, rows: Any) -> Any:
     """Returns rows of a table or a slot."""
+    is_slot = not getattr(variable, "is_table", False)
+    if is_slot and len(variable.shape) == 2 and variable.shape[1] % 2 == 0:
+        return _in_halves(variable.value, rows)
     return variable.value.at[rows].get(mode="clip", indices_are_sorted=True)
+
+
+def _in_halves(slot: Any, rows: Any) -> Any:
+    """Returns rows of a slot that holds two vectors, such as two moments.
+
+    A rule takes them apart again, so XLA reads each half where it is used. The
+    whole would be used twice, and so be copied first, which `look_up` says the
+    cost of.
+    """
+    width = slot.shape[1] // 2
+
+    def half(start: int) -> Any:
+        return jax.vmap(
+            lambda row: jax.lax.dynamic_slice(slot, (row, start), (1, width))[0]
+        )(rows)  # (touched, width)
+
+    return jnp.concatenate([half(0), half(width)], axis=1)
 
 
 def write(variable: keras.Variable, rows: Any, values: Any) -> None:

@@ -16,6 +16,7 @@ import jax
 import keras
 from jax import numpy as jnp
 
+from recsys.tables.jax_rows import look_up
 from recsys.tables.row_gradient import RowGradient
 from recsys.tables.row_lookups import RowLookups
 from recsys.tables.row_lookups import TrainsByRows
@@ -41,7 +42,7 @@ class _JaxLookups(RowLookups):
         self.ids: list[Any] = []
 
     def lookup(self, table: keras.Variable, ids: Any) -> Any:
-        rows = jnp.take(jax.lax.stop_gradient(table.value), ids, axis=0)
+        rows = look_up(jax.lax.stop_gradient(table.value), ids)
         self.tables.append(table)
         self.ids.append(ids)
         if self.zeros is None:
