@@ -1,5 +1,6 @@
 """The file of a trained model, checked before it is believed."""
 
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,7 +59,8 @@ def load_model_file(file: Path) -> MultiTaskModel:
 
     Keras says "File not found" of a file that is cut off, loads any model of
     its own, and leaves out the assets of a layer where the file has none. Here
-    the whole file is checked.
+    the whole file is checked, and unpacked to a temporary folder: Keras would
+    read all weights into memory before it gives the model any.
 
     Args:
         file: An existing `.keras` file.
@@ -68,7 +70,7 @@ def load_model_file(file: Path) -> MultiTaskModel:
     """
     with reading(file, _EXPECTED):
         _check_members(file)
-        model = keras.saving.load_model(file, compile=False)
+        model = _load_unpacked(file)
         if not isinstance(model, (ImageClassifier, Ranker)):
             raise FileError.at(
                 file, _EXPECTED, f"one of the class {type(model).__name__!r}"
@@ -77,6 +79,13 @@ def load_model_file(file: Path) -> MultiTaskModel:
             for name, vocabulary in model.vocabularies.items():
                 vocabulary.check(name)
     return model
+
+
+def _load_unpacked(file: Path) -> keras.Model:
+    with tempfile.TemporaryDirectory(prefix="recsys-") as unpacked:
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(unpacked)
+        return keras.saving.load_model(unpacked, compile=False)
 
 
 def _check_members(file: Path) -> None:

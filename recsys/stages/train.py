@@ -1,4 +1,3 @@
-import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -28,6 +27,7 @@ from recsys.tensorflow_log import relevant_log
 from recsys.training.fit import fit
 from recsys.training.fit import has_search
 from recsys.training.outcome import write_outcome
+from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config
 from recsys.training.retrieval_index import update_index
 from recsys.training.search_distance import warn_if_apart
@@ -130,8 +130,8 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
         raise
     # What is measured is read from the run. Of large tables, memory has no
     # room for a second model.
+    release(model)
     del model, start
-    gc.collect()
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
     warn_if_dense(config, metrics["validation"])

@@ -4,6 +4,7 @@ import keras
 
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_lookups import current_lookups
+from recsys.tables.variable_values import variable_values
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -60,6 +61,13 @@ class TableEmbedding(keras.layers.Embedding):
         else:
             rows = backend_rows.whole_lookup(self._embeddings, inputs)
         return keras.ops.cast(rows, self.compute_dtype)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Saves the table, called by Keras."""
+        if not self.built or self.quantization_mode or self.lora_enabled:
+            super().save_own_variables(store)
+        else:  # Keras makes an array of what it is given.
+            store["0"] = variable_values(self._embeddings)
 
 
 _INTEGERS = ("int32", "int64")

@@ -96,6 +96,8 @@ class TableOptimizer(keras.optimizers.Optimizer):
         variables = list(variables)
         super().build(variables)
         by_rows = [self.trains_by_rows(variable) for variable in variables]
+        for variable, is_table in zip(variables, by_rows, strict=True):
+            variable.trained_by_rows = is_table
         self._slots = [
             self._add_slots(variable) if is_table else []
             for variable, is_table in zip(variables, by_rows, strict=True)

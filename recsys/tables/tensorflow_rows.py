@@ -13,17 +13,17 @@ def lookup(table: keras.Variable, ids: Any) -> Any:
 
 
 def whole_lookup(table: keras.Variable, ids: Any) -> Any:
-    """Returns rows of a table, whose gradient is one of all rows."""
-    num_rows = table.shape[0]
+    """Returns rows of a table, whose gradient is one of all rows.
 
-    @tf.custom_gradient  # type: ignore[untyped-decorator]
-    def lookup(values: Any) -> Any:
-        def gradient(upstream: Any) -> Any:
-            return tf.math.unsorted_segment_sum(upstream, ids, num_rows)
-
-        return tf.gather(values, ids), gradient
-
-    return lookup(tf.convert_to_tensor(table.value))
+    Where the table is trained by rows, it is one of rows: reading all of a
+    variable whose rows have been written copies it.
+    """
+    if getattr(table, "trained_by_rows", False):
+        return lookup(table, ids)
+    # What makes the gradient one of all rows is `tf.reshape`, which costs
+    # nothing. `tf.custom_gradient` would keep the table until the process ends.
+    values = tf.reshape(tf.convert_to_tensor(table.value), table.shape)
+    return tf.gather(values, ids)
 
 
 def is_row_gradient(gradient: Any) -> bool:

@@ -25,6 +25,7 @@ from recsys.json_files import write_json
 from recsys.run import Run
 from recsys.shapes import check_shape
 from recsys.shown import shown
+from recsys.tables.variable_values import variable_values
 from recsys.training.optimizer_state import save_optimizer
 
 
@@ -162,11 +163,11 @@ class Checkpoint(keras.callbacks.Callback):
         file = folder / f"epoch-{self.epochs}{step}.npz"
         with replacing(file) as unfinished:
             variables = self._variables()
-            # One by one: together they take as much memory as the model.
+            # A piece at a time: all take as much memory as the training.
             write_npz(
                 unfinished,
                 (
-                    (f"arr_{number}", variable.numpy())
+                    (f"arr_{number}", variable_values(variable))
                     for number, variable in enumerate(variables)
                 ),
             )

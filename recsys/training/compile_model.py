@@ -23,6 +23,8 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,
     )
+    # `fit` would on TensorFlow take the memory of the largest slot twice.
+    model.optimizer.build(model.trainable_variables)
     if config.weighting != "fixed":
         model.weighting = create_weighting(
             config.weighting,

@@ -14,6 +14,7 @@ from recsys.data.formats.npz_file import npz_names
 from recsys.data.formats.npz_file import read_npz
 from recsys.data.formats.npz_file import write_npz
 from recsys.errors import DataError
+from recsys.tables.variable_values import variable_values
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +33,10 @@ def save_optimizer(file: Path, model: keras.Model) -> None:
     """
     state = _state(model)
     with replacing(file) as unfinished:
-        write_npz(unfinished, ((name, state[name].numpy()) for name in state))
+        write_npz(
+            unfinished,
+            ((name, variable_values(state[name])) for name in state),
+        )
 
 
 def restore_optimizer(file: Path, model: keras.Model) -> None:

@@ -3,6 +3,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 from typing import Any
 from zipfile import ZipFile
 
@@ -12,6 +13,7 @@ from recsys.data.formats.zip_member import open_member
 from recsys.errors import DataError
 from recsys.errors import FileError
 from recsys.reading import reading
+from recsys.row_blocks import RowBlocks
 from recsys.shown import shown
 
 _READ_HEADER: dict[tuple[int, int], Any] = {
@@ -80,15 +82,30 @@ def write_npz(
     Args:
         file: The file to write.
         arrays: The arrays by name, or pairs of a name and an array, of which
-            one at a time is held.
+            one at a time is held; of `RowBlocks`, one block.
     """
     pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
     with ZipFile(file, "w") as archive:
         for name, array in pairs:
             # Its size is not known before it is written.
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
+                _write_array(stream, array)
             del array  # Before the next one is made.
+
+
+def _write_array(stream: IO[bytes], array: Any) -> None:
+    """Writes an array in the form of a `.npy` file."""
+    if not isinstance(array, RowBlocks):
+        np.lib.format.write_array(stream, array, allow_pickle=False)
+        return
+    header = {
+        "descr": np.lib.format.dtype_to_descr(array.dtype),
+        "fortran_order": False,
+        "shape": array.shape,
+    }
+    np.lib.format.write_array_header_1_0(stream, header)
+    for block in array.blocks():
+        stream.write(np.ascontiguousarray(block).data)
 
 
 def _read_array(

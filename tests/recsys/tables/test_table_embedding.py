@@ -1,8 +1,11 @@
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
+from recsys.tables import LazyAdam
 from recsys.tables import TableEmbedding
+from recsys.tables import TableOptimizer
 
 
 def test_adam_sums_the_gradients_of_an_id_before_it_squares_them() -> None:
@@ -32,3 +35,22 @@ def test_ids_of_any_shape_and_type() -> None:
     for shape in ((), (2,), (2, 3)):
         for dtype in ("int32", "int64", "float32"):
             assert layer(np.zeros(shape, dtype)).shape == (*shape, 3)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="variables of TensorFlow"
+)
+def test_table_that_is_trained_by_rows_is_never_read_whole() -> None:
+    """TensorFlow copies such a variable whenever all of it is read."""
+    table = TableEmbedding(50, 3)
+    table.build()
+    TableOptimizer(keras.optimizers.Adam(), LazyAdam()).build(
+        table.trainable_variables
+    )
+    import tensorflow as tf
+
+    function = tf.function(table)
+    graph = function.get_concrete_function(tf.TensorSpec((None,), tf.int32))
+    operations = {operation.type for operation in graph.graph.get_operations()}
+    assert "ResourceGather" in operations
+    assert "ReadVariableOp" not in operations
