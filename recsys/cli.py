@@ -354,7 +354,7 @@ def export(
         Path,
         typer.Option(help="Folder of the versions: the model goes to OUT/1."),
     ],
-    format: Annotated[str, typer.Option(help="tf_saved_model.")] = (
+    format: Annotated[str, typer.Option(help="tf_saved_model or onnx.")] = (
         "tf_saved_model"
     ),
     version: Annotated[

@@ -9,6 +9,7 @@ _EXTRAS = {
     "tensorflow": "tensorflow",
     "tensorflow_recommenders": "tfrs",
     "tf_keras": "tfrs",
+    "tf2onnx": "onnx",
     "torch": "torch",
     "umap": "report",
     "uvicorn": "serve",

@@ -6,10 +6,11 @@ line in `FORMATS`. The stage `recsys.stages.export` and the check
 """
 
 from recsys.exporting.export_format import ExportFormat as ExportFormat
+from recsys.exporting.onnx_model import OnnxFormat
 from recsys.exporting.saved_model import SavedModelFormat
 
 FORMATS: dict[str, ExportFormat] = {
-    format.name: format for format in (SavedModelFormat(),)
+    format.name: format for format in (SavedModelFormat(), OnnxFormat())
 }
 
 

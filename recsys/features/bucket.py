@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from recsys.features.feature import Feature
 from recsys.features.feature import Others
 from recsys.features.one_row import OneRow
 from recsys.features.value_counts import ValueCounts
+
+if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
 
 
 class Bucket(Feature):
@@ -101,6 +106,26 @@ class FittedBucket(OneRow):
             return tf.where(tf.math.is_nan(numbers), 0, buckets)
 
         return encode, []
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        from recsys.features.onnx_graph import OnnxValue
+
+        # ONNX has no search: each number is compared with all borders.
+        axis = graph.constant([1])
+        borders = graph.constant([self.borders], "float32")
+        reached = graph.add(  # (batch, borders)
+            "GreaterOrEqual", graph.add("Unsqueeze", raw, axis), borders
+        )
+        count = graph.add(
+            "ReduceSum", graph.cast(reached, "int32"), axis, keepdims=0
+        )
+        buckets = graph.add(
+            "Where",
+            graph.add("IsNaN", raw),
+            graph.constant(0, "int32"),
+            graph.add("Add", count, graph.constant(1, "int32")),
+        )
+        return [OnnxValue(buckets, "int32", (None,))]
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         ends = np.array([*self.borders, 0.0])

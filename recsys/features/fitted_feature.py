@@ -15,6 +15,8 @@ from recsys.features.feature import Others
 if TYPE_CHECKING:
     import keras
 
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
     from recsys.features.vocabulary import Vocabulary
 
 
@@ -166,6 +168,19 @@ class FittedFeature:
         Returns:
             A function from a tensor of `raw_dtype` and `raw_rank` dimensions
             to what `encode` returns, and the resources that it needs.
+        """
+        raise NotImplementedError
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        """Adds `encode` to an ONNX graph.
+
+        Args:
+            graph: Where the nodes go.
+            raw: Name of a tensor of `raw_dtype` and `raw_rank` dimensions.
+
+        Returns:
+            What `encode` returns; or several tensors, a tuple of which `ids`
+            and `vectors` take in its place.
         """
         raise NotImplementedError
 

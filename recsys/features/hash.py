@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from recsys.features.feature import NONE
 from recsys.features.feature import Others
 from recsys.features.one_id import OneId
 from recsys.features.one_row import OneRow
+
+if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
 
 # Those of SipHash-2-4, whose key has two numbers of 64 bits.
 _KEY = (0, 0)
@@ -86,6 +91,30 @@ class FittedHash(OneRow):
             return tf.where(missing, 0, tf.cast(buckets, tf.int32) + 1)
 
         return encode, []
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        from recsys.features.onnx_graph import OnnxValue
+        from recsys.features.onnx_hash import hash_integers
+        from recsys.features.onnx_hash import hash_texts
+
+        texts = self.raw_dtype == "string"
+        hashes = (hash_texts if texts else hash_integers)(graph, raw)
+        buckets = graph.add(
+            "Mod",
+            graph.cast(hashes, "uint64"),
+            graph.constant(self.kind.buckets, "uint64"),
+        )
+        one = graph.constant(1, "int32")
+        buckets = graph.add("Add", graph.cast(buckets, "int32"), one)
+        dtype = "object" if texts else self.raw_dtype
+        missing = graph.constant(self.raw_missing()[0], dtype)
+        buckets = graph.add(
+            "Where",
+            graph.add("Equal", raw, missing),
+            graph.constant(0, "int32"),
+            buckets,
+        )
+        return [OnnxValue(buckets, "int32", (None,))]
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         numbers = generator.integers(-(10**12), 10**12, count).tolist()

@@ -16,6 +16,8 @@ from recsys.features.unseen import Unseen
 from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
     from recsys.features.vocabulary import Vocabulary
 
 
@@ -93,6 +95,12 @@ class FittedId(OneRow):
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         table = self.vocabulary.lookup_table()
         return table.lookup, [table]
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        from recsys.features.onnx_graph import OnnxValue
+
+        numbers = self.vocabulary.look_up_onnx(graph, raw)
+        return [OnnxValue(numbers, "int32", (None,))]
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         return self.vocabulary.sample(generator, count)

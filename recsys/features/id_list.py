@@ -33,6 +33,8 @@ from recsys.features.unseen import Unseen
 from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
     from recsys.features.vocabulary import Vocabulary
 
 NOTHING = -1  # The same once ids are numbered.
@@ -311,6 +313,47 @@ class FittedIdList(FittedFeature):
             Int32 tensor `(values, ...)`.
         """
         return table.lookup(values)
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        """As `encode`, with -1 also where an id that does not count stands."""
+        from recsys.features.onnx_graph import OnnxValue
+
+        raw, kept = self._keep_onnx(graph, raw)
+        numbers = graph.add(
+            "Where",
+            kept,
+            self.vocabulary.look_up_onnx(graph, raw),
+            graph.constant(NOTHING, "int32"),
+        )
+        return [OnnxValue(numbers, "int32", (None, None))]
+
+    def _keep_onnx(self, graph: "OnnxGraph", raw: str) -> tuple[str, str]:
+        """Adds which ids of lists count to an ONNX graph.
+
+        Returns:
+            The names of the lists, with room for at least one id, and of a
+            boolean tensor `(batch, room)`.
+        """
+        dtype = "object" if self.raw_dtype == "string" else "int64"
+        nothing = graph.constant(MISSING[self.raw_dtype], dtype)
+        # Room for one more: there may be no id in any list.
+        batch = graph.add("Shape", raw, start=0, end=1)
+        column = graph.add("Concat", batch, graph.constant([1]), axis=0)
+        more = graph.add("Expand", nothing, column)
+        raw = graph.add("Concat", raw, more, axis=1)
+        there = graph.add("Not", graph.add("Equal", raw, nothing))
+        length = self.kind.length
+        if length is None:
+            return raw, there
+        # How many ids there are up to each, from the end that is kept.
+        count = graph.add(
+            "CumSum",
+            graph.cast(there, "int32"),
+            graph.constant(1),
+            reverse=int(self.kind.keeps_last),
+        )
+        near = graph.add("LessOrEqual", count, graph.constant(length, "int32"))
+        return raw, graph.add("And", there, near)
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         lengths = generator.integers(0, self.length + 3, count)

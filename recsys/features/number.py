@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import Literal
 
@@ -12,6 +13,10 @@ from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
 from recsys.features.fitted_feature import FittedFeature
+
+if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
 
 
 class Number(Feature):
@@ -109,6 +114,11 @@ class FittedNumber(FittedFeature):
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         return lambda numbers: numbers, []
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        from recsys.features.onnx_graph import OnnxValue
+
+        return [OnnxValue(raw, "float32", (None,))]
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         numbers = generator.normal(self.mean, self.variance**0.5, count)

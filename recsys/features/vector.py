@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from recsys.features.feature import Others
 from recsys.features.fitted_feature import FittedFeature
 from recsys.features.list_values import flattened
 from recsys.features.list_values import split
+
+if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
 
 
 class Vector(Feature):
@@ -108,6 +113,14 @@ class FittedVector(FittedFeature):
 
         shape = (None, self.kind.size)
         return lambda vectors: tf.ensure_shape(vectors, shape), []
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        from recsys.features.onnx_graph import OnnxValue
+
+        # A wrong width is refused here.
+        shape = graph.constant([0, self.kind.size])
+        vectors = graph.add("Reshape", raw, shape)
+        return [OnnxValue(vectors, "float32", (None, self.kind.size))]
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         numbers = generator.normal(size=(count, self.kind.size))

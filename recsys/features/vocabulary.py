@@ -1,6 +1,7 @@
 import itertools
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
@@ -9,6 +10,9 @@ import pandas as pd
 
 from recsys.column_values import as_strings
 from recsys.errors import FileError
+
+if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
 
 _IDS_AT_ONCE = 1 << 17
 
@@ -117,6 +121,30 @@ class Vocabulary(keras.layers.Layer):
             ),
             default_value=0,
         )
+
+    def look_up_onnx(self, graph: "OnnxGraph", ids: str) -> str:
+        """Adds the numbering of ids to an ONNX graph; 0 if unknown.
+
+        Args:
+            graph: Where the nodes go.
+            ids: Name of a tensor of `raw_dtype`.
+
+        Returns:
+            The name of an int32 tensor of the same shape.
+        """
+        strings = self.holds_strings
+        # ONNX has no empty table.
+        known = self.values.tolist() or ["" if strings else 0]
+        kind = "strings" if strings else "int64s"
+        numbers = graph.add(
+            "LabelEncoder",
+            ids,
+            domain="ai.onnx.ml",
+            **{f"keys_{kind}": known},
+            values_int64s=range(1, len(known) + 1) if self.size else [0],
+            default_int64=0,
+        )
+        return graph.cast(numbers, "int32")
 
     def sample(self, generator: np.random.Generator, count: int) -> list[Any]:
         """Draws ids, among them one that is unknown.

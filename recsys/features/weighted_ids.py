@@ -1,6 +1,7 @@
 """Lists of ids with a weight each: texts such as `drama:0.7`."""
 
 import re
+from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,15 @@ from recsys.features.list_values import split
 from recsys.features.list_values import values_of
 from recsys.features.pooling import WEIGHTED_POOLINGS
 
+if TYPE_CHECKING:
+    from recsys.features.onnx_graph import OnnxGraph
+    from recsys.features.onnx_graph import OnnxValue
+
 _SEPARATOR = ":"  # The last one of a text.
 _ITEM = re.compile(
     rf".+{_SEPARATOR}[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.DOTALL
 )
+_WHOLE = r"-?\d{1,18}"  # An id that may be among integers.
 
 
 def check_weighted(
@@ -79,7 +85,8 @@ class FittedWeightedIds(FittedIdList):
 
     The array that a model takes, int32 `(rows, length, 2)`, has the bits of
     the weights, float32, behind the numbers of the ids: an array of floats has
-    not room for all numbers of ids.
+    not room for all numbers of ids. ONNX, which does not look at bits, has two
+    tensors `(rows, length)` in its place.
     """
 
     raw_dtype = "string"
@@ -101,7 +108,7 @@ class FittedWeightedIds(FittedIdList):
         check_numbered(name, numbers, NOTHING, self.vocabulary.size)
 
     def ids(self, values: Any) -> Any:
-        return super().ids(values[..., 0])
+        return super().ids(_numbers_and_weights(values)[0])
 
     def vectors(
         self,
@@ -112,10 +119,9 @@ class FittedWeightedIds(FittedIdList):
     ) -> Any:
         from keras import ops
 
-        # (batch, length, 1): TensorFlow needs to know the last axis.
-        weights = ops.view(values[..., 1:], "float32")
+        numbers, weights = _numbers_and_weights(values)
         # Behind the end of a list, their bits are those of no number.
-        weights = ops.where(values[..., :1] >= 0, weights, 0.0)
+        weights = ops.where(numbers[..., None] >= 0, weights, 0.0)
         return WEIGHTED_POOLINGS[self.kind.pooling](rows, weights)
 
     def _encode_raw(self, values: Any, table: Any) -> Any:
@@ -123,7 +129,7 @@ class FittedWeightedIds(FittedIdList):
 
         ids = tf.strings.regex_replace(values, f"{_SEPARATOR}[^:]*$", "")
         if not self.vocabulary.holds_strings:
-            whole = tf.strings.regex_full_match(ids, r"-?\d{1,18}")
+            whole = tf.strings.regex_full_match(ids, _WHOLE)
             ids = tf.where(whole, ids, str(MISSING["int64"]))  # Unknown.
             ids = tf.strings.to_number(ids, tf.int64)
         texts = tf.strings.regex_replace(values, f"(?s)^.*{_SEPARATOR}", "")
@@ -131,6 +137,79 @@ class FittedWeightedIds(FittedIdList):
         weights = tf.cast(tf.strings.to_number(texts, tf.float64), tf.float32)
         bits = tf.bitcast(weights, tf.int32)
         return tf.stack([table.lookup(ids), bits], axis=-1)
+
+    def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
+        from recsys.features.onnx_graph import OnnxValue
+
+        raw, kept = self._keep_onnx(graph, raw)
+        nothing = graph.constant(f"{_SEPARATOR}0", "object")
+        items = graph.add("Where", kept, raw, nothing)
+        parts, count = graph.add_all(  # (batch, length, parts), (batch, length)
+            "StringSplit", items, outputs=2, delimiter=_SEPARATOR
+        )
+        last = graph.add("Sub", count, graph.constant(1))
+        numbers = graph.add(
+            "Where",
+            kept,
+            self._numbers_onnx(graph, parts, last),
+            graph.constant(NOTHING, "int32"),
+        )
+        axis = graph.constant([2])
+        place = graph.add("Unsqueeze", last, axis)
+        texts = graph.add("GatherElements", parts, place, axis=2)
+        # As NumPy rounds them, which reads numbers in float64.
+        weights = graph.cast(graph.cast(texts, "float64"), "float32")
+        weights = graph.add("Squeeze", weights, axis)
+        return [
+            OnnxValue(numbers, "int32", (None, None)),
+            OnnxValue(weights, "float32", (None, None)),
+        ]
+
+    def _numbers_onnx(self, graph: "OnnxGraph", parts: str, count: str) -> str:
+        """Adds the numbers of ids that have been split to an ONNX graph.
+
+        Args:
+            graph: Where the nodes go.
+            parts: Name of what stood between the separators, strings
+                `(batch, length, parts)`.
+            count: Name of how many of them are the id's, `(batch, length)`.
+        """
+        strings = self.vocabulary.holds_strings
+        known = self.vocabulary.values if strings else ()
+        most = 1 + max((id.count(_SEPARATOR) for id in known), default=0)
+        room = graph.add(  # (batch, length, most)
+            "Concat",
+            graph.add("Shape", count),
+            graph.constant([most]),
+            axis=0,
+        )
+        empty = graph.constant("", "object")
+        more = graph.add("Expand", empty, room)
+        parts = graph.add("Concat", parts, more, axis=2)
+        separator = graph.constant(_SEPARATOR, "object")
+        ids = graph.add("Gather", parts, graph.constant(0), axis=2)
+        for index in range(1, most):
+            part = graph.add("Gather", parts, graph.constant(index), axis=2)
+            ids = graph.add(
+                "StringConcat",
+                ids,
+                graph.add(
+                    "Where",
+                    graph.add("Greater", count, graph.constant(index)),
+                    graph.add("StringConcat", separator, part),
+                    empty,
+                ),
+            )
+        if not strings:
+            whole = graph.add("RegexFullMatch", ids, pattern=_WHOLE)
+            unknown = graph.constant(str(MISSING["int64"]), "object")
+            ids = graph.cast(graph.add("Where", whole, ids, unknown), "int64")
+        return graph.add(
+            "Where",  # No known id has more parts.
+            graph.add("LessOrEqual", count, graph.constant(most)),
+            self.vocabulary.look_up_onnx(graph, ids),
+            graph.constant(0, "int32"),
+        )
 
     def sample(self, generator: np.random.Generator, count: int) -> Any:
         def weighted(ids: Any) -> Any:
@@ -142,3 +221,14 @@ class FittedWeightedIds(FittedIdList):
             return np.array(items, object)
 
         return super().sample(generator, count).map(weighted)
+
+
+def _numbers_and_weights(values: Any) -> tuple[Any, Any]:
+    """The numbers of ids `(batch, length)`, their weights `(..., 1)`."""
+    from keras import ops
+
+    if isinstance(values, tuple):
+        numbers, weights = values
+        return numbers, weights[..., None]
+    # TensorFlow needs to know the last axis.
+    return values[..., 0], ops.view(values[..., 1:], "float32")

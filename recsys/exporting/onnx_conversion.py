@@ -1,0 +1,136 @@
+"""A function of TensorFlow as an ONNX graph."""
+
+import logging
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+from recsys.exporting import onnx_sparse_matmul
+from recsys.exporting.onnx_einsum import convert_einsum
+from recsys.features.onnx_graph import OnnxGraph
+from recsys.features.onnx_graph import OnnxValue
+from recsys.tensorflow_log import relevant_log
+
+if TYPE_CHECKING:
+    import onnx
+
+# The latest that tf2onnx writes. What it writes for it means the same in the
+# opset of the file, `recsys.features.onnx_graph.OPSETS`.
+CONVERTED_OPSET = 18
+
+
+def _convert_select(graph: Any, node: Any, name: str, args: Any) -> None:
+    """Converts a choice; tf2onnx multiplies by 0, which NaN does not heed."""
+    node.type = "Where"
+    for attribute in list(node.attr):
+        del node.attr[attribute]
+
+
+def _convert_log1p(graph: Any, node: Any, name: str, args: Any) -> None:
+    """Converts log(1 + x), exact for small x, to log(u) x / (u - 1).
+
+    Here u = 1 + x as it is rounded; where that is 1, x (Higham: Accuracy and
+    Stability of Numerical Algorithms, 2002, section 1.14.1).
+    """
+    value, outputs = node.input[0], node.output
+    shape, dtype = graph.get_shape(outputs[0]), graph.get_dtype(outputs[0])
+    (one,) = graph.make_consts([1.0], np_type="float32")
+
+    def add(operator: str, *inputs: str) -> str:
+        added: str = graph.make_node(operator, list(inputs)).output[0]
+        return added
+
+    more = add("Add", value, one.output[0])
+    ratio = add("Div", value, add("Sub", more, one.output[0]))
+    logarithm = add("Mul", add("Log", more), ratio)
+    is_one = add("Equal", more, one.output[0])
+    graph.remove_node(name)
+    graph.make_node(
+        "Where",
+        [is_one, value, logarithm],
+        name=name,
+        outputs=outputs,
+        shapes=[shape],
+        dtypes=[dtype],
+    )
+
+
+# What tf2onnx does not convert, or not as it has to be.
+_HANDLERS = {
+    "Einsum": convert_einsum,
+    "Log1p": _convert_log1p,
+    "SelectV2": _convert_select,
+    "SparseMatrixMatMul": onnx_sparse_matmul.convert_matmul,
+    "SparseTensorToCSRSparseMatrix": onnx_sparse_matmul.convert_matrix,
+}
+
+
+def converted(
+    function: Callable[..., Sequence[Any]], inputs: Sequence[OnnxValue]
+) -> "tuple[onnx.ModelProto, list[OnnxValue]]":
+    """Converts what a function computes of tensors.
+
+    Args:
+        function: A function of TensorFlow, from a tensor for each input to a
+            sequence of tensors.
+        inputs: What the tensors are; those of the graph have these names.
+
+    Returns:
+        A model of opset `CONVERTED_OPSET`, and its outputs.
+    """
+    import tensorflow as tf
+    from onnx import helper
+    from tf2onnx import tf_loader
+    from tf2onnx import tfonnx
+
+    specifications = [
+        tf.TensorSpec(one.shape, one.dtype, f"input_{index}")
+        for index, one in enumerate(inputs)
+    ]
+    concrete = tf.function(function).get_concrete_function(*specifications)
+    given = [
+        tensor.name for tensor in concrete.inputs if tensor.dtype != tf.resource
+    ]
+    returned = [tensor.name for tensor in concrete.outputs]
+    outputs = [
+        OnnxValue(f"output:{index}", tensor.dtype.name, tuple(tensor.shape))
+        for index, tensor in enumerate(concrete.outputs)
+    ]
+    # That it leaves out what the random states become is nothing to tell.
+    logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+    with relevant_log(), tf.device("/cpu:0"):
+        frozen = tf_loader.from_function(concrete, given, returned)
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(frozen, name="")
+            model = tfonnx.process_tf_graph(
+                graph,
+                opset=CONVERTED_OPSET,
+                custom_op_handlers={
+                    name: (handler, []) for name, handler in _HANDLERS.items()
+                },
+                extra_opset=[helper.make_opsetid(OnnxGraph.DOMAIN, 1)],
+                input_names=given,
+                output_names=returned,
+                tensors_to_rename={
+                    tensor: value.name
+                    for tensor, value in zip(
+                        [*given, *returned], [*inputs, *outputs], strict=True
+                    )
+                },
+            ).make_model("ranker")
+    for node in _nodes(model.graph):
+        # In branches, tf2onnx forgets the domain.
+        if node.op_type == onnx_sparse_matmul.NAME:
+            node.domain = OnnxGraph.DOMAIN
+    return model, outputs
+
+
+def _nodes(graph: "onnx.GraphProto") -> "Iterator[onnx.NodeProto]":
+    """The nodes of a graph and of all branches and loops in it."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g)

@@ -1,0 +1,241 @@
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import chain
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+from typing import Any
+
+from recsys.errors import ExportError
+from recsys.exporting import onnx_sparse_matmul
+from recsys.exporting.export_format import Arrays
+from recsys.exporting.export_format import ExportFormat
+from recsys.exporting.onnx_conversion import converted
+from recsys.features.onnx_graph import OnnxGraph
+from recsys.features.onnx_graph import OnnxValue
+
+if TYPE_CHECKING:
+    import onnx
+
+    from recsys.exporting.served_ranker import ServedRanker
+
+FILE = "model.onnx"
+_IR_VERSION = 9  # Of ONNX 1.15, as the opset.
+# What NumPy's names of types are called in ONNX.
+_TYPES = {"float32": "FLOAT", "int64": "INT64", "string": "STRING"}
+_MOST_BYTES = 2**31 - 1  # Of a file that protobuf reads.
+# What the extra `onnx` brings along.
+_PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
+
+
+class OnnxFormat(ExportFormat):
+    """A file `model.onnx` that takes raw features, of opset 20.
+
+    It takes and returns what the SavedModel does, by the same names and with
+    the same defaults; ids are looked up by `LabelEncoder` of `ai.onnx.ml`.
+
+    What the model computes is converted by tf2onnx from what TensorFlow
+    computes of encoded features, routing plan included, in which nothing
+    depends on the size of a batch: exactly the (row, expert) pairs that carry
+    weight are computed, each expert by a matrix product with a constant that
+    onnxruntime packs once. `torch.onnx.export` refuses sizes of groups that
+    depend on values. By hand is what tf2onnx does not know: the look-ups and
+    texts of the raw features (`FittedFeature.encode_onnx`), the sum over
+    the experts of a row (`recsys.exporting.onnx_sparse_matmul`), and matrix
+    products that also work for no row (`recsys.exporting.onnx_einsum`).
+    """
+
+    name = "onnx"
+    title = "ONNX model"
+    backend = "tensorflow"
+
+    def write(self, served: "ServedRanker", folder: Path) -> None:
+        for package in _PACKAGES:
+            import_module(package)  # Before anything else is done.
+        import onnx
+
+        _check_size(served)
+        model = _model(served)
+        try:
+            onnx.checker.check_model(model)
+        except onnx.checker.ValidationError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ExportError(
+                "The ranker must consist of what ONNX can compute. "
+                f"Received: {reason}"
+            ) from error
+        folder.mkdir()
+        onnx.save(model, folder / FILE)
+
+    def load(self, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(
+            folder / FILE, providers=["CPUExecutionProvider"]
+        )
+        names = [output.name for output in session.get_outputs()]
+
+        def run(inputs: Arrays) -> dict[str, Any]:
+            outputs = session.run(None, dict(inputs))
+            return dict(zip(names, outputs, strict=True))
+
+        return run
+
+
+def _check_size(served: "ServedRanker") -> None:
+    weights = served.ranker.get_weights()
+    size = sum(weight.nbytes for weight in weights)
+    if size > _MOST_BYTES:
+        raise ExportError(
+            "An ONNX file has at most 2 GiB; the format tf_saved_model has no "
+            f"such limit. Received: a model with {size:,} bytes of weights"
+        )
+
+
+def _model(served: "ServedRanker") -> "onnx.ModelProto":
+    """The whole graph: raw features are encoded, the model is run on them."""
+    from onnx import helper
+
+    raw = OnnxGraph("raw")
+    encoded = {
+        input: feature.encode_onnx(raw, input)
+        for input, feature in served.inputs.items()
+    }
+    encoded = _of_one_batch(raw, encoded)
+    ranker, outputs = _computed(served, encoded)
+    _check_names(served, outputs)
+    graph = helper.make_graph(
+        [
+            *raw.nodes,
+            *ranker.graph.node,
+            *(
+                helper.make_node("Identity", [value.name], [output])
+                for output, value in outputs.items()
+            ),
+        ],
+        "ranker",
+        [
+            _described(OnnxValue(input, one.raw_dtype, (None,) * one.raw_rank))
+            for input, one in served.inputs.items()
+        ],
+        [
+            _described(value._replace(name=output))
+            for output, value in outputs.items()
+        ],
+        [
+            *raw.constants,
+            *ranker.graph.initializer,
+            # What is an input as well is its default.
+            *(
+                _default(input, one.raw_missing())
+                for input, one in served.inputs.items()
+            ),
+        ],
+    )
+    functions = [onnx_sparse_matmul.sparse_matmul(), *raw.functions.values()]
+    return helper.make_model(
+        graph,
+        producer_name="keras-moe",
+        ir_version=_IR_VERSION,
+        functions=functions,
+        opset_imports=OnnxGraph.opset_imports(),
+    )
+
+
+def _of_one_batch(
+    graph: OnnxGraph, encoded: Mapping[str, Sequence[OnnxValue]]
+) -> dict[str, list[OnnxValue]]:
+    """Repeats what has one row where others have more, or none."""
+    if len(encoded) == 1:
+        return {input: [*values] for input, values in encoded.items()}
+    sizes = graph.add(
+        "Concat",
+        *(
+            graph.add("Shape", values[0].name, end=1)
+            for values in encoded.values()
+        ),
+        axis=0,
+    )
+    zero = graph.constant([0])
+    rows = graph.add(
+        "Where",
+        graph.add("Equal", graph.add("ReduceMin", sizes), zero),
+        zero,
+        graph.add("ReduceMax", sizes),
+    )
+
+    def repeated(value: OnnxValue) -> OnnxValue:
+        kept = graph.constant([1] * (len(value.shape) - 1))
+        shape = graph.add("Concat", rows, kept, axis=0)
+        return value._replace(name=graph.add("Expand", value.name, shape))
+
+    return {
+        input: [repeated(value) for value in values]
+        for input, values in encoded.items()
+    }
+
+
+def _default(input: str, missing: Any) -> "onnx.TensorProto":
+    from onnx import numpy_helper
+
+    texts = missing.dtype.kind == "U"
+    array = missing.astype(object) if texts else missing
+    return numpy_helper.from_array(array, input)
+
+
+def _computed(
+    served: "ServedRanker", encoded: Mapping[str, Sequence[OnnxValue]]
+) -> "tuple[onnx.ModelProto, dict[str, OnnxValue]]":
+    """What the model computes of encoded features, and its outputs."""
+    names: list[str] = []
+
+    def compute(*tensors: Any) -> list[Any]:
+        remaining = iter(tensors)
+        values = {
+            input: tuple(islice(remaining, len(parts)))
+            for input, parts in encoded.items()
+        }
+        outputs = served(
+            served.by_feature(
+                {
+                    input: parts if len(parts) > 1 else parts[0]
+                    for input, parts in values.items()
+                }
+            )
+        )
+        names[:] = outputs
+        return list(outputs.values())
+
+    model, outputs = converted(compute, [*chain(*encoded.values())])
+    return model, dict(zip(names, outputs, strict=True))
+
+
+def _check_names(served: "ServedRanker", outputs: Iterable[str]) -> None:
+    """Inputs and outputs have their names in one list, unlike TensorFlow's."""
+    both = [name for name in outputs if name in served.inputs]
+    if both:
+        raise ExportError(
+            "An ONNX model must not have an input and an output of one name; "
+            "the format tf_saved_model may. "
+            f"Received: {both}, of the inputs {served.input_names}"
+        )
+
+
+def _described(value: OnnxValue) -> "onnx.ValueInfoProto":
+    """An input or output of the graph.
+
+    Each has dimensions of names of its own: onnxruntime believes that those of
+    one name are equal, and an input may have one row for all of the others.
+    """
+    from onnx import TensorProto
+    from onnx import helper
+
+    dtype = TensorProto.DataType.Value(_TYPES[value.dtype])
+    shape = [
+        f"{value.name}_{axis}" if length is None else length
+        for axis, length in enumerate(value.shape)
+    ]
+    return helper.make_tensor_value_info(value.name, dtype, shape)
