@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -132,6 +133,7 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     # room for a second model.
     release(model)
     del model, start
+    gc.collect()
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
     warn_if_dense(config, metrics["validation"])

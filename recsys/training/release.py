@@ -1,5 +1,3 @@
-import gc
-
 import keras
 
 
@@ -17,7 +15,6 @@ def release(model: keras.Model) -> None:
     for variable in (*model.variables, *model.optimizer.variables):
         if variable.shape:
             _EMPTY[keras.backend.backend()](variable)
-    gc.collect()
 
 
 def _empty_on_tensorflow(variable: keras.Variable) -> None:
