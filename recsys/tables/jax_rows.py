@@ -8,21 +8,21 @@ from jax import numpy as jnp
 
 from recsys.tables.row_gradient import RowGradient
 
-# Rows whose copy XLA unrolls (up to 74) and the sum in `look_up` does not.
+# Rows whose copy XLA unrolls (up to 74) and the sum in `look_up` does not, of
+# those that were measured to gain (`benchmarks/vocabulary.py`, XLA 0.10).
 _SLOW_TO_COPY = range(57, 75)
 
 
 def look_up(table: Any, ids: Any) -> Any:
     """Returns rows of a table; NaN where it has none, as `jnp.take` does.
 
-    On a processor, XLA 0.10 copies a row of up to 74 numbers by as many stores
-    of one number each. Those of a row of 64 are all that a core has places for
-    (64 on AMD's Zen 3), and they wait for their loads: it asks for the next
-    row only once this one has come from memory, and a lookup in a table that
-    no cache holds takes 4 times as long. An addition makes the row too long to
-    be unrolled, and it is copied by vectors. What is added is -0, which changes
-    no number, and NaN where there is no row, by a root that compilers do not
-    see through.
+    On a processor, XLA 0.10 copies a row of up to 74 numbers by as many loads
+    and stores of one number each. A lookup of rows of about 64 in a table that
+    no cache holds then takes 4 times as long as by vectors: it seems to wait
+    for one row before it asks for the next. An addition makes the row too long
+    to be unrolled, and it is copied by vectors. What is added is -0, which
+    changes no number, and NaN where there is no row, by a root that compilers
+    do not see through. Narrower rows lose more by the addition than they gain.
 
     Args:
         table: Tensor `(rows, width)`.
