@@ -1,4 +1,3 @@
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,6 +5,8 @@ from typing import Any
 
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.export_format import ExportFormat
+from recsys.exporting.signature import of_one_batch
+from recsys.exporting.signature import with_defaults
 from recsys.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
@@ -48,34 +49,19 @@ class SavedModelFormat(ExportFormat):
             encoders[input], needed = feature.raw_encoder()
             resources += needed
 
-        def serve(*tensors: Any) -> dict[str, Any]:
+        def serve(**tensors: Any) -> dict[str, Any]:
             encoded = {
-                input: encode(tensor)
-                for (input, encode), tensor in zip(
-                    encoders.items(), tensors, strict=True
-                )
+                input: encode(tensors[input])
+                for input, encode in encoders.items()
             }
-            return served(served.by_feature(_of_one_batch(encoded)))
+            return served(served.by_feature(of_one_batch(encoded)))
 
-        # TensorFlow takes names and defaults from those of the parameters.
-        serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(
-                    input,
-                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                    default=tf.constant(feature.raw_missing()),
-                )
-                for input, feature in served.inputs.items()
-            ]
-        )
-        signature = tf.function(
+        signature = with_defaults(
             serve,
-            input_signature=[
-                tf.TensorSpec(
-                    (None,) * feature.raw_rank, feature.raw_dtype, input
-                )
+            {
+                input: (feature.raw_dtype, feature.raw_missing())
                 for input, feature in served.inputs.items()
-            ],
+            },
         )
         module = tf.Module()
         module.resources = resources
@@ -103,25 +89,6 @@ class SavedModelFormat(ExportFormat):
             return {name: values.numpy() for name, values in outputs.items()}
 
         return run
-
-
-def _of_one_batch(encoded: dict[str, Any]) -> dict[str, Any]:
-    """Repeats what has one row where others have more, or none."""
-    import tensorflow as tf
-
-    sizes = tf.stack([tf.shape(values)[0] for values in encoded.values()])
-    none = tf.reduce_min(sizes) == 0
-    rows = tf.where(none, 0, tf.reduce_max(sizes))
-    repeated = {
-        name: tf.broadcast_to(
-            values, tf.concat([[rows], tf.shape(values)[1:]], 0)
-        )
-        for name, values in encoded.items()
-    }
-    return {
-        name: tf.ensure_shape(values, [None, *encoded[name].shape[1:]])
-        for name, values in repeated.items()
-    }
 
 
 def _defaults(folder: Path) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from recsys.atomic import replacing
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.input_names import INPUTS_FILE
-from recsys.exporting.two_stage import INDEXES
-from recsys.exporting.two_stage import ITEM
-from recsys.exporting.two_stage import SCORE
 from recsys.exporting.two_stage import SEEN
 from recsys.exporting.two_stage import TwoStage
+from recsys.exporting.two_stage_model import INDEXES
+from recsys.exporting.two_stage_model import ITEM
+from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.verification import last_line
 from recsys.exporting.versions import next_version
 from recsys.features.fitted_feature import MISSING

@@ -11,8 +11,9 @@ import recsys
 from recsys.cli import run as command
 from recsys.errors import ExportError
 from recsys.errors import RunError
+from recsys.exporting.saved_model import SavedModelFormat
 from recsys.exporting.two_stage import TwoStage
-from recsys.exporting.two_stage import _index
+from recsys.exporting.two_stage_model import create_index
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
 from recsys.run import Run
@@ -100,6 +101,23 @@ def test_what_was_seen_is_not_recommended(exported: Path) -> None:
     assert not set(second) & {first[0], first[2]}
 
 
+def test_inputs_may_be_left_out(exported: Path) -> None:
+    run = SavedModelFormat().load(exported)
+    users = np.array(["u4", "u5"])
+    given = {
+        "age": np.full(2, np.nan, np.float32),
+        "history": np.full((2, 1), -(2**63)),
+        "seen": np.full((2, 1), -(2**63)),
+    }
+    wanted, outputs = run({"user": users, **given}), run({"user": users})
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(outputs[name], values)
+    for name in given:
+        others = {key: given[key] for key in given if key != name}
+        one = run({"user": users, **others})
+        np.testing.assert_array_equal(one["item"], wanted["item"])
+
+
 def test_fewer_items_than_asked_for(exported: Path) -> None:
     query = {"user": ["u4"], "age": [24.0], "history": [[3]]}
     outputs = served(exported, **query, seen=[[*range(1, 30)]])
@@ -178,4 +196,4 @@ def test_a_folder_that_is_taken(retrieving_run: Path, tmp_path: Path) -> None:
 
 def test_scann_where_it_is_not_installed() -> None:
     with pytest.raises(ExportError, match="scann is not installed"):
-        _index("scann", np.zeros((3, 2), np.float32), 2)
+        create_index("scann", np.zeros((3, 2), np.float32), 2)
