@@ -24,11 +24,20 @@ def test_values_of_a_name_are_kept_in_order() -> None:
     assert isinstance(values["a"], Repeated)
 
 
+ONCE = {
+    "rerun": "--sweep",
+    "explain": "--run",
+    "recommend": "--run",
+    "serve": "--model",
+}
+"""An option of each command that has no `--out`, or one of another type."""
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_is_no_list_is_given_once(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = {"rerun": "--sweep", "explain": "--run"}.get(command, "--out")
+    name = ONCE.get(command, "--out")
     assert run([command, name, "a", name, "b"]) == 2
     assert capsys.readouterr().err == (
         f"error: `{name}` must be given once. Received: 2 times\n"

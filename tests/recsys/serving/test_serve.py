@@ -98,13 +98,16 @@ def test_new_version_takes_over_without_a_failed_request(
         assert httpx.get(server.url).status_code == 401
         with Load(server.url, 4, headers) as load:
             wait_for(lambda: len(load.answers) > 20, server.log)
-            (folder / "3").mkdir()
-            (folder / "3" / "saved_model.pb").write_bytes(b"broken")
+            # It appears whole, and goes whole: there is one error to log.
+            broken = tmp_path / "broken"
+            broken.mkdir()
+            (broken / "saved_model.pb").write_bytes(b"broken")
+            broken.rename(folder / "3")
             wait_for(
                 lambda: versions(server, headers=headers).get("3") == "END",
                 server.log,
             )
-            shutil.rmtree(folder / "3")
+            (folder / "3").rename(broken)
             copy_version(saved_models, "2", folder)
             wait_for(lambda: 6.0 in load.answers, server.log)
             last = len(load.answers) + 20
