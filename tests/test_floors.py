@@ -32,7 +32,8 @@ FLOORS = {
         {"reporting"},
         {"exporting"},
         {"stages"},
-        {"__init__", "cli"},
+        {"__init__", "commands"},
+        {"cli"},
         {"__main__", "child_process", "command_server"},
     ],
 }

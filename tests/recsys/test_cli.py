@@ -380,7 +380,7 @@ def test_end_of_a_file_is_not_taken_for_an_interruption(
     def end(*_: Any, **__: Any) -> None:
         raise EOFError("Ran out of input")
 
-    monkeypatch.setattr("recsys.cli.named_values", end)
+    monkeypatch.setattr("recsys.commands.prepare.named_values", end)
     with pytest.raises(EOFError, match="Ran out of input"):
         recsys(["prepare", "jester", "--raw-dir", ".", "--out", "out"])
 
@@ -391,7 +391,7 @@ def test_lack_of_memory_is_one_line(
     def fill(*_: Any) -> None:
         raise MemoryError("Unable to allocate 9 EiB")
 
-    monkeypatch.setattr("recsys.cli.given_fields", fill)
+    monkeypatch.setattr("recsys.commands.train.given_fields", fill)
     assert "allocate 9 EiB" in error_of(capfd, 1, "train")
 
 

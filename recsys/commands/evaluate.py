@@ -1,0 +1,56 @@
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import Backend
+from recsys.commands.arguments import Data
+from recsys.commands.arguments import RunFolder
+from recsys.json_files import write_json
+from recsys.metrics_table import print_metrics
+from recsys.output_lock import sole_writer
+
+
+def evaluate(
+    run: RunFolder,
+    data: Data,
+    split: Annotated[
+        str, typer.Option(help="train, validation or test.")
+    ] = "test",
+    by: Annotated[
+        str | None, typer.Option(help="Feature by whose values to cut rows.")
+    ] = None,
+    metrics_k: Annotated[
+        int | None,
+        typer.Option(
+            help="How many rows of a group ndcg@k, recall@k and hit_rate@k "
+            "look at; as in training unless given."
+        ),
+    ] = None,
+    intervals: Annotated[
+        int | None,
+        typer.Option(
+            help="How often groups of rows, or rows where there are no groups, "
+            "are drawn anew for 95 % intervals of the metrics of binary "
+            "tasks; no intervals unless given."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file for the metrics.")
+    ] = None,
+    backend: Backend = None,
+) -> None:
+    """Evaluate the model of a run."""
+    start_backend(backend)
+    from recsys.stages.evaluate import evaluate
+
+    with nullcontext() if out is None else sole_writer(out):
+        metrics = evaluate(run, data, split, by, metrics_k, intervals)
+        if out is not None:
+            write_json(out, metrics)
+    parts = metrics.get("by", {}).get(by, {})
+    print_metrics(
+        {split: metrics} | {f"{by}: {cut}": parts[cut] for cut in parts}
+    )

@@ -1,0 +1,36 @@
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import Backend
+from recsys.commands.arguments import Data
+from recsys.commands.arguments import RunFolder
+from recsys.shown import printable
+
+
+def explain(
+    run: RunFolder,
+    data: Data,
+    split: Annotated[
+        str, typer.Option(help="train, validation or test.")
+    ] = "test",
+    repeats: Annotated[
+        int, typer.Option(help="How often each feature is shuffled.")
+    ] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the shuffling.")] = 0,
+    backend: Backend = None,
+) -> None:
+    """Measure how much the model of a run relies on each feature."""
+    start_backend(backend)
+    from recsys.stages.explain import explain
+
+    measured = explain(run, data, split, repeats, seed)
+    print(
+        f"By how much the weighted loss of {measured['rows']:,} rows grows "
+        "where a feature is shuffled:"
+    )
+    for name, growth in measured["total"].items():
+        mean, deviation = growth["mean"], growth["deviation"]
+        print(f"  {mean:+.4f} ± {deviation:.4f}  {printable(name)}")
+    print(f"Also by task: {run / 'importance.json'}, plots/importance.png")

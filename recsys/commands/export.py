@@ -1,0 +1,82 @@
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import RunFolder
+
+
+def export(
+    run: RunFolder,
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder of the versions: the model goes to OUT/1."),
+    ],
+    format: Annotated[str, typer.Option(help="tf_saved_model or onnx.")] = (
+        "tf_saved_model"
+    ),
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version/--no-version",
+            help="Whether to number the model, or to write it to OUT itself.",
+        ),
+    ] = True,
+    two_stage: Annotated[
+        bool,
+        typer.Option(
+            "--two-stage",
+            help="Retrieve items and rank them in one model, of a run with "
+            "--retrieval. Needs the extra tfrs.",
+        ),
+    ] = False,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="What the two stages rank by, such as 'watch^0.7 * rating'."
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(help="Items that the two stages recommend.")
+    ] = 10,
+    candidates: Annotated[
+        int, typer.Option(help="Items that the two stages rank.")
+    ] = 100,
+    index: Annotated[
+        str, typer.Option(help="Of the two stages: brute-force or scann.")
+    ] = "brute-force",
+    expert_weights: Annotated[
+        bool,
+        typer.Option(
+            "--expert-weights",
+            help="Also return the weights of the experts, as TASK/experts.",
+        ),
+    ] = False,
+) -> None:
+    """Export the model of a run, verified in a process without Keras."""
+    if two_stage:
+        # A process of its own has TensorFlow and its older Keras.
+        with suppress(ValueError):
+            start_backend("tensorflow")
+        from recsys.stages.export_two_stage import export_two_stage
+
+        folder = export_two_stage(
+            run, out, score, top, candidates, index, version
+        )
+        print(f"Two stages written to {folder}, and verified without Keras")
+        return
+    from recsys.exporting import export_format
+
+    form = export_format(format)
+    with suppress(ValueError):  # `export` starts a process of its own then.
+        start_backend(form.backend)
+    from recsys.exporting.input_names import read_input_names
+    from recsys.stages.export import export_to
+
+    folder = export_to(run, out, format, version, expert_weights)
+    for feature, input in read_input_names(folder).items():
+        if input != feature:
+            print(f"Feature {feature!r} is the input {input!r}")
+    print(f"{form.title} written to {folder}, and verified without Keras")

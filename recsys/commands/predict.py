@@ -1,0 +1,25 @@
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import Backend
+from recsys.commands.arguments import RunFolder
+
+
+def predict(
+    run: RunFolder,
+    input: Annotated[
+        Path,
+        typer.Option(help="Table with the features, or a folder of its parts."),
+    ],
+    out: Annotated[Path, typer.Option(help="Table to write.")],
+    backend: Backend = None,
+) -> None:
+    """Predict every task for the rows of a Parquet or CSV file."""
+    start_backend(backend)
+    from recsys.stages.predict import predict
+
+    rows = predict(run, input, out)
+    print(f"{rows:,} predictions written to {out}")

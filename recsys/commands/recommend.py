@@ -1,0 +1,54 @@
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import Backend
+from recsys.commands.arguments import RunFolder
+from recsys.options import named_values
+
+
+def recommend(
+    run: RunFolder,
+    user: Annotated[str, typer.Option(help="Id of the user.")],
+    top: Annotated[int, typer.Option(help="Items to recommend.")] = 10,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="What items are ranked by, such as 'watch^0.7 * rating'; "
+            "the task that retrieval was trained on unless given."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Data folder; that of the run unless given."),
+    ] = None,
+    exclude_seen: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-seen",
+            help="Leave out what the user has had in the training split.",
+        ),
+    ] = False,
+    candidates: Annotated[
+        int, typer.Option(help="Items that are retrieved to be ranked.")
+    ] = 100,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Value of a feature instead of what the data know.",
+        ),
+    ] = None,
+    backend: Backend = None,
+) -> None:
+    """Recommend items to a user: retrieve candidates and rank them."""
+    given = named_values("feature", list(feature or []))
+    start_backend(backend)
+    from recsys.recommendation_table import print_recommendations
+    from recsys.stages.recommend import recommend
+
+    found = recommend(
+        run, user, top, score, data, exclude_seen, candidates, given
+    )
+    print_recommendations(found)

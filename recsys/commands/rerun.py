@@ -1,0 +1,22 @@
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.commands.arguments import SparseOnly
+
+
+def rerun(
+    sweep: Annotated[Path, typer.Option(help="Folder of the sweep.")],
+    out: Annotated[Path, typer.Option(help="Folder of the runs and tables.")],
+    seeds: Annotated[int, typer.Option(help="Repetitions, each new.")],
+    top: Annotated[int, typer.Option(help="Best trials to repeat.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
+    sparse_only: SparseOnly = True,
+) -> None:
+    """Train the best trials of a sweep again, with several seeds."""
+    from recsys import rerun
+
+    rerun(sweep, out, seeds, top, jobs, sparse_only)
+    print((out / "table.md").read_text(encoding="utf-8"))
+    print(f"Written to {out}")

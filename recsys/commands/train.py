@@ -1,0 +1,53 @@
+from pathlib import Path
+from typing import Annotated
+from typing import Any
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.config import TrainConfig
+from recsys.config_file import GivenFields
+from recsys.config_file import read_fields
+from recsys.metrics_table import print_metrics
+from recsys.options import given_fields
+from recsys.options import with_config_options
+from recsys.reading import naming
+from recsys.run import Run
+
+
+@with_config_options
+def train(
+    config: Annotated[
+        Path | None,
+        typer.Option(help="config.json of a run to repeat; options override."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out.")
+    ] = False,
+    **options: Any,
+) -> None:
+    """Train a model and fill a run folder."""
+    from recsys.training.warm_start_fields import with_fields_of_start
+
+    given = given_fields(options)
+    if config is not None:
+        given = read_fields(config, GivenFields) | given
+    elif resume and "out" in given:
+        config = Run(given["out"]).config
+        given = read_fields(config) | given
+    given = with_fields_of_start(given, resume)
+    settings = TrainConfig.from_mapping(given)
+    start_backend(settings.backend)
+    from recsys.stages.train import train
+
+    try:
+        with naming(config):  # What does not fit the data.
+            metrics = train(settings, resume)
+    except KeyboardInterrupt:
+        if Run(settings.out).model.is_file():
+            print(f"\nThe best model so far is in {settings.out}.")
+            print(f"To go on: recsys train --out {settings.out} --resume")
+        raise
+    splits = ("validation", "test")
+    print_metrics({split: metrics[split] for split in splits})
+    print(f"Model, metrics, history and plots are in {settings.out}")

@@ -1,0 +1,65 @@
+import json
+from pathlib import Path
+from typing import Annotated
+from typing import Any
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import SparseOnly
+from recsys.config import TrainConfig
+from recsys.options import given_fields
+from recsys.options import with_config_options
+
+
+@with_config_options
+def tune(
+    trials: Annotated[int, typer.Option(help="Most trials.")] = 20,
+    tuner: Annotated[
+        str, typer.Option(help="random, bayesian or hyperband.")
+    ] = "random",
+    space: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file of what is searched; unless given, the published "
+            "space of the gate and the data set, or, for data of one's own, a "
+            "small one."
+        ),
+    ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose published space: comet, moesart or dselect-k. Unless "
+            "given, the first of moesart, comet and dselect-k that has the "
+            "data set, for all gates."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Trials at a time.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the sweep in --out.")
+    ] = False,
+    sparse_only: SparseOnly = True,
+    **options: Any,
+) -> None:
+    """Search for the configuration with the lowest validation loss.
+
+    Options of `recsys train` that are given hold for all trials.
+    """
+    given = given_fields(options)
+    start_backend(TrainConfig.from_mapping(given).backend)
+    from recsys.stages.tune import tune
+    from recsys.tuning.sweep import Sweep
+
+    try:
+        records = tune(given, trials, tuner, space, workers, resume, paper)
+    except KeyboardInterrupt:
+        print("\nTo go on: the same command with --resume")
+        raise
+    failed = sum(record["status"] == "failed" for record in records)
+    print(f"{len(records)} trials, {failed} of them failed, in {given['out']}")
+    selection = Sweep(given["out"]).select(sparse_only)
+    if selection.notice:
+        print(selection.notice)
+    for best in selection.trials[:1]:
+        values = json.dumps(best["hyperparameters"])
+        print(f"Best: trial {best['trial']} with {values}")
