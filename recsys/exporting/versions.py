@@ -1,6 +1,45 @@
+from collections.abc import Callable
 from pathlib import Path
 
 from recsys.errors import RunError
+from recsys.output_lock import sole_writer
+
+
+def write_model(
+    out: str | Path, version: bool, write: Callable[[Path], None]
+) -> Path:
+    """Writes a model where it belongs.
+
+    Args:
+        out: Folder of the versions, or of the model itself.
+        version: Whether `out` has versions: the model becomes the next one.
+        write: Writes the model to a folder that is new or empty.
+
+    Returns:
+        The folder of the model.
+
+    Raises:
+        RunError: The folder holds something else, or another process is
+            writing to it.
+    """
+    out = Path(out)
+    if not version:
+        check_vacant(out)
+        write(out)
+        return out
+    with sole_writer(out):
+        folder = next_version(out)
+        write(folder)
+    return folder
+
+
+def check_vacant(folder: Path) -> None:
+    """Raises RunError unless a folder is new or empty."""
+    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise RunError(
+            "`out` must be a new or empty folder. "
+            f"Received: out={str(folder)!r}, which holds something"
+        )
 
 
 def next_version(out: Path) -> Path:

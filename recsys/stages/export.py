@@ -9,7 +9,6 @@ import pandas as pd
 from recsys.atomic import replacing
 from recsys.errors import DataError
 from recsys.errors import ExportError
-from recsys.errors import RunError
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.input_names import INPUTS_FILE
@@ -19,7 +18,8 @@ from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import DATA_ROWS
 from recsys.exporting.verification import last_line
 from recsys.exporting.verification import verify
-from recsys.exporting.versions import next_version
+from recsys.exporting.versions import check_vacant
+from recsys.exporting.versions import write_model
 from recsys.json_files import write_json
 from recsys.lifeline import run_alongside
 from recsys.models.ranker import Ranker
@@ -41,15 +41,15 @@ def export(
     is loaded in a fresh process that cannot import Keras, and has to predict
     there what the model predicts, on rows of the run's test split, where its
     data are still there, and on rows with known, unknown and missing values of
-    all features. Under another backend than that of the
-    format, a process that runs on it does all this.
+    all features. Under another backend than that of the format, a process that
+    runs on it does all this.
 
     Args:
         run: Run folder, trained under any backend.
         out: Folder of the versions of the model, which need not exist: the
             model is written to `out/1`, or to the number after the highest
             one there.
-        format: `"tf_saved_model"` (default).
+        format: `"tf_saved_model"` (default) or `"onnx"`.
         version: Whether to number the model; otherwise it is written to `out`
             itself, which has to be new or empty. Defaults to `True`.
         expert_weights: Whether the model also returns, as `"<task>/experts"`,
@@ -80,24 +80,12 @@ def export_to(
     expert_weights: bool = False,
 ) -> Path:
     """Does what `export` does, and returns the folder of the model."""
-    out = Path(out)
     form = export_format(format)
-    if not version:
-        _check_vacant(out)
-        _write(Run(run), out, form, expert_weights)
-        return out
-    with sole_writer(out):
-        folder = next_version(out)
-        _write(Run(run), folder, form, expert_weights)
-    return folder
-
-
-def _check_vacant(folder: Path) -> None:
-    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise RunError(
-            "`out` must be a new or empty folder. "
-            f"Received: out={str(folder)!r}, which holds something"
-        )
+    return write_model(
+        out,
+        version,
+        lambda folder: _write(Run(run), folder, form, expert_weights),
+    )
 
 
 def _write(
@@ -108,7 +96,7 @@ def _write(
         _export_elsewhere(run, folder, form, expert_weights)
         return
     with sole_writer(folder):
-        _check_vacant(folder)
+        check_vacant(folder)
         _export(run, folder, form, expert_weights)
 
 

@@ -18,7 +18,8 @@ from recsys.exporting.two_stage_model import INDEXES
 from recsys.exporting.two_stage_model import ITEM
 from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.verification import last_line
-from recsys.exporting.versions import next_version
+from recsys.exporting.versions import check_vacant
+from recsys.exporting.versions import write_model
 from recsys.features.fitted_feature import MISSING
 from recsys.json_files import write_json
 from recsys.lifeline import run_alongside
@@ -91,7 +92,7 @@ def export_two_stage(
             f"`index` must be one of {', '.join(INDEXES)}. "
             f"Received: index={index!r}"
         )
-    source, out = Run(run), Path(out)
+    source = Run(run)
     source.check_model()
     options: dict[str, Any] = {
         "score": score,
@@ -99,25 +100,17 @@ def export_two_stage(
         "candidates": candidates,
         "index": index,
     }
-    if not version:
-        _write(source, out, options)
-        return out
-    with sole_writer(out):
-        folder = next_version(out)
-        _write(source, folder, options)
-    return folder
+    return write_model(
+        out, version, lambda folder: _write(source, folder, options)
+    )
 
 
 def _write(run: Run, folder: Path, options: dict[str, Any]) -> None:
-    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise RunError(
-            "`out` must be a new or empty folder. "
-            f"Received: out={str(folder)!r}, which holds something"
-        )
     if not _is_prepared():
         _export_elsewhere(run, folder, options)
         return
     with sole_writer(folder):
+        check_vacant(folder)
         _export(run, folder, options)
 
 
