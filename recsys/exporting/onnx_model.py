@@ -86,8 +86,7 @@ class OnnxFormat(ExportFormat):
 
 
 def _check_size(served: "ServedRanker") -> None:
-    weights = served.ranker.get_weights()
-    size = sum(weight.nbytes for weight in weights)
+    size = sum(each.numpy().nbytes for each in served.ranker.ranking_variables)
     if size > _MOST_BYTES:
         raise ExportError(
             "An ONNX file has at most 2 GiB; the format tf_saved_model has no "

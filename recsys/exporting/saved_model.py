@@ -66,7 +66,9 @@ class SavedModelFormat(ExportFormat):
         module = tf.Module()
         module.resources = resources
         # Not the ranker: TensorFlow would describe its layers in the file.
-        module.weights = [each.value for each in served.ranker.variables]
+        module.weights = [
+            each.value for each in served.ranker.ranking_variables
+        ]
         with relevant_log():
             tf.saved_model.save(
                 module, str(folder), signatures={SIGNATURE: signature}

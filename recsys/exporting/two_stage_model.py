@@ -4,6 +4,7 @@ from typing import Any
 
 from recsys.errors import ExportError
 from recsys.features.fitted_feature import MISSING
+from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
@@ -62,12 +63,14 @@ class TwoStageModel:
             name: tf.constant(variable.numpy())
             for name, variable in retrieval.features.items()
         }
-        self._pruned = without_unused_experts(ranker)
+        pruned = without_unused_experts(ranker)
+        # It shares the tables of the ranker, of which no more is needed.
+        self._served, _ = with_folded_permutation(pruned)
         self._index = create_index(index, retrieval.vectors, self.size)
         # Not the layers: TensorFlow would describe them in the file.
         self.resources = [
-            *(each.value for each in ranker.variables),
-            *(each.value for each in self._pruned.variables),
+            *(each.value for each in self._served.ranking_variables),
+            *(each.value for each in retrieval.query_tower.variables),
             self._index.variables if index == INDEXES[0] else self._index,
         ]
 
@@ -101,7 +104,7 @@ class TwoStageModel:
         for name, values in self._of_items.items():
             rows[name] = tf.gather(values, items)
         columns = {}
-        for task, predicted in self._pruned(rows, training=False).items():
+        for task, predicted in self._served(rows, training=False).items():
             kind, classes = ranker.tasks[task], ranker.num_classes.get(task)
             for place, name in enumerate(kind.columns(task, classes)):
                 columns[name] = tf.reshape(

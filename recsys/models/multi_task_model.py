@@ -270,7 +270,8 @@ class MultiTaskModel(WeightedTraining, TableTraining, keras.Model):
             inputs_shape, gate_inputs_shape
         )
         for task, head in self.heads.items():
-            head.build(shapes[task])
+            if not head.built:
+                head.build(shapes[task])
         self.built = True
 
     def mixture_inputs(

@@ -48,6 +48,9 @@ class Ranker(MultiTaskModel):
         retrieval: `recsys.retrieval.retrieval.Retrieval`, which is trained
             beside the tasks and finds the items that are worth ranking; none
             with `None` (default).
+        layers_of: A ranker with the same other arguments, but for the mixture
+            and the retrieval, whose embeddings, layers of features and heads
+            this one has, too; it has its own with `None` (default).
         **kwargs: `num_classes`, `constants` and `target_scales` of
             `MultiTaskModel`, `name`, `trainable`, `dtype`.
 
@@ -91,6 +94,7 @@ class Ranker(MultiTaskModel):
         unknown_rate: float = 0.01,
         interaction: keras.layers.Layer | None = None,
         retrieval: Retrieval | None = None,
+        layers_of: "Ranker | None" = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(tasks, mixture, head_units, **kwargs)
@@ -103,28 +107,41 @@ class Ranker(MultiTaskModel):
         self.embedding_dim = embedding_dim
         self.hash_feature = hash_feature
         self.unknown_rate = unknown_rate
-        self.embeddings = {
+        self.interaction = interaction
+        if layers_of is None:
+            self.embeddings = self._make_embeddings()
+            self.feature_layers = self._make_feature_layers()
+            self.heads = self._make_heads()
+        else:
+            self.embeddings = layers_of.embeddings
+            self.feature_layers = layers_of.feature_layers
+            self.heads = layers_of.heads
+        self.retrieval = retrieval
+        self.build()
+
+    def _make_embeddings(self) -> dict[str, IdEmbedding]:
+        return {
             name: IdEmbedding(
-                feature.num_rows, feature.dim or embedding_dim, unknown_rate
+                feature.num_rows,
+                feature.dim or self.embedding_dim,
+                self.unknown_rate,
             )
             for name, feature in self.fitted.items()
             if feature.num_rows is not None
         }
+
+    def _make_feature_layers(self) -> dict[str, keras.layers.Layer]:
         layers = {name: one.create_layer() for name, one in self.fitted.items()}
-        self.feature_layers = {
+        return {
             name: layer for name, layer in layers.items() if layer is not None
         }
-        self.interaction = interaction
-        self.heads = self._make_heads()
-        self.retrieval = retrieval
-        self.build()
 
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
-        """Returns a ranker with this one's weights and another mixture.
+        """Returns a ranker of this one's layers and another mixture.
 
-        Without its retrieval.
+        The two share their weights: tables may be large. Without its retrieval.
         """
-        other = Ranker(
+        return Ranker(
             self.fitted,
             self.tasks,
             mixture,
@@ -132,35 +149,28 @@ class Ranker(MultiTaskModel):
             self.head_units,
             self.hash_feature,
             self.unknown_rate,
-            _copied(self.interaction),
+            self.interaction,
+            layers_of=self,
             num_classes=self.num_classes,
             constants=self.constants,
             target_scales=self.target_scales,
         )
-        for mine, theirs in (
-            (self.embeddings, other.embeddings),
-            (self.feature_layers, other.feature_layers),
-            (self.heads, other.heads),
-        ):
-            for name, layer in mine.items():
-                theirs[name].set_weights(layer.get_weights())
-        if self.interaction is not None and other.interaction is not None:
-            other.interaction.set_weights(self.interaction.get_weights())
-        return other
 
     def build(self, input_shape: Any = None) -> None:
         """Builds every layer; the shapes follow from the arguments."""
         for embedding in self.embeddings.values():
-            embedding.build((None,))
+            if not embedding.built:  # Another ranker's are.
+                embedding.build((None,))
         for name, layer in self.feature_layers.items():
-            layer.build((None, None, self._table_dim(name)))
+            if not layer.built:
+                layer.build((None, None, self._table_dim(name)))
         shapes = [
             (None, feature.width(self._table_dim(name)))
             for name, feature in self.fitted.items()
         ]
         seen: Any = (None, sum(width for _, width in shapes))
         if self.interaction is not None:
-            if not self.interaction.built:  # One from a file is.
+            if not self.interaction.built:
                 self.interaction.build(shapes)
             seen = self.interaction.compute_output_shape(shapes)
         gate_inputs = None if self.hash_feature is None else (None,)
@@ -173,6 +183,14 @@ class Ranker(MultiTaskModel):
             of_items = sum(widths[name] for name in self.retrieval.item_names)
             of_queries = sum(widths[name] for name in self.query_names)
             self.retrieval.build((None, of_queries), (None, of_items))
+
+    @property
+    def ranking_variables(self) -> list[keras.Variable]:
+        """All variables but those of the retrieval."""
+        if self.retrieval is None:
+            return list(self.variables)
+        others = {id(each) for each in self.retrieval.variables}
+        return [each for each in self.variables if id(each) not in others]
 
     @property
     def query_names(self) -> list[str]:
@@ -369,7 +387,3 @@ def _with_features(config: dict[str, Any]) -> dict[str, Any]:
         for name, (mean, variance) in numbers.items()
     }
     return {**others, "features": ids | moments}
-
-
-def _copied(layer: keras.layers.Layer | None) -> keras.layers.Layer | None:
-    return layer and type(layer).from_config(layer.get_config())

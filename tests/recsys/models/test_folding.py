@@ -62,6 +62,10 @@ def test_predictions_and_weights_stay_and_the_permutation_goes(
     assert order.tolist() == ORDER
     assert gates_of(ranker)
     assert not gates_of(folded)
+    # Tables may be large: there is no second one.
+    tables = [ranker.embeddings[name].embeddings for name in ("user", "film")]
+    for table, name in zip(tables, ("user", "film"), strict=True):
+        assert folded.embeddings[name].embeddings is table
     inputs = ranker.encode(tiny.split("test"))
     with record_routing() as records:
         expected, received = ranker(inputs), folded(inputs)

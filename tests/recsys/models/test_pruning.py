@@ -54,6 +54,18 @@ def test_the_predictions_stay_the_same(
         )
 
 
+@pytest.mark.parametrize("interaction", ["none", "dcn"])
+def test_all_but_the_mixture_is_that_of_the_ranker(
+    interaction: str, tiny: Dataset
+) -> None:
+    """Tables may be large: there is no second one."""
+    ranker = trained(tiny, interaction=interaction)
+    pruned = without_unused_experts(ranker)
+    own = {id(each) for each in ranker.variables}
+    new = {id(each) for each in pruned.variables} - own
+    assert new == {id(each) for each in pruned.mixture.variables}
+
+
 @pytest.mark.parametrize(
     "changes", [{"gate_options": {}}, {"architecture": "cgc"}]
 )

@@ -19,6 +19,7 @@ from recsys.retrieval.formula import Formula
 from recsys.run import Run
 from recsys.stages.export_two_stage import export_two_stage
 from recsys.stages.export_two_stage import verify_two_stage
+from tests.recsys.retrieval.stored import stored_shapes
 
 pytestmark = [
     pytest.mark.slow,
@@ -135,6 +136,19 @@ def test_what_it_was_exported_with(exported: Path) -> None:
     }
     inputs = json.loads((extra / "inputs.json").read_text())
     assert list(inputs) == ["user", "age", "history"]
+
+
+def test_nothing_is_stored_that_is_not_used(
+    exported: Path, ranker: Ranker
+) -> None:
+    """The items' vectors once, as the index has them, and no item tower."""
+    shapes = stored_shapes(exported)
+    retrieval = ranker.retrieval
+    assert retrieval is not None
+    assert shapes.count([*retrieval.vectors.shape]) == 1
+    used = [*ranker.ranking_variables, *retrieval.query_tower.variables]
+    index = 2  # Vectors and numbers.
+    assert len(shapes) == len(used) + index
 
 
 @pytest.mark.parametrize(
