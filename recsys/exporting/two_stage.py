@@ -3,7 +3,9 @@ from pathlib import Path
 from typing import Any
 
 from recsys.errors import ExportError
+from recsys.exporting.export_format import Arrays
 from recsys.exporting.input_names import input_names
+from recsys.exporting.sample import drawn_rows
 from recsys.exporting.saved_model import SIGNATURE
 from recsys.exporting.signature import of_one_batch
 from recsys.exporting.signature import with_defaults
@@ -11,6 +13,8 @@ from recsys.exporting.two_stage_model import INDEXES
 from recsys.exporting.two_stage_model import ITEM
 from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.two_stage_model import TwoStageModel
+from recsys.exporting.warmup import BATCH_SIZES
+from recsys.exporting.warmup import write_warmup
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
 from recsys.tensorflow_log import relevant_log
@@ -33,6 +37,8 @@ class TwoStage:
     ... for the classes of a multiclass task. Where fewer items are left than
     are asked for, the id is `""` or -2**63, and the score the lowest of
     float32; an item whose score is not a number comes with that score, too.
+
+    `assets.extra` holds requests that a server warms up with.
 
     The index is TensorFlow Recommenders', which has to be imported where
     `TF_USE_LEGACY_KERAS` was 1 before TensorFlow was.
@@ -123,3 +129,16 @@ class TwoStage:
                     namespace_whitelist=["Scann"]
                 ),
             )
+        write_warmup(folder, SIGNATURE, self._drawn_requests(max(BATCH_SIZES)))
+
+    def _drawn_requests(self, count: int) -> Arrays:
+        """By input, an array `(count, ...)`: each has seen one item."""
+        retrieval = self.ranker.retrieval
+        assert retrieval is not None, "asked for with retrieval alone"
+        fitted, rows = self.ranker.fitted, drawn_rows(self.ranker, count)
+        arrays = {
+            input: fitted[name].raw(rows[name])
+            for name, input in self.inputs.items()
+        }
+        seen = fitted[retrieval.item].raw(rows[retrieval.item])
+        return {**arrays, SEEN: seen[:, None]}

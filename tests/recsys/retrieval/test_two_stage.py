@@ -20,6 +20,7 @@ from recsys.run import Run
 from recsys.stages.export_two_stage import export_two_stage
 from recsys.stages.export_two_stage import verify_two_stage
 from tests.recsys.retrieval.stored import stored_shapes
+from tests.recsys.warmup_requests import warmup_requests
 
 pytestmark = [
     pytest.mark.slow,
@@ -136,6 +137,18 @@ def test_what_it_was_exported_with(exported: Path) -> None:
     }
     inputs = json.loads((extra / "inputs.json").read_text())
     assert list(inputs) == ["user", "age", "history"]
+
+
+def test_a_server_finds_requests_to_warm_up_with(exported: Path) -> None:
+    run = SavedModelFormat().load(exported)
+    sizes = []
+    for inputs in warmup_requests(exported):
+        assert set(inputs) == {"user", "age", "history", "seen"}
+        sizes.append(len(inputs["user"]))
+        assert inputs["seen"].shape == (sizes[-1], 1)
+        assert run(inputs)["item"].shape == (sizes[-1], 4)
+    assert sizes == [1, 8, 64, 512]
+    assert set(inputs["seen"].flat) > set(range(30))  # And what is no item.
 
 
 def test_nothing_is_stored_that_is_not_used(

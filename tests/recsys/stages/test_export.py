@@ -34,6 +34,7 @@ from recsys.training.resolve_config import resolve_config
 from tests.recsys import fake_trainer
 from tests.recsys.conftest import Settings
 from tests.recsys.process_list import is_running
+from tests.recsys.warmup_requests import warmup_requests
 
 pytestmark = pytest.mark.slow
 
@@ -142,19 +143,10 @@ def test_one_row_goes_with_all_rows_of_other_features(
 
 
 def test_a_server_finds_requests_to_warm_up_with(saved_model: Path) -> None:
-    tf = pytest.importorskip("tensorflow")
-    from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
-
-    file = saved_model / "assets.extra" / "tf_serving_warmup_requests"
+    pytest.importorskip("tensorflow")
     served = SAVED_MODEL.load(saved_model)
     sizes = []
-    for record in tf.data.TFRecordDataset(str(file)):
-        request = PredictionLog.FromString(record.numpy()).predict_log.request
-        assert request.model_spec.signature_name == "serving_default"
-        inputs = {
-            name: tf.make_ndarray(tensor)
-            for name, tensor in request.inputs.items()
-        }
+    for inputs in warmup_requests(saved_model):
         assert set(inputs) == {"user", "film", "age"}
         sizes.append(len(inputs["user"]))
         assert served(inputs)["watch"].shape == (sizes[-1],)
