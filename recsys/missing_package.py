@@ -5,6 +5,7 @@ _EXTRAS = {
     "keras": "tensorflow",
     "onnx": "onnx",
     "onnxruntime": "onnx",
+    "httptools": "serve",
     "starlette": "serve",
     "tensorflow": "tensorflow",
     "tensorflow_recommenders": "tfrs",

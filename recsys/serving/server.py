@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from recsys.serving.bounded_http import BoundedHttp
 from recsys.serving.model_store import ModelStore
 from recsys.serving.serve_options import ServeOptions
 from recsys.shown import printable
@@ -64,7 +65,7 @@ def run(
     """
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=BoundedHttp,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -73,8 +74,13 @@ def run(
         proxy_headers=False,
         timeout_graceful_shutdown=int(options.request_timeout) + 5,
     )
-    with _log_lines(options.access_log), _end_in_peace():
-        asyncio.run(_serve(uvicorn.Server(config), store, options, listener))
+    server = uvicorn.Server(config)
+    with (
+        _log_lines(options.access_log),
+        _end_in_peace(),
+        asyncio.Runner(loop_factory=config.get_loop_factory()) as runner,
+    ):
+        runner.run(_serve(server, store, options, listener))
 
 
 async def _serve(
@@ -134,11 +140,9 @@ def _log_lines(access: bool) -> Iterator[None]:
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     )
-    levels = {
-        "recsys.serving": logging.INFO,
-        "uvicorn.error": logging.WARNING,
-        "uvicorn.access": logging.INFO if access else logging.CRITICAL,
-    }
+    levels = {"recsys.serving": logging.INFO, "uvicorn.error": logging.WARNING}
+    if access:  # A handler would cost time, also where it writes nothing.
+        levels["uvicorn.access"] = logging.INFO
     loggers = {logging.getLogger(name): levels[name] for name in levels}
     before = {log: (log.level, log.propagate) for log in loggers}
     for log, level in loggers.items():

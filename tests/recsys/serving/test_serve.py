@@ -1,11 +1,13 @@
 """`recsys serve` as a process, with real connections."""
 
+import json
 import os
 import shutil
 import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import recsys
 from recsys.cli import run as command_line
 from recsys.errors import FileError
+from recsys.serving.bounded_http import MAX_HEAD_BYTES
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.server import listen
 from recsys.stages.serve import read_token
@@ -138,15 +141,21 @@ def test_killed_and_started_again_it_serves(
         assert ask.status_code == 200
         server.process.send_signal(signal.SIGKILL)
         assert server.wait() == -signal.SIGKILL
-    options = ("--name", "m", "--port", str(port), "--batch-wait-ms", "2500")
+    options = ("--name", "m", "--port", str(port))
     with ServerProcess(tmp_path, *options) as server:
         server.wait_until_ready()
         assert server.port == port
         received: list[httpx.Response] = []
 
+        def body() -> Iterator[bytes]:
+            content = json.dumps({"instances": [ROW]}).encode()
+            yield content[:5]
+            time.sleep(2.5)
+            yield content[5:]
+
         def ask_slowly() -> None:
-            body = {"instances": [ROW]}
-            received.append(httpx.post(f"{server.url}:predict", json=body))
+            answer = httpx.post(f"{server.url}:predict", content=body())
+            received.append(answer)
 
         thread = threading.Thread(target=ask_slowly)
         thread.start()
@@ -168,6 +177,8 @@ def test_what_is_no_http_is_refused(saved_models: Path) -> None:
     with ServerProcess(saved_models, *options) as server:
         server.wait_until_ready()
         post = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: x\r\n"
+        # One header that does not end.
+        long = (post + b"X: ").ljust(MAX_HEAD_BYTES + 1, b"x")
         for sent, status in {
             b"hello\r\n\r\n": b"400",
             post + b"Content-Length: x\r\n\r\n{}": b"400",
@@ -178,6 +189,7 @@ def test_what_is_no_http_is_refused(saved_models: Path) -> None:
             post + b"Content-Length: 2\r\n\r\n{}{}": b"400",
             post + b"Content-Length: 999999999999\r\n\r\n{}": b"413",
             post + b"Transfer-Encoding: chunked\r\n\r\nx\r\n": b"400",
+            long: b"400",
         }.items():
             address = ("127.0.0.1", server.port)
             with socket.create_connection(address, timeout=30) as connection:
@@ -185,6 +197,10 @@ def test_what_is_no_http_is_refused(saved_models: Path) -> None:
                 answer = connection.recv(4096)
             assert answer.startswith(b"HTTP/1.1 " + status), sent
             assert b"Traceback" not in answer
+        # A body may be longer than a head.
+        content = json.dumps({"instances": [ROW]}).ljust(3 * MAX_HEAD_BYTES)
+        response = httpx.post(f"{server.url}:predict", content=content)
+        assert response.status_code == 200
         assert httpx.get(f"{server.base}/readyz").status_code == 200
         server.process.terminate()
         assert server.wait() == 0
