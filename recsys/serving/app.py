@@ -144,29 +144,29 @@ class Api:
     async def _answer(self, request: Request) -> Response:
         """Answers within the time that a request has."""
         seconds = self._options.request_timeout
-        last = asyncio.get_running_loop().time() + seconds
+        body: bytes | None = None
         try:
-            async with asyncio.timeout_at(last):
+            async with asyncio.timeout(seconds):
                 body = await self._body(request)
-        except TimeoutError:
-            problem = f"the body has not come within {seconds:g} seconds"
-            return JSONResponse({"error": problem}, 408, _CLOSE)
-        except ClientDisconnect:
-            return Response(status_code=400)  # Nobody reads it.
-        served = self._store.served
-        if served is None:
-            return _unavailable("no version is loaded yet")
-        self._check_version(served, request)
-        asked = PredictRequest.from_body(
-            body, served.model.signatures, self._options.max_request_rows
-        )
-        try:
-            async with asyncio.timeout_at(last):
+                served = self._store.served
+                if served is None:
+                    return _unavailable("no version is loaded yet")
+                self._check_version(served, request)
+                asked = PredictRequest.from_body(
+                    body,
+                    served.model.signatures,
+                    self._options.max_request_rows,
+                )
                 outputs = await served.model.batcher.predict(asked)
             return Response(asked.answer(outputs), media_type=_JSON)
         except TimeoutError:
+            if body is None:
+                problem = f"the body has not come within {seconds:g} seconds"
+                return JSONResponse({"error": problem}, 408, _CLOSE)
             problem = f"no prediction within {seconds:g} seconds"
             return JSONResponse({"error": problem}, 504, _TRY_AGAIN)
+        except ClientDisconnect:
+            return Response(status_code=400)  # Nobody reads it.
         except RequestError:
             raise
         except Exception as error:

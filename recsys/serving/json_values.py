@@ -25,15 +25,25 @@ _EXPECTED = {
     "int64": "an integer of 64 bits",
     "string": "a string",
 }
+_INTEGER: tuple[type, ...] = (int,)
+_NUMBER: tuple[type, ...] = (float, int)
+_JSON_TYPES = {
+    "bool": (bool,),
+    "float32": _NUMBER,
+    "float64": _NUMBER,
+    "int32": _INTEGER,
+    "int64": _INTEGER,
+}
 # NumPy's largest for each first type; what is narrower is checked in it.
 _WIDEST = {bool: "bool", int: "int64", float: "float64"}
-_JSON_TYPES: dict[str, tuple[type, ...]] = {
-    "bool": (bool,),
-    "float32": (float, int),
-    "float64": (float, int),
-    "int32": (int,),
-    "int64": (int,),
+_RANGES: dict[str, Any] = {
+    "int32": np.iinfo("int32"),
+    "int64": np.iinfo("int64"),
+    "float32": np.finfo("float32"),
+    "float64": np.finfo("float64"),
 }
+# Least and largest finite value: NumPy works them out at each question.
+_BOUNDS = {name: (each.min, each.max) for name, each in _RANGES.items()}
 
 
 def as_array(values: list[Any], spec: TensorSpec, place: Place) -> Any:
@@ -127,8 +137,9 @@ def _as_numbers(values: list[Any], dtype: str) -> tuple[Any, list[int]]:
         except OverflowError:
             pass
         else:
-            if dtype == "bool" or _within(array, dtype).all():
-                return array.astype(dtype), []
+            # NumPy would have refused what is no integer of 64 bits.
+            if dtype in ("bool", "int64") or _all_within(array, dtype):
+                return array.astype(dtype, copy=False), []
     return None, [
         index
         for index, value in enumerate(values)
@@ -136,17 +147,18 @@ def _as_numbers(values: list[Any], dtype: str) -> tuple[Any, list[int]]:
     ]
 
 
-def _within(values: Any, dtype: str) -> Any:
-    """Whether each value is in the range of a type; NaN is in none."""
+def _all_within(array: Any, dtype: str) -> bool:
+    """Whether all values are in the range of a type; NaN is in none."""
+    low, high = _BOUNDS[dtype]
+    return not array.size or bool(low <= array.min() and array.max() <= high)
+
+
+def _within(value: Any, dtype: str) -> bool:
     if dtype == "bool":
         return True
-    kind = np.iinfo if dtype.startswith("int") else np.finfo
-    bounds = kind(dtype)
-    # Python compares integers of any size; NumPy those that it can hold.
-    low, high = bounds.min, bounds.max
-    if not isinstance(values, np.ndarray):
-        low, high = type(values)(low), type(values)(high)
-    return (values >= low) & (values <= high)
+    # Python compares integers of any size, NumPy those that it can hold.
+    low, high = map(type(value), _BOUNDS[dtype])
+    return bool(low <= value <= high)
 
 
 def _as_bytes(value: Any) -> bytes | None:

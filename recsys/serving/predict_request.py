@@ -144,12 +144,14 @@ def _columns_of_rows(
             for row in instances
         ]
     for index, row in enumerate(instances):
-        place = f"instances[{index}]"
         if not isinstance(row, dict):
             raise RequestError.at(
-                place, "an object with the inputs by name", shown(row)
+                f"instances[{index}]",
+                "an object with the inputs by name",
+                shown(row),
             )
-        _check_names(place, row, specs)
+        if row.keys() != specs.keys():
+            _check_names(f"instances[{index}]", row, specs)
     return {
         name: _column(
             [row.get(name) for row in instances],
