@@ -30,7 +30,7 @@ def serve(
         int, typer.Option(help="Most rows that are computed together.")
     ] = 1024,
     batch_wait_ms: Annotated[
-        float, typer.Option(help="How long a request waits for others.")
+        float, typer.Option(help="How long a batch waits for more requests.")
     ] = 1.0,
     max_request_rows: Annotated[
         int, typer.Option(help="Most rows of a request.")

@@ -34,15 +34,16 @@ class Batcher:
     """Puts requests that come at the same time together.
 
     A batch begins with the request that has waited longest, and takes others
-    until it is full or that one has waited long enough. While a batch is
-    computed, the next one comes together. A request whose batch fails is
-    computed by itself, so that no other one's values can fail it.
+    until it is full or that one has waited long enough. It waits for nobody
+    after a batch of one request: whoever asks alone is answered at once. While
+    a batch is computed, the next one comes together. A request whose batch
+    fails is computed by itself, so that no other one's values can fail it.
 
     Args:
         run: Computes the outputs of a signature.
         executor: Where it is computed.
         max_rows: Most rows of a batch; a request with more is one by itself.
-        max_wait: Seconds that a request waits for others.
+        max_wait: Seconds that a batch waits for more requests.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Batcher:
         self._queue: list[_Waiting] = []
         self._full = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
+        self._others_come = False
 
     async def predict(self, request: PredictRequest) -> Arrays:
         """Returns the outputs for the rows of a request.
@@ -83,8 +85,10 @@ class Batcher:
         """Computes batch after batch until nobody waits."""
         try:
             while self._queue:
-                await self._gather()
+                if self._others_come:
+                    await self._gather()
                 if batch := self._take():
+                    self._others_come = len(batch) > 1
                     await self._answer(batch)
         finally:
             self._worker = None

@@ -40,6 +40,8 @@ class OnnxRunner:
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _ERRORS  # Defaults are worth a warning.
+        # Between two batches its threads would keep their cores busy.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         with reading(folder, "an ONNX model"):
             defaults = _read_defaults(folder / FILE)
             self._session = onnxruntime.InferenceSession(

@@ -26,7 +26,8 @@ class ServeOptions:
             unless given.
         token: What requests must bear; anything will do unless given.
         max_batch_rows: Most rows that are computed together.
-        batch_wait_ms: How long a request waits for others, in milliseconds.
+        batch_wait_ms: How long a batch waits for more requests, after one of
+            several, in milliseconds.
         max_request_rows: Most rows of a request.
         max_body_mib: Most MiB of a request.
         max_concurrency: Most requests at a time; others are told to try again.

@@ -374,7 +374,7 @@ def test_compressed_body(client: Client) -> None:
 
 
 def test_more_requests_than_are_taken(saved_models: Path) -> None:
-    client = Client.of(saved_models, max_concurrency=2, batch_wait_ms=50.0)
+    client = Client.of(saved_models, max_concurrency=2)
     request = ("POST", PREDICT, {"json": changed()})
     responses = asyncio.run(client.ask_at_once([request] * 5))
     assert [response.status_code for response in responses] == [200] * 2 + [
@@ -398,6 +398,9 @@ def test_body_that_does_not_come(saved_models: Path) -> None:
 
 def test_prediction_that_takes_too_long(saved_models: Path) -> None:
     client = Client.of(saved_models, request_timeout=0.1, batch_wait_ms=1e4)
+    # After a batch of several, the next one waits.
+    request = ("POST", PREDICT, {"json": changed()})
+    asyncio.run(client.ask_at_once([request] * 2))
     response = client.predict(changed())
     assert response.status_code == 504
     assert "no prediction within 0.1 seconds" in response.json()["error"]

@@ -85,7 +85,32 @@ def test_request_with_more_rows_is_one_by_itself(
 
 def test_full_batch_does_not_wait(batcher: Callable[..., Batcher]) -> None:
     waits_long = batcher(max_rows=2, max_wait=60.0)
-    assert predict_all(waits_long, asked(1), asked(2)) == [[2], [4]]
+    for _ in range(2):  # After several at once, a batch waits.
+        assert predict_all(waits_long, asked(1), asked(2)) == [[2], [4]]
+
+
+def test_whoever_asks_alone_does_not_wait(
+    batcher: Callable[..., Batcher], calls: Calls
+) -> None:
+    waits_long = batcher(max_wait=60.0)
+    assert predict_all(waits_long, asked(1)) == [[2]]
+    assert predict_all(waits_long, asked(2)) == [[4]]
+    assert calls == [("s", [1]), ("s", [2])]
+
+
+def test_after_a_batch_of_several_the_next_one_waits_for_others(
+    batcher: Callable[..., Batcher], calls: Calls
+) -> None:
+    waits = batcher(max_wait=0.5)
+
+    async def ask() -> None:
+        await asyncio.gather(waits.predict(asked(1)), waits.predict(asked(2)))
+        first = asyncio.create_task(waits.predict(asked(3)))
+        await asyncio.sleep(0.05)
+        await asyncio.gather(first, waits.predict(asked(4)))
+
+    asyncio.run(ask())
+    assert calls == [("s", [1, 2]), ("s", [3, 4])]
 
 
 def test_signatures_and_widths_are_not_mixed(
@@ -108,6 +133,8 @@ def test_nothing_is_computed_for_who_has_gone(
     batcher: Callable[..., Batcher], calls: Calls
 ) -> None:
     waiting = batcher(max_wait=0.1)
+    predict_all(waiting, asked(8), asked(9))
+    calls.clear()
 
     async def ask() -> Any:
         with pytest.raises(TimeoutError):
