@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -26,18 +27,30 @@ class Answers:
     def add_error(self, kind: str) -> None:
         self.errors[kind] = self.errors.get(kind, 0) + 1
 
-    def figures(self) -> dict[str, Any]:
-        return {
-            "requests": len(self.seconds),
-            "errors": self.errors,
-            "requests_a_second": round(len(self.seconds) / self.took),
+
+def figures(*runs: Answers) -> dict[str, Any]:
+    """What came back in all runs; medians over them of what has a time."""
+    of_each = [
+        {
+            "requests_a_second": len(answers.seconds) / answers.took,
             **{
-                f"p{percent}_ms": round(
-                    1e3 * float(np.percentile(self.seconds, percent)), 2
-                )
+                f"p{percent}_ms": 1e3 * np.percentile(answers.seconds, percent)
                 for percent in (50, 95, 99)
             },
         }
+        for answers in runs
+    ]
+    errors: Counter[str] = Counter()
+    for answers in runs:
+        errors.update(answers.errors)
+    return {
+        "requests": sum(len(answers.seconds) for answers in runs),
+        "errors": dict(errors),
+        **{
+            name: round(float(np.median([each[name] for each in of_each])), 2)
+            for name in of_each[0]
+        },
+    }
 
 
 class Load:

@@ -5,7 +5,8 @@
 Prints one JSON line for every (n, model, batch size), where the model is the
 live one (its compiled `predict_step`) or, under TensorFlow, what
 `recsys export` writes in each of its formats: the median, the 95th and the 99th
-percentile of the latency, and rows per second. All models are called in turn.
+percentile of the latency, and rows per second at the median. All models are
+called in turn, for `--seconds` each, and `LEAST_CALLS` times at least.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from report import report
 from side_by_side import Function
 
 EXECUTIONS = ("dense", "sparse")
+LEAST_CALLS = 5  # Also of what takes longer than there is time for.
 
 
 def make_live(ranker: keras.Model, batch: int) -> Function:
@@ -41,12 +43,14 @@ def make_exported(run: Callable[[dict[str, Any]], Any], batch: int) -> Function:
 def measure(
     functions: dict[Any, Function], batch: int, seconds: float
 ) -> dict[Any, Any]:
-    """Calls them in turn for a while."""
+    """Calls them in turn for a while, and each a few times at least."""
     times: dict[Any, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         function()
     stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop:
+    calls = 0
+    while calls < LEAST_CALLS or time.perf_counter() < stop:
+        calls += 1
         for name, function in functions.items():
             function()  # As in `side_by_side.medians`.
             start = time.perf_counter()
@@ -54,6 +58,7 @@ def measure(
             times[name].append(time.perf_counter() - start)
     return {
         name: {
+            "calls": len(values),
             "p50_ms": round(1e3 * float(np.percentile(values, 50)), 3),
             "p95_ms": round(1e3 * float(np.percentile(values, 95)), 3),
             "p99_ms": round(1e3 * float(np.percentile(values, 99)), 3),

@@ -3,13 +3,15 @@
     KERAS_BACKEND=tensorflow python benchmarks/serving.py
 
 Prints JSON lines. Part `models`: what `inference.py` does, at the batch sizes
-of a server. Part `load`: `recsys serve` with the SavedModel of a sparse ranker,
-in a process of its own, is asked for a row at a time by this process: requests
-per second and the latency at each number of connections; its resident memory
-before and after `--requests` further ones; and, at the connections of
-`--killed`, what happens where it is killed in the middle and started again on
-the same port. `load_average` is that of the machine when the line is printed:
-the server shares it with whoever asks.
+of a server. Part `load`: `recsys serve` with a sparse ranker in each of
+`--formats`, in processes of their own that take turns, is asked for `--rows`
+at a time by this process: requests per second and the latency at each number of
+connections, medians over `--repetitions`, and the processor time that a
+request costs the server and who asks; its resident memory before and after
+`--requests` further ones; and, at the connections of `--killed`, what happens
+where it is killed in the middle and started again on the same port.
+`load_average` is that of the machine when the line is printed: the server
+shares it with whoever asks.
 """
 
 import argparse
@@ -21,11 +23,15 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
 import psutil
+from http_load import Answers
 from http_load import Load
+from http_load import figures
 from inference import report_latencies
 from movielens_ranker import make_ranker
 from movielens_ranker import make_rows
@@ -71,6 +77,10 @@ class Server:
     def restart(self) -> None:
         self._start(self.port)
 
+    def processor_seconds(self) -> float:
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
+
     def resident_mib(self) -> float:
         memory = psutil.Process(self.process.pid).memory_info()
         return round(memory.rss / 2**20, 1)
@@ -87,13 +97,17 @@ class Server:
         self.kill()
 
 
-def write_model(folder: Path, num_experts: int, gate: str) -> None:
+def write_models(
+    folder: Path, formats: list[str], num_experts: int, gate: str
+) -> None:
     """Exports an untrained ranker, as `recsys export` does."""
     from recsys.exporting import export_format
     from recsys.exporting.served_ranker import ServedRanker
 
     ranker = make_ranker(gate=gate, num_experts=num_experts, execution="sparse")
-    export_format("tf_saved_model").write(ServedRanker(ranker), folder / "1")
+    for name in formats:
+        (folder / name).mkdir()
+        export_format(name).write(ServedRanker(ranker), folder / name / "1")
 
 
 def make_bodies(rows: int) -> list[bytes]:
@@ -109,64 +123,108 @@ def make_bodies(rows: int) -> list[bytes]:
     ]
 
 
-async def kill_in_the_middle(
-    server: Server, load: Load, connections: int, seconds: float
-) -> None:
-    """Kills the server under load, and starts it again."""
-    asking = asyncio.create_task(load.run(connections, 2 * seconds))
-    await asyncio.sleep(seconds)
-    server.kill()
-    start = time.perf_counter()
-    await asyncio.to_thread(server.restart)
-    await asyncio.to_thread(server.wait_until_ready)
-    down = time.perf_counter() - start
-    refused = await asking
-    after = await load.run(connections, seconds)
-    report(
-        what="killed and started again",
-        connections=connections,
-        answered_before_and_meanwhile=len(refused.seconds),
-        errors_meanwhile=refused.errors,
-        down_seconds=round(down, 1),
-        after=after.figures(),
-        load_average=os.getloadavg()[0],
-    )
+class Asked:
+    """A server, who asks it, and what came of it.
+
+    Args:
+        form: Format of the model.
+        server: Who is asked.
+        bodies: What for, in turn.
+    """
+
+    def __init__(self, form: str, server: Server, bodies: list[bytes]) -> None:
+        self.server = server
+        self._form = form
+        self._load = Load(server.port, "/v1/models/ranker:predict", bodies)
+        # Seconds of a processor for a request, the server's and who asks'.
+        self._costs: dict[int, list[tuple[float, float]]] = {}
+        self._answers: dict[int, list[Answers]] = {}
+
+    def warm_up(self) -> None:
+        self.server.wait_until_ready()
+        asyncio.run(self._load.run(1, requests=20))
+
+    def run(self, connections: int, seconds: float) -> None:
+        server, client = self.server.processor_seconds(), time.process_time()
+        answers = asyncio.run(self._load.run(connections, seconds))
+        server = self.server.processor_seconds() - server
+        client = time.process_time() - client
+        count = len(answers.seconds)
+        self._answers.setdefault(connections, []).append(answers)
+        self._costs.setdefault(connections, []).append(
+            (server / count, client / count)
+        )
+
+    def report_runs(self, **settings: object) -> None:
+        for connections, runs in self._answers.items():
+            server, client = np.median(self._costs[connections], axis=0)
+            self._report(
+                what="load",
+                **settings,
+                connections=connections,
+                **figures(*runs),
+                server_us=round(1e6 * server),
+                client_us=round(1e6 * client),
+            )
+
+    def report_memory(self, connections: int, requests: int) -> None:
+        before = self.server.resident_mib()
+        answers = asyncio.run(self._load.run(connections, requests=requests))
+        self._report(
+            what="memory",
+            connections=connections,
+            before_mib=before,
+            after_mib=self.server.resident_mib(),
+            **figures(answers),
+        )
+
+    async def kill_in_the_middle(
+        self, connections: int, seconds: float
+    ) -> None:
+        """Kills the server under load, and starts it again."""
+        asking = asyncio.create_task(self._load.run(connections, 2 * seconds))
+        await asyncio.sleep(seconds)
+        self.server.kill()
+        start = time.perf_counter()
+        await asyncio.to_thread(self.server.restart)
+        await asyncio.to_thread(self.server.wait_until_ready)
+        down = time.perf_counter() - start
+        refused = await asking
+        after = await self._load.run(connections, seconds)
+        self._report(
+            what="killed and started again",
+            connections=connections,
+            answered_before_and_meanwhile=len(refused.seconds),
+            errors_meanwhile=refused.errors,
+            down_seconds=round(down, 1),
+            after=figures(after),
+        )
+
+    def _report(self, **fields: object) -> None:
+        report(format=self._form, **fields, load_average=os.getloadavg()[0])
 
 
 def load_test(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder)
-        write_model(model, options.experts[0], options.gate)
-        with Server(model) as server:
-            server.wait_until_ready()
-            path = "/v1/models/ranker:predict"
-            load = Load(server.port, path, make_bodies(options.rows))
-            asyncio.run(load.run(1, requests=20))
+    num_experts = options.experts[0]
+    with tempfile.TemporaryDirectory() as name, ExitStack() as servers:
+        folder = Path(name)
+        write_models(folder, options.formats, num_experts, options.gate)
+        bodies = make_bodies(options.rows)
+        asked = [
+            Asked(form, servers.enter_context(Server(folder / form)), bodies)
+            for form in options.formats
+        ]
+        for each in asked:
+            each.warm_up()
+        for _ in range(options.repetitions):
             for connections in options.connections:
-                answers = asyncio.run(load.run(connections, options.seconds))
-                report(
-                    what="load",
-                    n=options.experts[0],
-                    rows=options.rows,
-                    connections=connections,
-                    **answers.figures(),
-                    load_average=os.getloadavg()[0],
-                )
-            before = server.resident_mib()
-            most = max(options.connections)
-            answers = asyncio.run(load.run(most, requests=options.requests))
-            report(
-                what="memory",
-                connections=most,
-                before_mib=before,
-                after_mib=server.resident_mib(),
-                **answers.figures(),
-                load_average=os.getloadavg()[0],
-            )
+                for each in asked:
+                    each.run(connections, options.seconds)
+        for each in asked:
+            each.report_runs(n=num_experts, rows=options.rows)
+            each.report_memory(max(options.connections), options.requests)
             asyncio.run(
-                kill_in_the_middle(
-                    server, load, options.killed, options.seconds
-                )
+                each.kill_in_the_middle(options.killed, options.seconds)
             )
 
 
@@ -182,6 +240,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument(
         "--connections", default=[1, 8, 64], type=int, nargs="+"
+    )
+    parser.add_argument("--repetitions", default=3, type=int)
+    formats = ["tf_saved_model", "onnx"]
+    parser.add_argument(
+        "--formats", default=formats, choices=formats, nargs="+"
     )
     parser.add_argument("--requests", default=100_000, type=int)
     parser.add_argument("--rows", default=1, type=int, help="of a request")

@@ -120,17 +120,21 @@ def test_other_scripts(
 )
 def test_load_of_a_server(run: Run) -> None:
     """It answers all requests, and again after it has been killed."""
-    load, memory, killed = run(
+    lines = run(
         "serving.py",
         "--parts load --experts 4 --connections 2 --killed 2 --seconds 0.5 "
-        "--requests 20",
+        "--requests 20 --repetitions 2",
     )
-    for figures in (load, memory, killed["after"]):
-        assert figures["requests"] > 0
-        assert figures["errors"] == {}
-    assert memory["requests"] == 20
-    assert memory["before_mib"] > 0
-    assert killed["errors_meanwhile"]
+    formats = ["tf_saved_model"] * 3 + ["onnx"] * 3
+    assert [line["format"] for line in lines] == formats
+    for load, memory, killed in (lines[:3], lines[3:]):
+        for figures in (load, memory, killed["after"]):
+            assert figures["requests"] > 0
+            assert figures["errors"] == {}
+        assert load["server_us"] > 0
+        assert memory["requests"] == 20
+        assert memory["before_mib"] > 0
+        assert killed["errors_meanwhile"]
 
 
 @pytest.mark.slow
