@@ -1,5 +1,6 @@
 # Where a module comes from, of those that not every extra brings along.
 _EXTRAS = {
+    "faiss": "faiss",
     "jax": "jax",
     "jaxlib": "jax",
     "keras": "tensorflow",

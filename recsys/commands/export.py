@@ -45,8 +45,18 @@ def export(
         int, typer.Option(help="Items that the two stages rank.")
     ] = 100,
     index: Annotated[
-        str, typer.Option(help="Of the two stages: brute-force or scann.")
+        str,
+        typer.Option(
+            help="Of the two stages: brute-force, hnsw or ivf (extra faiss, "
+            "for recsys serve), or scann."
+        ),
     ] = "brute-force",
+    recall: Annotated[
+        float,
+        typer.Option(
+            help="Share of the best candidates that hnsw or ivf has to find."
+        ),
+    ] = 0.99,
     expert_weights: Annotated[
         bool,
         typer.Option(
@@ -63,7 +73,7 @@ def export(
         from recsys.stages.export_two_stage import export_two_stage
 
         folder = export_two_stage(
-            run, out, score, top, candidates, index, version
+            run, out, score, top, candidates, index, recall, version
         )
         print(f"Two stages written to {folder}, and verified without Keras")
         return

@@ -47,6 +47,13 @@ def serve(
     poll_seconds: Annotated[
         float, typer.Option(help="Seconds between looks for a new version.")
     ] = 1.0,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="What two stages search with: brute-force, hnsw or ivf. "
+            "Unless given, what they were exported with."
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log each request.")
     ] = False,
@@ -68,5 +75,6 @@ def serve(
         max_concurrency=max_concurrency,
         request_timeout=request_timeout,
         poll_seconds=poll_seconds,
+        index=index,
         access_log=access_log,
     )

@@ -2,6 +2,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from recsys.errors import ExportError
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.input_names import input_names
@@ -9,7 +11,6 @@ from recsys.exporting.sample import drawn_rows
 from recsys.exporting.saved_model import SIGNATURE
 from recsys.exporting.signature import of_one_batch
 from recsys.exporting.signature import with_defaults
-from recsys.exporting.two_stage_model import INDEXES
 from recsys.exporting.two_stage_model import ITEM
 from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.two_stage_model import TwoStageModel
@@ -17,9 +18,14 @@ from recsys.exporting.warmup import BATCH_SIZES
 from recsys.exporting.warmup import write_warmup
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
+from recsys.serving.index_file import FAISS_INDEXES
+from recsys.serving.two_stage_runner import BRUTE_FORCE
+from recsys.serving.two_stage_runner import CANDIDATES
+from recsys.serving.two_stage_runner import QUERY
+from recsys.serving.two_stage_runner import RANK
+from recsys.serving.two_stage_runner import SEEN
+from recsys.serving.two_stage_runner import VECTOR
 from recsys.tensorflow_log import relevant_log
-
-SEEN = "seen"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,11 @@ class TwoStage:
 
     `assets.extra` holds requests that a server warms up with.
 
-    The index is TensorFlow Recommenders', which has to be imported where
+    What goes with an index of faiss has two more signatures, those that
+    `recsys.serving.two_stage_runner` searches between, and searches the whole
+    catalogue by itself.
+
+    The index inside is TensorFlow Recommenders', which has to be imported where
     `TF_USE_LEGACY_KERAS` was 1 before TensorFlow was.
 
     Args:
@@ -48,7 +58,8 @@ class TwoStage:
         formula: What items are ranked by.
         top: How many items are returned.
         candidates: How many are ranked.
-        index: `"brute-force"`, or `"scann"`, which is approximate.
+        index: One of `INDEXES`, of which all but `"brute-force"` are
+            approximate.
 
     Raises:
         ExportError: A feature, or a prediction, has the name of another input
@@ -59,12 +70,13 @@ class TwoStage:
     formula: Formula
     top: int
     candidates: int
-    index: str = INDEXES[0]
+    index: str = BRUTE_FORCE
 
     def __post_init__(self) -> None:
+        inputs = (SEEN, CANDIDATES) if self.index in FAISS_INDEXES else (SEEN,)
         outputs = self.ranker.columns(self.ranker.no_predictions())
         for what, names, taken in (
-            ("features", self.ranker.query_names, (SEEN,)),
+            ("features", self.ranker.query_names, inputs),
             ("tasks", [*outputs], (ITEM, SCORE)),
         ):
             if both := set(names) & set(taken):
@@ -102,29 +114,51 @@ class TwoStage:
             self.ranker, self.formula, self.top, self.candidates, self.index
         )
 
-        def serve(**tensors: Any) -> dict[str, Any]:
-            encoded = of_one_batch(
+        def encoded(tensors: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+            """The query, and what else is given."""
+            given = of_one_batch(
                 {
-                    input: encode(tensors[input])
-                    for input, encode in encoders.items()
+                    input: encoders[input](values)
+                    for input, values in tensors.items()
                 }
             )
-            query = {name: encoded[one] for name, one in self.inputs.items()}
-            return model(query, encoded[SEEN])
+            query = {name: given[one] for name, one in self.inputs.items()}
+            return query, given
+
+        def serve(**tensors: Any) -> dict[str, Any]:
+            query, given = encoded(tensors)
+            return model(query, given[SEEN])
+
+        def describe(**tensors: Any) -> dict[str, Any]:
+            query, given = encoded(tensors)
+            return {
+                VECTOR: self.ranker.query_vectors(query),
+                SEEN: given[SEEN],
+            }
+
+        def rank(**tensors: Any) -> dict[str, Any]:
+            query, given = encoded(tensors)
+            return model.rank(query, given[CANDIDATES])
 
         defaults = {
             input: (feature.raw_dtype, feature.raw_missing())
             for input, feature in features.items()
         }
         # Nothing was seen: a list of what is behind the end of one.
-        defaults[SEEN] = seen.raw_dtype, seen.raw_missing()[:, None]
+        nothing = {SEEN: (seen.raw_dtype, seen.raw_missing()[:, None])}
+        signatures = {SIGNATURE: with_defaults(serve, defaults | nothing)}
+        if self.index in FAISS_INDEXES:
+            encoders[CANDIDATES] = tf.identity
+            none = {CANDIDATES: ("int32", np.zeros((1, model.size), np.int32))}
+            signatures[QUERY] = with_defaults(describe, defaults | nothing)
+            signatures[RANK] = with_defaults(rank, defaults | none)
         module = tf.Module()
         module.resources = [*resources, *model.resources]
         with relevant_log():
             tf.saved_model.save(
                 module,
                 str(folder),
-                signatures={SIGNATURE: with_defaults(serve, defaults)},
+                signatures=signatures,
                 options=tf.saved_model.SaveOptions(
                     namespace_whitelist=["Scann"]
                 ),

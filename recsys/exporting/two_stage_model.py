@@ -8,8 +8,10 @@ from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
+from recsys.serving.index_file import FAISS_INDEXES
+from recsys.serving.two_stage_runner import BRUTE_FORCE
 
-INDEXES = ("brute-force", "scann")
+INDEXES = (BRUTE_FORCE, "scann", *FAISS_INDEXES)
 ITEM, SCORE = "item", "score"
 
 
@@ -21,7 +23,7 @@ class TwoStageModel:
         formula: What items are ranked by.
         top: How many items are returned.
         candidates: How many are ranked.
-        index: `"brute-force"`, or `"scann"`, which is approximate.
+        index: One of `INDEXES`; those of faiss have brute force here.
 
     Call arguments:
         query: By feature of the query, a tensor of what
@@ -42,7 +44,7 @@ class TwoStageModel:
         formula: Formula,
         top: int,
         candidates: int,
-        index: str = INDEXES[0],
+        index: str = BRUTE_FORCE,
     ) -> None:
         import tensorflow as tf
 
@@ -66,21 +68,30 @@ class TwoStageModel:
         pruned = without_unused_experts(ranker)
         # It shares the tables of the ranker, of which no more is needed.
         self._served, _ = with_folded_permutation(pruned)
-        self._index = create_index(index, retrieval.vectors, self.size)
+        inside = index_inside(index)
+        self._index = create_index(inside, retrieval.vectors, self.size)
         # Not the layers: TensorFlow would describe them in the file.
         self.resources = [
             *(each.value for each in self._served.ranking_variables),
             *(each.value for each in retrieval.query_tower.variables),
-            self._index.variables if index == INDEXES[0] else self._index,
+            self._index.variables if inside == BRUTE_FORCE else self._index,
         ]
 
     def __call__(self, query: dict[str, Any], seen: Any) -> dict[str, Any]:
-        numbers, left = self._retrieve(self.ranker.query_vectors(query), seen)
-        columns = self._predict(query, numbers)
-        return self._best(numbers, left, columns)
+        queries = self.ranker.query_vectors(query)
+        return self.rank(query, self._retrieve(queries, seen))
 
-    def _retrieve(self, queries: Any, seen: Any) -> tuple[Any, Any]:
-        """Numbers of items `(batch, size)`, and which of them are not seen."""
+    def rank(self, query: dict[str, Any], numbers: Any) -> dict[str, Any]:
+        """Returns the same for the candidates that it is given.
+
+        Args:
+            query: As in a call.
+            numbers: Int32 tensor `(batch, size)` of items, 0 for none.
+        """
+        return self._best(numbers, self._predict(query, numbers))
+
+    def _retrieve(self, queries: Any, seen: Any) -> Any:
+        """Numbers of items `(batch, size)` that are not seen, 0 for none."""
         import tensorflow as tf
 
         count = tf.minimum(self.num_items, self.size + tf.shape(seen)[1])
@@ -88,8 +99,8 @@ class TwoStageModel:
         had = tf.reduce_any(numbers[:, :, None] == seen[:, None, :], axis=-1)
         scores = tf.where(had, -float("inf"), scores)
         scores, places = tf.math.top_k(scores, self.size)
-        left = scores > -float("inf")
-        return tf.gather(numbers, places, batch_dims=1), left
+        numbers = tf.gather(numbers, places, batch_dims=1)
+        return tf.where(scores > -float("inf"), numbers, 0)
 
     def _predict(self, query: dict[str, Any], numbers: Any) -> dict[str, Any]:
         """By column, what is predicted `(batch, size)`."""
@@ -112,18 +123,16 @@ class TwoStageModel:
                 )
         return columns
 
-    def _best(
-        self, numbers: Any, left: Any, columns: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _best(self, numbers: Any, columns: dict[str, Any]) -> dict[str, Any]:
         """The outputs for the items with the highest scores."""
         import tensorflow as tf
 
         scores = tf.cast(self.formula(columns, tf.math), tf.float32)
         scores = tf.broadcast_to(scores, tf.shape(numbers))
-        is_score = left & ~tf.math.is_nan(scores)
+        is_score = (numbers > 0) & ~tf.math.is_nan(scores)
         scores = tf.where(is_score, scores, tf.float32.min)
         scores, best = tf.math.top_k(scores, self.top)
-        numbers = tf.gather(tf.where(left, numbers, 0), best, batch_dims=1)
+        numbers = tf.gather(numbers, best, batch_dims=1)
         return {
             SCORE: scores,
             ITEM: tf.gather(self._ids, numbers),
@@ -134,13 +143,18 @@ class TwoStageModel:
         }
 
 
+def index_inside(index: str) -> str:
+    """Returns what a model searches with by itself: faiss is a server's."""
+    return BRUTE_FORCE if index in FAISS_INDEXES else index
+
+
 def create_index(name: str, vectors: Any, count: int) -> Any:
     """The index of TensorFlow Recommenders over items numbered from 1."""
     import tensorflow as tf
 
     if name == "scann" and find_spec("scann") is None:
         raise ExportError(
-            "`index` must be 'brute-force' where the package scann is not "
+            "`index` must be another one where the package scann is not "
             "installed. Received: index='scann'"
         )
     try:
@@ -156,5 +170,5 @@ def create_index(name: str, vectors: Any, count: int) -> Any:
         ) from error
     top_k = module.layers.factorized_top_k
     numbers = tf.range(1, len(vectors) + 1)
-    kind = top_k.BruteForce if name == INDEXES[0] else top_k.ScaNN
+    kind = top_k.BruteForce if name == BRUTE_FORCE else top_k.ScaNN
     return kind(k=count).index(tf.constant(vectors), numbers)

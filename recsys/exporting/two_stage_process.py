@@ -1,13 +1,16 @@
 """Runs the two stages where neither Keras nor keras_moe can be imported.
 
-`python -m recsys.exporting.two_stage_process FOLDER INPUTS OUTPUTS` runs the
-model in FOLDER as `recsys.exporting.fresh_process` does.
+`python -m recsys.exporting.two_stage_process FOLDER INDEX INPUTS OUTPUTS` runs
+the model in FOLDER as `recsys.exporting.fresh_process` does, or, with an index
+of faiss, as `recsys serve` does.
 `recsys.lifeline.run_alongside` has to start it.
 """
 
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +18,9 @@ from recsys.exporting.fresh_process import HIDDEN
 from recsys.exporting.fresh_process import outputs_by_batch_size
 from recsys.exporting.saved_model import SavedModelFormat
 from recsys.lifeline import end_with_starter
+from recsys.serving.index_file import FAISS_INDEXES
+from recsys.serving.runner import DEFAULT_SIGNATURE
+from recsys.serving.runner import load
 
 BATCH_SIZES = (0, 1, 7, 1000)
 
@@ -22,14 +28,17 @@ BATCH_SIZES = (0, 1, 7, 1000)
 def main() -> None:
     """Does what the module's first lines say."""
     end_with_starter()
-    folder, inputs_file, outputs_file = sys.argv[1:]
+    folder, index, inputs_file, outputs_file = sys.argv[1:]
     if find_spec("scann") is not None:
         import scann  # noqa: F401  # Its operations, if the model has them.
     for hidden in (*HIDDEN, "tensorflow_recommenders"):
         sys.modules[hidden] = None  # type: ignore[assignment]
     with np.load(inputs_file) as arrays:
         inputs = dict(arrays)
-    run = SavedModelFormat().load(Path(folder))
+    if index in FAISS_INDEXES:
+        run: Any = partial(load(Path(folder), index).run, DEFAULT_SIGNATURE)
+    else:
+        run = SavedModelFormat().load(Path(folder))
     np.savez(outputs_file, **outputs_by_batch_size(run, inputs, BATCH_SIZES))
 
 

@@ -33,7 +33,7 @@ def model_loader(
     """
 
     def load_model(folder: Path) -> LoadedModel:
-        runner = load(folder)
+        runner = load(folder, options.index)
         batcher = Batcher(
             runner.run,
             executor,

@@ -7,6 +7,7 @@ from recsys.serving import onnx_runner
 from recsys.serving.saved_model_runner import SavedModelRunner
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
+from recsys.serving.two_stage_runner import with_index
 
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -36,11 +37,12 @@ def holds_model(folder: Path) -> bool:
     return any((folder / file).is_file() for file in FORMATS)
 
 
-def load(folder: Path) -> Runner:
+def load(folder: Path, index: str | None = None) -> Runner:
     """Loads a model and tries every signature of it.
 
     Args:
         folder: With a file of `FORMATS`.
+        index: What two stages search with, as in `with_index`.
 
     Raises:
         FileError: There is no such model in it, or none that can be served.
@@ -59,6 +61,7 @@ def load(folder: Path) -> Runner:
             f"a model with the signature {DEFAULT_SIGNATURE!r}",
             f"one with {sorted(runner.signatures)}",
         )
+    runner = with_index(runner, folder, index)
     for name, signature in runner.signatures.items():
         _try(runner, name, signature, folder)
     return runner

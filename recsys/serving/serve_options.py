@@ -1,5 +1,6 @@
 import ipaddress
 from typing import Annotated
+from typing import Literal
 
 from pydantic import ConfigDict
 from pydantic import Field
@@ -33,6 +34,8 @@ class ServeOptions:
         max_concurrency: Most requests at a time; others are told to try again.
         request_timeout: Seconds after which a request is given up.
         poll_seconds: Seconds between two looks for a new version.
+        index: What two stages search with: `"brute-force"`, `"hnsw"` or
+            `"ivf"`; what they were exported with unless given.
         access_log: Whether each request is logged.
 
     Raises:
@@ -57,6 +60,7 @@ class ServeOptions:
     max_concurrency: _Count = 128
     request_timeout: _Positive = 30.0
     poll_seconds: _Positive = 1.0
+    index: Literal["brute-force", "hnsw", "ivf"] | None = None
     access_log: bool = False
 
     @property

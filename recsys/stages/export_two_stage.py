@@ -1,6 +1,7 @@
 import os
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from recsys.atomic import replacing
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.input_names import INPUTS_FILE
-from recsys.exporting.two_stage import SEEN
 from recsys.exporting.two_stage import TwoStage
+from recsys.exporting.two_stage_index import RECALL
+from recsys.exporting.two_stage_index import write_index
 from recsys.exporting.two_stage_model import INDEXES
 from recsys.exporting.two_stage_model import ITEM
 from recsys.exporting.two_stage_model import SCORE
+from recsys.exporting.two_stage_model import index_inside
 from recsys.exporting.verification import last_line
 from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
@@ -26,6 +29,10 @@ from recsys.lifeline import run_alongside
 from recsys.metrics.scored_rows import check_positive
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.serving.index_file import FAISS_INDEXES
+from recsys.serving.two_stage_runner import BRUTE_FORCE
+from recsys.serving.two_stage_runner import SEEN
+from recsys.serving.two_stage_runner import TWO_STAGE_FILE
 from recsys.stages.recommend import CANDIDATES
 from recsys.stages.recommend import ranked
 from recsys.stages.recommend import retrieved
@@ -33,7 +40,6 @@ from recsys.stages.recommend import score_formula
 
 TOLERANCE = 1e-4  # Relative to 1 and the value: scores are any formula.
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
-TWO_STAGE_FILE = Path("assets.extra", "two_stage.json")
 _SAMPLED_ROWS = 12
 _MOST_SEEN = 6
 
@@ -44,7 +50,8 @@ def export_two_stage(
     score: str | None = None,
     top: int = 10,
     candidates: int = CANDIDATES,
-    index: str = INDEXES[0],
+    index: str = BRUTE_FORCE,
+    recall: float = RECALL,
     version: bool = True,
 ) -> Path:
     """Exports retrieval and ranking as one TensorFlow SavedModel.
@@ -62,7 +69,11 @@ def export_two_stage(
         top: How many items it recommends, of which there may be no more.
             Defaults to 10.
         candidates: How many items are ranked, at least `top`. Defaults to 100.
-        index: `"brute-force"` (default), or `"scann"`, which is approximate.
+        index: `"brute-force"` (default), or an approximate one: `"hnsw"` and
+            `"ivf"`, of faiss, which `recsys serve` searches while the model
+            itself has brute force, or `"scann"` in the model.
+        recall: The share of the best candidates that an index of faiss has to
+            find, which decides how hard it looks. Defaults to 0.99.
         version: Whether to number the model; otherwise it is written to `out`
             itself, which has to be new or empty. Defaults to `True`.
 
@@ -73,12 +84,14 @@ def export_two_stage(
 
     Raises:
         ExportError: What was written does not recommend what the model does,
-            the index cannot be made, or tensorflow-recommenders is not there;
-            nothing of it is left.
+            the index cannot be made or does not find `recall`, or
+            tensorflow-recommenders is not there; nothing of it is left.
+        ModuleNotFoundError: faiss is not there.
         RunError: There is no trained run with retrieval in the folder, or
             `out` holds something else, or another process is writing to it.
         ValueError: The score is no formula, a number is less than 1, `top` is
-            above `candidates`, or there is no such index.
+            above `candidates`, `recall` no share above 0, or there is no
+            such index.
     """
     check_positive("top", top)
     check_positive("candidates", candidates)
@@ -92,6 +105,12 @@ def export_two_stage(
             f"`index` must be one of {', '.join(INDEXES)}. "
             f"Received: index={index!r}"
         )
+    if not 0 < recall <= 1:
+        raise ValueError(
+            f"`recall` must be above 0 and at most 1. Received: recall={recall}"
+        )
+    if index in FAISS_INDEXES:
+        import_module("faiss")  # Rather now than at the end.
     source = Run(run)
     source.check_model()
     options: dict[str, Any] = {
@@ -99,6 +118,7 @@ def export_two_stage(
         "top": top,
         "candidates": candidates,
         "index": index,
+        "recall": recall,
     }
     return write_model(
         out, version, lambda folder: _write(source, folder, options)
@@ -155,6 +175,10 @@ def _export(run: Run, folder: Path, options: dict[str, Any]) -> None:
         model.write(unfinished)
         write_json(unfinished / INPUTS_FILE, model.inputs)
         told = {**options, "score": formula.text}
+        if model.index in FAISS_INDEXES:
+            told |= write_index(model, options["recall"], unfinished)
+        else:
+            del told["recall"]  # Of an index of faiss alone.
         write_json(unfinished / TWO_STAGE_FILE, told)
         verify_two_stage(model, unfinished)
 
@@ -173,7 +197,19 @@ def verify_two_stage(model: TwoStage, folder: Path) -> None:
         ExportError: It does not, or cannot be loaded without Keras.
     """
     rows, seen = _sample(model)
-    outputs = _outputs(model, folder, rows, seen)
+    # What goes with an index of faiss answers without it, too.
+    for index in dict.fromkeys([index_inside(model.index), model.index]):
+        _verify(model, folder, rows, seen, index)
+
+
+def _verify(
+    model: TwoStage,
+    folder: Path,
+    rows: pd.DataFrame,
+    seen: list[Any],
+    index: str,
+) -> None:
+    outputs = _outputs(model, folder, rows, seen, index)
     sizes = {name.rsplit("/", 1)[1] for name in outputs}
     for size in sorted(sizes, key=int):
         received = {
@@ -187,11 +223,13 @@ def verify_two_stage(model: TwoStage, folder: Path) -> None:
                 rows.iloc[[row]],
                 seen[row],
                 {name: values[row] for name, values in received.items()},
+                index,
             )
             if problem:
                 raise ExportError(
                     "The SavedModel must recommend what the model does. "
-                    f"Received, at batch size {size}: {problem}"
+                    f"Received, with the index {index} at batch size {size}: "
+                    f"{problem}"
                 )
 
 
@@ -227,7 +265,11 @@ def _encoded(model: TwoStage, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _outputs(
-    model: TwoStage, folder: Path, rows: pd.DataFrame, seen: list[Any]
+    model: TwoStage,
+    folder: Path,
+    rows: pd.DataFrame,
+    seen: list[Any],
+    index: str,
 ) -> dict[str, Any]:
     """What the SavedModel returns in a process without Keras."""
     ranker = model.ranker
@@ -247,9 +289,8 @@ def _outputs(
         inputs, outputs = Path(scratch, "in.npz"), Path(scratch, "out.npz")
         np.savez(inputs, **arrays)
         module = "recsys.exporting.two_stage_process"
-        process = run_alongside(
-            [sys.executable, "-m", module, *map(str, (folder, inputs, outputs))]
-        )
+        words = map(str, (folder, index, inputs, outputs))
+        process = run_alongside([sys.executable, "-m", module, *words])
         if process.returncode:
             raise ExportError(
                 "The SavedModel must run without Keras. "
@@ -264,6 +305,7 @@ def _problem(
     query: pd.DataFrame,
     seen: Any,
     received: dict[str, Any],
+    index: str,
 ) -> str | None:
     """What is wrong with what was recommended to one query."""
     ranker, retrieval = model.ranker, model.ranker.retrieval
@@ -288,7 +330,7 @@ def _problem(
     scores = received[SCORE][there]
     if not _close(scores, in_order["score"].to_numpy()):
         return "other scores"
-    if model.index != INDEXES[0]:
+    if index != BRUTE_FORCE:
         return None  # Which items it finds is up to it.
     best = retrieved(ranker, retrieval, encoded, seen, model.candidates)
     expected = ranked(ranker, retrieval, encoded, best, model.formula)

@@ -47,6 +47,7 @@ def recsys_without(
         ("pandas", "train --data synthetic --out run", "recsys"),
         ("jax", "train --data synthetic --out run --backend jax", "jax"),
         ("torch", "evaluate --run r --data d --backend torch", "torch"),
+        ("faiss", "export --two-stage --index ivf --run r --out x", "faiss"),
         ("tensorflow", "export --run run --out x", "tensorflow"),
         ("starlette", "serve --model x", "serve"),
         ("uvicorn", "serve --model x", "serve"),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import recsys
+from recsys.cli import run as command
 from recsys.data import Dataset
 from recsys.data import Schema
 
@@ -27,6 +28,8 @@ SCHEMA = Schema(
     },
     {"watch": "binary", "rating": "regression"},
 )
+
+SCORE = "watch^0.7 * rating"
 
 
 def _rows(num_rows: int, seed: int) -> pd.DataFrame:
@@ -106,3 +109,16 @@ def retrieving_run(
     folder = tmp_path_factory.mktemp("runs") / "films"
     recsys.train(fields(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def exported(
+    retrieving_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Its two stages in one model, with an index beside it."""
+    out = tmp_path_factory.mktemp("served") / "films"
+    options = ["--run", str(retrieving_run), "--out", str(out)]
+    options += ["--score", SCORE, "--top", "4", "--candidates", "12"]
+    options += ["--index", "hnsw", "--recall", "1"]
+    assert command(["export", "--two-stage", *options]) == 0
+    return out / "1"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import recsys
-from recsys.cli import run as command
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.saved_model import SavedModelFormat
@@ -17,8 +16,10 @@ from recsys.exporting.two_stage_model import create_index
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
 from recsys.run import Run
+from recsys.serving.index_file import checksum
 from recsys.stages.export_two_stage import export_two_stage
 from recsys.stages.export_two_stage import verify_two_stage
+from tests.recsys.retrieval.conftest import SCORE
 from tests.recsys.retrieval.stored import stored_shapes
 from tests.recsys.warmup_requests import warmup_requests
 
@@ -29,19 +30,6 @@ pytestmark = [
         reason="starts processes of its own; once is enough",
     ),
 ]
-
-SCORE = "watch^0.7 * rating"
-
-
-@pytest.fixture(scope="module")
-def exported(
-    retrieving_run: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    out = tmp_path_factory.mktemp("served") / "films"
-    options = ["--run", str(retrieving_run), "--out", str(out)]
-    options += ["--score", SCORE, "--top", "4", "--candidates", "12"]
-    assert command(["export", "--two-stage", *options]) == 0
-    return out / "1"
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +121,10 @@ def test_what_it_was_exported_with(exported: Path) -> None:
         "score": SCORE,
         "top": 4,
         "candidates": 12,
-        "index": "brute-force",
+        "index": "hnsw",
+        "recall": 1.0,
+        "found": 1.0,
+        "sha256": checksum(extra / "items.faiss"),
     }
     inputs = json.loads((extra / "inputs.json").read_text())
     assert list(inputs) == ["user", "age", "history"]
@@ -202,7 +193,8 @@ def test_a_score_that_is_no_formula(
     [
         ({"top": 0}, "top: expected an integer"),
         ({"top": 11, "candidates": 10}, "at most the number of candidates"),
-        ({"index": "faiss"}, "one of brute-force, scann.*'faiss'"),
+        ({"index": "faiss"}, "one of brute-force, scann, hnsw.*'faiss'"),
+        ({"recall": 0.0}, "`recall` must be above 0 and at most 1"),
     ],
 )
 def test_options_that_cannot_be(

@@ -1,0 +1,146 @@
+from abc import ABC
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+from typing import Self
+
+import numpy as np
+
+_CLOSE = 1e-5  # Of a score, relative to the largest one.
+
+
+class FaissIndex(ABC):
+    """Finds most of the items with the largest scalar products, by faiss.
+
+    How hard it looks is part of its file: faiss keeps it there.
+
+    Args:
+        index: An index of faiss that holds item 1 first.
+
+    Attributes:
+        effort: How hard it looks for as many items as it was tuned for.
+    """
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    @classmethod
+    @abstractmethod
+    def build(cls, vectors: Any) -> Self:
+        """Makes the index of some vectors.
+
+        Args:
+            vectors: Float32 array `(items, dim)`, that of item 1 first.
+        """
+
+    @property
+    @abstractmethod
+    def effort(self) -> int: ...
+
+    @effort.setter
+    @abstractmethod
+    def effort(self, value: int) -> None: ...
+
+    @abstractmethod
+    def _look(self, queries: Any, count: int, usual: int) -> Any:
+        """Searches for more items than usual, as well as for the usual ones.
+
+        Returns:
+            Items counted from 0, `(queries, count)`; -1 for none.
+        """
+
+    @abstractmethod
+    def _look_everywhere(self, queries: Any, count: int) -> Any:
+        """Does the same among all items, one by one."""
+
+    @property
+    def num_items(self) -> int:
+        """How many items there are."""
+        return int(self._index.ntotal)
+
+    def tune(
+        self, vectors: Any, queries: Any, count: int, recall: float
+    ) -> float:
+        """Looks as hard as it takes to find what is to be found.
+
+        The effort is doubled until it is enough. An item that ties with the
+        last of the best is one of them.
+
+        Args:
+            vectors: What the index was built from.
+            queries: Float32 array `(queries, dim)` to try it with.
+            count: How many items are asked for.
+            recall: The share of the best items that it has to find.
+
+        Returns:
+            The share that it finds, less than `recall` where even 64 times
+            the least effort is not enough.
+        """
+        import faiss
+
+        exact = faiss.IndexFlatIP(vectors.shape[1])
+        exact.add(vectors)
+        best, _ = exact.search(queries, count)
+        least = best[:, -1:] - _CLOSE * np.abs(best).max()
+        self.effort = 1
+        while True:
+            numbers = self._look(queries, count, count)
+            scores = np.einsum("qd,qcd->qc", queries, vectors[numbers])
+            found = float(((scores >= least) & (numbers >= 0)).mean())
+            if found >= recall or not self._can_look_harder(count):
+                return found
+            self.effort *= 2
+
+    @abstractmethod
+    def _can_look_harder(self, count: int) -> bool: ...
+
+    def unseen(self, queries: Any, seen: Any, count: int) -> Any:
+        """Finds items that are not seen, however many are.
+
+        Args:
+            queries: Float32 array `(queries, dim)`.
+            seen: Integer array `(queries, any)`, the numbers of items that
+                are left out, 0 for none.
+            count: How many items are asked for.
+
+        Returns:
+            Their numbers, int32 `(queries, count)`, the best first; 0 behind
+            them where there are no more.
+        """
+        if not len(queries):
+            return np.zeros((0, count), np.int32)
+        depth = min(self.num_items, count + seen.shape[1])
+        found = self._look(queries, depth, count) + 1
+        numbers = _without(found, seen, count)
+        # An approximate index may end before it has found enough.
+        left = self.num_items - _distinct(seen)
+        short = (numbers > 0).sum(axis=1) < np.minimum(count, left)
+        if short.any():
+            found = self._look_everywhere(queries[short], depth) + 1
+            numbers[short] = _without(found, seen[short], count)
+        return numbers
+
+    def write(self, file: Path) -> None:
+        """Writes a file that `read_index` reads."""
+        import faiss
+
+        faiss.write_index(self._index, str(file))
+
+
+def _without(numbers: Any, seen: Any, count: int) -> Any:
+    """The first numbers of each row that are not seen, 0 behind them."""
+    # One set of integers for all rows, where each has its own.
+    most = max(numbers.max(), seen.max(initial=0)) + 1
+    rows = np.arange(len(numbers))[:, None] * most
+    left = (numbers > 0) & ~np.isin(numbers + rows, seen + rows)
+    order = np.argsort(~left, axis=1, kind="stable")[:, :count]
+    found = np.where(left, numbers, 0)
+    return np.take_along_axis(found, order, axis=1).astype(np.int32)
+
+
+def _distinct(seen: Any) -> Any:
+    """How many items each row has, each once."""
+    ordered = np.sort(seen, axis=1)
+    is_first = np.ones(ordered.shape, bool)
+    is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return (is_first & (ordered > 0)).sum(axis=1)

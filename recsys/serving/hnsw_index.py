@@ -1,0 +1,55 @@
+from typing import Any
+from typing import Self
+
+from recsys.serving.faiss_index import FaissIndex
+
+# More efConstruction than faiss has by itself makes worse graphs of scalar
+# products, which are no distances.
+_NEIGHBOURS = 32
+# How much harder than for as many items as are asked for is not worth it.
+_MOST_EFFORT = 64
+
+
+class HnswIndex(FaissIndex):
+    """A graph in which neighbours lead to neighbours: fast, and large.
+
+    `effort` is efSearch, the number of items that are kept in sight.
+
+    References:
+        Malkov, Yashunin. Efficient and robust approximate nearest neighbor
+        search using Hierarchical Navigable Small World graphs. TPAMI 2020.
+    """
+
+    @classmethod
+    def build(cls, vectors: Any) -> Self:
+        import faiss
+
+        index = faiss.IndexHNSWFlat(
+            vectors.shape[1], _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT
+        )
+        index.add(vectors)
+        return cls(index)
+
+    @property
+    def effort(self) -> int:
+        return int(self._index.hnsw.efSearch)
+
+    @effort.setter
+    def effort(self, value: int) -> None:
+        self._index.hnsw.efSearch = value
+
+    def _can_look_harder(self, count: int) -> bool:
+        return self.effort < min(self.num_items, _MOST_EFFORT * count)
+
+    def _look(self, queries: Any, count: int, usual: int) -> Any:
+        import faiss
+
+        effort = max(self.effort, usual) + count - usual
+        options = faiss.SearchParametersHNSW(efSearch=effort)
+        return self._index.search(queries, count, params=options)[1]
+
+    def _look_everywhere(self, queries: Any, count: int) -> Any:
+        import faiss
+
+        vectors = faiss.downcast_index(self._index.storage)
+        return vectors.search(queries, count)[1]

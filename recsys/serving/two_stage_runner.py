@@ -1,0 +1,96 @@
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recsys.errors import FileError
+from recsys.json_files import read_json
+from recsys.reading import reading
+from recsys.serving.faiss_index import FaissIndex
+from recsys.serving.index_file import FAISS_INDEXES
+from recsys.serving.index_file import read_index
+from recsys.serving.tensor_spec import Arrays
+
+if TYPE_CHECKING:
+    from recsys.serving.runner import Runner
+
+BRUTE_FORCE = "brute-force"
+# What `recsys export --two-stage` has written beside the model.
+TWO_STAGE_FILE = Path("assets.extra", "two_stage.json")
+INDEX_FILE = Path("assets.extra", "items.faiss")
+
+# Two signatures that do what `serving_default` does, with a search between.
+QUERY, VECTOR, SEEN = "query", "vector", "seen"
+RANK, CANDIDATES = "rank", "candidates"
+
+
+class TwoStageRunner:
+    """Retrieves items and ranks them, with an index of faiss between.
+
+    `serving_default` takes and returns what that of the model does, which
+    searches the whole catalogue. Other signatures are the model's own.
+
+    Args:
+        model: A SavedModel with the signatures `query`, from a query's features
+            and the items that it has seen to its `vector` and the numbers of
+            the `seen`, and `rank`, from the features and the numbers of
+            `candidates` to the outputs of `serving_default`.
+        index: Where the candidates are looked for.
+    """
+
+    def __init__(self, model: "Runner", index: FaissIndex) -> None:
+        self.signatures = model.signatures
+        self._model = model
+        self._index = index
+        self._rank = model.signatures[RANK].inputs
+        self._count = self._rank[CANDIDATES].default.shape[1]
+
+    def run(self, signature: str, inputs: Arrays) -> Arrays:
+        if signature in (QUERY, RANK):
+            return self._model.run(signature, inputs)
+        query = self._model.run(QUERY, inputs)
+        candidates = self._index.unseen(query[VECTOR], query[SEEN], self._count)
+        features = {
+            name: values
+            for name, values in inputs.items()
+            if name in self._rank
+        }
+        return self._model.run(RANK, {**features, CANDIDATES: candidates})
+
+
+def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
+    """Returns a model that searches with the index that is asked for.
+
+    Args:
+        model: The SavedModel in a folder.
+        folder: Where it is, and the index beside it.
+        index: `"brute-force"`, a key of `FAISS_INDEXES`, or `None` for
+            whatever the model was exported with.
+
+    Raises:
+        FileError: It was exported without that index, or the index is broken
+            or cannot be read here.
+    """
+    file = folder / TWO_STAGE_FILE
+    if not file.is_file():
+        if index is None:
+            return model
+        raise FileError.at(
+            folder,
+            f"a model of `recsys export --two-stage`, to be served with the "
+            f"index {index}",
+            "one without an index",
+        )
+    with reading(file, "what `recsys export --two-stage` has written"):
+        told = read_json(file)
+        exported = told["index"]
+        asked = exported if index is None else index
+        of_model = BRUTE_FORCE if exported in FAISS_INDEXES else exported
+        if asked == of_model:
+            return model
+        if asked != exported:
+            raise FileError.at(
+                folder,
+                f"a model of `recsys export --two-stage --index {asked}`",
+                f"one of `--index {exported}`",
+            )
+        found = read_index(folder / INDEX_FILE, exported, told["sha256"])
+    return TwoStageRunner(model, found)
