@@ -11,7 +11,8 @@ request costs the server and who asks; its resident memory before and after
 `--requests` further ones; and, at the connections of `--killed`, what happens
 where it is killed in the middle and started again on the same port.
 `load_average` is that of the machine when the line is printed: the server
-shares it with whoever asks.
+shares it with whoever asks. Part `two-stage`: what `two_stage_call.py`
+does, over each number of `--items`.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -228,9 +230,21 @@ def load_test(options: argparse.Namespace) -> None:
             )
 
 
+def time_two_stages(items: Sequence[int]) -> None:
+    """In processes in which TensorFlow Recommenders can be imported."""
+    script = Path(__file__).with_name("two_stage_call.py")
+    backend = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "1"}
+    for number in items:
+        subprocess.run(
+            [sys.executable, script, "--items", str(number)],
+            env={**os.environ, **backend},
+            check=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["models", "load"]
+    parts = ["models", "load", "two-stage"]
     parser.add_argument("--parts", default=parts, choices=parts, nargs="+")
     parser.add_argument("--experts", default=[16, 64], type=int, nargs="+")
     parser.add_argument(
@@ -249,6 +263,8 @@ def main() -> None:
     parser.add_argument("--requests", default=100_000, type=int)
     parser.add_argument("--rows", default=1, type=int, help="of a request")
     parser.add_argument("--killed", default=8, type=int)
+    sizes = [4000, 100_000, 1_000_000]
+    parser.add_argument("--items", default=sizes, type=int, nargs="+")
     options = parser.parse_args()
     if "models" in options.parts:
         for num_experts in options.experts:
@@ -257,6 +273,8 @@ def main() -> None:
             )
     if "load" in options.parts:
         load_test(options)
+    if "two-stage" in options.parts:
+        time_two_stages(options.items)
 
 
 if __name__ == "__main__":
