@@ -6,14 +6,19 @@ from typing import Any
 from keras import ops
 
 from keras_moe.checks import check_choice
+from keras_moe.distribution import are_replicated
+from keras_moe.distribution import max_over_devices
+from keras_moe.distribution import num_devices
 from keras_moe.layers.break_even import sparse_pays
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
+from keras_moe.layers.isolated_state import run_on_devices
 from keras_moe.ops._debugging import checks_values
 from keras_moe.ops._debugging import require
 from keras_moe.ops._tracing import has_dynamic_shapes
+from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops.combine import combine
 from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.routing_plan import routing_plan
@@ -98,12 +103,43 @@ class Execution:
             A float32 tensor `(N, H)` for each task, `H` being the number of
             values in an expert's output.
         """
-        bounded = all(
-            gate.is_bounded(training) or self._is_limited(gate, training)
-            for gate in self.gates
-        )
-        if self._is_dense(rows, bounded):
+        split = self._runs_on_devices(rows)
+        bounded = self._is_bounded(training, split)
+        shape = tuple(rows.shape)
+        if split:
+            shape = (-(-shape[0] // num_devices()), *shape[1:])
+        if self._is_dense(shape, bounded):
+            # One operation on all rows, which XLA itself splits well.
             return self._run_dense(rows, weights, training)
+        if not split:
+            return self._run_planned(rows, weights, bounded, training)
+        return run_on_devices(
+            lambda rows, weights: self._run_planned(
+                rows, weights, bounded, training
+            ),
+            self.experts,
+            [rows, weights],
+        )
+
+    def _runs_on_devices(self, rows: Tensor) -> bool:
+        """Whether each device runs the experts on its own rows.
+
+        Eager calls do not: XLA would compile the function anew for each.
+        """
+        return (
+            num_devices() > 1
+            and is_traced_by_jax(rows)
+            and are_replicated(self.experts.variables)
+        )
+
+    def _run_planned(
+        self,
+        rows: Tensor,
+        weights: Tensor,
+        bounded: bool,
+        training: bool | None,
+    ) -> list[Tensor]:
+        """Runs what is selected, if that is not too much."""
         pairs = self._max_pairs(ops.shape(rows)[0], training)
         if bounded:
             # Enough for all: a gate that is bounded has no more than its
@@ -113,12 +149,20 @@ class Execution:
         # Enough by the condition: where it does not hold, nothing is planned.
         budget = pair_budget(pairs)
         return self._run_first_if(
-            _num_pairs(weights) <= budget,
+            max_over_devices(_num_pairs(weights)) <= budget,
             lambda: self._run_sparse(rows, weights, budget, training),
             lambda: self._run_dense(rows, weights, training),
         )
 
-    def _is_dense(self, rows: Tensor, bounded: bool) -> bool:
+    def _is_bounded(self, training: bool | None, split: bool) -> bool:
+        """Whether no rows, or no device's, have more than `_max_pairs`."""
+        return all(
+            self._is_limited(gate, training)
+            or (gate.is_bounded(training) and not (split and gate.synchronized))
+            for gate in self.gates
+        )
+
+    def _is_dense(self, shape: Sequence[int | None], bounded: bool) -> bool:
         """Whether all experts run, whatever the batch holds."""
         if (
             self.mode == "dense"
@@ -127,7 +171,7 @@ class Execution:
             return True
         if not (bounded or self.experts.runs_in_branches):
             return True
-        return self.mode == "auto" and not self._sparse_pays(rows.shape)
+        return self.mode == "auto" and not self._sparse_pays(shape)
 
     def _sparse_pays(self, shape: Sequence[int | None]) -> bool:
         experts = self.experts

@@ -4,11 +4,19 @@ from typing import Any
 from typing import TypeVar
 
 import keras
+from keras import ops
 
+from keras_moe.distribution import device_index
+from keras_moe.distribution import map_over_devices
+from keras_moe.distribution import max_over_devices
 from keras_moe.types import Tensor
 
 # Tensors, in any structure.
 Outputs = TypeVar("Outputs")
+
+# How far apart the seeds of two devices are; those of a device's blocks, which
+# count from 0, lie between.
+SEED_STRIDE = 1_000_000_007
 
 
 class _NestedScope(keras.StatelessScope):
@@ -65,3 +73,56 @@ def run_isolated(
             "Use execution='dense' for others."
         )
     return outputs, [scope.get_current_value(state) for state in states]
+
+
+def run_on_devices(
+    function: Callable[..., Outputs],
+    layer: keras.layers.Layer,
+    rows: Sequence[Tensor],
+) -> Outputs:
+    """Runs `function`, which calls `layer`, on each device's rows.
+
+    Each device draws its own random numbers, so dropout differs from that on
+    one device; nothing else does.
+
+    Args:
+        function: Called with tensors, the rows of one device. It returns
+            tensors with as many rows.
+        layer: The only layer whose variables `function` reads.
+        rows: Tensors `(N, ...)`.
+
+    Returns:
+        The outputs of `function` for all rows.
+
+    Raises:
+        ValueError: If `function` adds a loss or assigns a variable other
+            than a random state.
+    """
+    states = random_states(layer)
+    of_states = {id(state) for state in states}
+    weights = [v for v in layer.variables if id(v) not in of_states]
+
+    def on_device(
+        rows: list[Tensor], values: list[list[Tensor]]
+    ) -> tuple[Outputs, list[Tensor]]:
+        weight_values, starts = values
+        # A random state is (seed, counter).
+        seed = SEED_STRIDE * ops.cast(device_index(), "uint32")
+        offset = ops.stack([seed, 0 * seed])  # (2,)
+        starts = [start + ops.cast(offset, start.dtype) for start in starts]
+        with _NestedScope(list(zip(weights, weight_values, strict=True))):
+            outputs, ends = run_isolated(
+                lambda: function(*rows), states, starts
+            )
+        # Experts without rows draw nothing on a device.
+        draws = [
+            max_over_devices(end - start)
+            for end, start in zip(ends, starts, strict=True)
+        ]
+        return outputs, draws
+
+    values = [[v.value for v in variables] for variables in (weights, states)]
+    outputs, draws = map_over_devices(on_device, rows, values)
+    for state, drawn in zip(states, draws, strict=True):
+        state.assign(state.value + drawn)
+    return outputs

@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_moe.types import Tensor
+
 
 def is_traced_for_xla() -> bool:
     """Whether TensorFlow traces this call for its XLA compiler."""
@@ -20,3 +22,12 @@ def is_traced_for_xla() -> bool:
 def has_dynamic_shapes() -> bool:
     """Whether shapes may depend on values in this call."""
     return keras.backend.backend() != "jax" and not is_traced_for_xla()
+
+
+def is_traced_by_jax(tensor: Tensor) -> bool:
+    """Whether JAX traces the call that a tensor is part of."""
+    if keras.backend.backend() != "jax":
+        return False
+    import jax
+
+    return isinstance(tensor, jax.core.Tracer)

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_moe.distribution import map_over_devices
+from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops._tracing import is_traced_for_xla
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
@@ -122,15 +124,40 @@ def top_rows_mask(scores: Tensor, count: IntegerLike) -> Tensor:
     return ops.logical_or(above, ops.logical_and(tied, first))
 
 
+def kth_largest(x: Tensor, k: int) -> Tensor:
+    """The `k`-th largest entry of the last axis.
+
+    Args:
+        x: Float tensor `(..., n)`, no entry of which is NaN.
+        k: Integer in `[1, n]`.
+
+    Returns:
+        Tensor `(..., 1)`.
+
+    Example:
+        >>> float(kth_largest(np.array([1.0, 3.0, 2.0]), k=2)[0])
+        2.0
+    """
+
+    def of_rows(x: Tensor) -> Tensor:
+        # The minimum, not the last entry: of a slice XLA makes a full sort,
+        # and the order is left to the backend. The initial value is for
+        # batches without rows.
+        largest, _ = ops.top_k(x, k)
+        return ops.min(largest, axis=-1, keepdims=True, initial=float("inf"))
+
+    if len(x.shape) == 1 or not is_traced_by_jax(x):
+        return of_rows(x)
+    # XLA's partitioner would gather the rows of all devices on each.
+    entries, _ = map_over_devices(lambda rows, _: (of_rows(*rows), ()), [x])
+    return entries
+
+
 def _largest(x: Tensor, k: int) -> Tensor:
     """The mask of the `k` largest, where no entry is NaN."""
     if keras.backend.backend() == "tensorflow" and not is_traced_for_xla():
         return _by_last_index(x, k)
-    # The minimum, not the last entry: of a slice XLA makes a full sort. The
-    # initial value is for batches without rows.
-    threshold = ops.min(
-        ops.top_k(x, k)[0], axis=-1, keepdims=True, initial=float("inf")
-    )
+    threshold = kth_largest(x, k)
     above = x > threshold
     tied = x == threshold
     room = k - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)

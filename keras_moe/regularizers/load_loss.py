@@ -3,6 +3,7 @@ import math
 from keras import ops
 
 from keras_moe.ops._example_mean import example_mean
+from keras_moe.ops.top_k import kth_largest
 from keras_moe.regularizers.variation import squared_variation
 from keras_moe.types import FloatLike
 from keras_moe.types import Tensor
@@ -42,13 +43,7 @@ def load_loss(
         NeurIPS 2021, appendix A.
     """
     logits = ops.convert_to_tensor(logits)
-    # The minimum of the top k: their order is left to the backend.
-    bar = ops.min(
-        ops.top_k(noisy_logits, k)[0],
-        axis=-1,
-        keepdims=True,
-        initial=float("inf"),
-    )
-    margin = (logits - bar) / noise_std
+    noisy_logits = ops.convert_to_tensor(noisy_logits)
+    margin = (logits - kth_largest(noisy_logits, k)) / noise_std
     chosen = 0.5 * (1 + ops.erf(margin / math.sqrt(2)))
     return squared_variation(example_mean(chosen, mask, trailing=1))

@@ -113,6 +113,26 @@ def test_other_scripts(
     assert all(wanted in line for line in lines)
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax",
+    reason="keras.distribution splits a batch on JAX",
+)
+def test_scaling(run: Run) -> None:
+    (line,) = run("scaling.py", f"{TINY} --devices 1")
+    for variant in ("sparse", "partitioner", "dense"):
+        assert line[f"{variant}_cpu_ms"] > 0
+        assert line[f"{variant}_times_the_first"] == 1
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax",
+    reason="keras.distribution splits a batch on JAX",
+)
+def test_scaling_needs_devices(run: Run) -> None:
+    with pytest.raises(SystemExit, match="at most"):
+        run("scaling.py", f"{TINY} --devices 99")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",

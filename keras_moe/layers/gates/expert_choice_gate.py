@@ -98,6 +98,8 @@ class ExpertChoiceGate(LogitGate):
         2022, sections 3.2 and 3.3.
     """
 
+    synchronized = True
+
     def __init__(
         self,
         num_experts: int,

@@ -68,6 +68,9 @@ class Gate(keras.layers.Layer):
             sum to 1. `False` promises nothing.
         feature_rank: How many trailing axes of the input describe one
             example: 1 for features `(..., p)`, 0 for ids `(...)`.
+        synchronized: Whether an example's weights depend on the whole batch,
+            over all devices: `max_pairs` then says nothing of the examples of
+            one device. `False` for gates that look at each example alone.
 
     What these say is relied on: sparse execution has room for as many weights
     as a gate promises at most, and for no more. `keras_moe.layers.verify_gate`
@@ -105,6 +108,7 @@ class Gate(keras.layers.Layer):
     always_sparse = False
     on_simplex = False
     feature_rank = 1
+    synchronized = False
     # Which of the gates of its mixture and seed it is; `None` for one that
     # stands alone.
     _place: int | None = None

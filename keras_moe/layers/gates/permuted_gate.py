@@ -86,6 +86,7 @@ class PermutedGate(Gate):
         _check_permutation(permutation, gate)
         self.feature_rank = gate.feature_rank
         self.on_simplex = gate.on_simplex
+        self.synchronized = gate.synchronized
         self.gate = gate
         self.permutation = permutation
         permutation.num_gates += 1

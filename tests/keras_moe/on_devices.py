@@ -1,0 +1,307 @@
+"""What mixtures compute on one device and on four, in a process of its own.
+
+    python -m tests.keras_moe.on_devices FILE
+
+JAX counts its devices when it starts, so a test runs this once and compares
+what it has pickled into the file: for each check below and each number of
+devices, arrays by name.
+"""
+
+import os
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+from typing import ClassVar
+from unittest.mock import patch
+
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ["XLA_FLAGS"] = (
+    "--xla_force_host_platform_device_count=4 "
+    "--xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false"
+)
+
+import jax
+import keras
+import numpy as np
+from keras import ops
+from keras import tree
+
+from keras_moe.callbacks import PermutationSearch
+from keras_moe.callbacks.measure_routing import measure_routing
+from keras_moe.callbacks.routing_model import RoutingModel
+from keras_moe.layers import CGC
+from keras_moe.layers import COMETGate
+from keras_moe.layers import MLPExperts
+from keras_moe.layers import MMoE
+from keras_moe.layers import MoE
+from keras_moe.layers import PermutedGate
+from keras_moe.layers import TopKGate
+from keras_moe.layers import execution
+from tests.keras_moe.layers.gates.registry import GATES
+from tests.keras_moe.layers.gates.registry import NUM_EXPERTS
+from tests.keras_moe.layers.gates.registry import NUM_FEATURES
+from tests.keras_moe.layers.given_gate import GivenGate
+
+NUM_DEVICES = (1, 4)
+
+COLLECTIVE = (
+    r"(all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)"
+    r"(?:-start)?\("
+)
+
+Results = dict[str, Any]
+
+
+def values(layer: keras.layers.Layer) -> tuple[list[Any], list[Any]]:
+    trained = [v.value for v in layer.trainable_variables]
+    return trained, [v.value for v in layer.non_trainable_variables]
+
+
+def placed(array: np.ndarray) -> Any:
+    """On all devices, split by row where that goes."""
+    distribution = keras.distribution.distribution()
+    if distribution is None or len(array) % 4:
+        return ops.convert_to_tensor(array)
+    layout = distribution.get_data_layout(array.shape)
+    return jax.device_put(array, layout.backend_layout)
+
+
+def step(layer: keras.layers.Layer, *inputs: Any) -> Results:
+    """Loss, outputs, state and gradients of a compiled step of training."""
+
+    def loss(trained: Any, fixed: Any, inputs: Any) -> Any:
+        outputs, state, losses = layer.stateless_call(
+            trained, fixed, *inputs, training=True, return_losses=True
+        )
+        total = sum(
+            (task + 1) * ops.sum(ops.square(ops.cast(output, "float32")))
+            for task, output in enumerate(tree.flatten(outputs))
+        )
+        return total + sum(losses), (outputs, state)
+
+    trained, fixed = values(layer)
+    run = jax.jit(jax.value_and_grad(loss, argnums=(0, 2), has_aux=True))
+    inputs = tree.map_structure(placed, inputs)
+    (total, (outputs, state)), gradients = run(trained, fixed, inputs)
+    results = {
+        "loss": total,
+        "outputs": outputs,
+        "state": state,
+        "gradients": gradients,
+    }
+    return tree.map_structure(np.asarray, results)
+
+
+def random_rows(num_rows: int) -> np.ndarray:
+    shape = (num_rows, NUM_FEATURES)
+    return np.random.default_rng(1).normal(size=shape).astype("float32")
+
+
+def sparse_gates() -> Results:
+    """All gates with a `k`; the rows do not divide by the devices."""
+    gates = {
+        name: make(seed=1)
+        for name, make in GATES.items()
+        if make().experts_per_row is not None
+    }
+    gates.pop("hash")  # Looks at integers, which have no gradient.
+    experts = MLPExperts(NUM_EXPERTS, [4, 2], seed=2)
+    mixture = MMoE(gates, experts, "sparse")
+    mixture.build((None, NUM_FEATURES))
+    return step(mixture, random_rows(10))
+
+
+def auto_mixtures() -> Results:
+    """Gates that may exceed their `k`, and that look at the whole batch."""
+    pairs = [("comet", "dselect-k"), ("expert-choice", "permuted-top-k")]
+    inputs = keras.Input((NUM_FEATURES,))
+    outputs = [
+        MMoE(
+            {name: GATES[name](seed=1) for name in pair},
+            MLPExperts(NUM_EXPERTS, 2, seed=2),
+        )(inputs)
+        for pair in pairs
+    ]
+    return step(keras.Model(inputs, outputs), random_rows(8))
+
+
+def list_of_experts() -> Results:
+    """Three rows: one device has padding alone."""
+    experts = [keras.layers.Dense(2, "relu") for _ in range(3)]
+    mixture = MoE(TopKGate(3, k=1, seed=1), experts, "sparse")
+    mixture.build((None, NUM_FEATURES))
+    return step(mixture, random_rows(3))
+
+
+def half_precision() -> Results:
+    experts = MLPExperts(3, 2, seed=2, dtype="mixed_bfloat16")
+    gate = TopKGate(3, k=1, seed=1)
+    mixture = MoE(gate, experts, "sparse", dtype="mixed_bfloat16")
+    mixture.build((None, NUM_FEATURES))
+    return step(mixture, random_rows(8))
+
+
+def training() -> Results:
+    """Permutation search on masked tokens, then a level of PLE.
+
+    The second batch ends in padding that has no weight: two of the devices
+    have no rows then.
+    """
+    inputs = keras.Input((2, NUM_FEATURES))
+    gate = PermutedGate(
+        COMETGate(
+            5, k=2, entropy_weight=0.1, importance_loss_weight=0.1, seed=1
+        )
+    )
+    tokens = MoE(gate, MLPExperts(5, NUM_FEATURES, seed=2))(
+        keras.layers.Masking()(inputs)
+    )
+    pooled = ops.sum(tokens, axis=1)
+    outputs = CGC(
+        {
+            "a": TopKGate(4, k=1, load_balance_loss_weight=0.1, seed=1),
+            "b": TopKGate(4, k=2, z_loss_weight=0.1, seed=2),
+        },
+        shared_experts=MLPExperts(2, 1, seed=3),
+        task_experts={t: MLPExperts(2, 1, seed=4) for t in "ab"},
+    )(pooled)
+    model = keras.Model(inputs, outputs)
+    model.compile(
+        keras.optimizers.SGD(0.1),
+        "mse",
+        weighted_metrics={t: ["mae"] for t in "ab"},
+    )
+    x = random_rows(32).reshape(16, 2, NUM_FEATURES)
+    x[12:] = x[::3, 1] = 0.0
+    y = x.sum(axis=(1, 2))[:, None]
+    history = model.fit(
+        x,
+        {"a": y, "b": -y},
+        sample_weight={t: 1.0 * (np.arange(16) < 12) for t in "ab"},
+        batch_size=8,
+        epochs=2,
+        shuffle=False,
+        verbose=0,
+        callbacks=[PermutationSearch(1)],
+    )
+    return {
+        "history": history.history,
+        "weights": model.get_weights(),
+        "predictions": model.predict(x, batch_size=8, verbose=0),
+        "routing": measure_routing(RoutingModel(model), [x[:8], x[8:]]),
+    }
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class SeenExperts(MLPExperts):
+    """Tell how they are called, by each device when it calls them."""
+
+    calls: ClassVar[list[str]] = []
+
+    def call(
+        self, inputs: Any, group_sizes: Any = None, training: Any = None
+    ) -> Any:
+        name = "dense" if group_sizes is None else "sparse"
+        jax.debug.callback(lambda: self.calls.append(name))
+        return super().call(inputs, group_sizes, training)
+
+
+def branches() -> Results:
+    """The calls for a batch that fits, and with one row that does not."""
+    mixture = MoE(GivenGate(5, k=1), SeenExperts(5, 2))
+    mixture.build((None, NUM_FEATURES), (None, 5))
+    weights = np.eye(5, dtype="float32")[np.arange(8) % 5]
+    results = {}
+    for name in ("fits", "exceeds"):
+        if name == "exceeds":
+            weights[0] = 1.0
+        SeenExperts.calls.clear()
+        run = jax.jit(lambda *x: mixture.stateless_call(*values(mixture), *x))
+        run(placed(random_rows(8)), placed(weights))
+        jax.effects_barrier()
+        results[name] = list(SeenExperts.calls)
+    return results
+
+
+def dropout() -> Results:
+    """Eight equal rows, of which each device drops others."""
+    experts = MLPExperts(3, 32, dropout=0.5, seed=1)
+    mixture = MoE(TopKGate(3, k=1, seed=2), experts, "sparse")
+    mixture.build((None, NUM_FEATURES))
+    return step(mixture, np.ones((8, NUM_FEATURES), "float32"))
+
+
+def collectives() -> Results:
+    """What a step sends between devices, by the name of the operation.
+
+    Also where XLA's partitioner splits it, instead of the mixture.
+    """
+    results = {}
+    for way in ("mapped", "partitioned"):
+        gates = [TopKGate(4, k=2, seed=1), TopKGate(4, k=2, seed=2)]
+        mixture = MMoE(gates, MLPExperts(4, 8, seed=3), "sparse")
+        mixture.build((None, 8))
+
+        def loss(trained: Any, fixed: Any, rows: Any, mixture=mixture) -> Any:
+            outputs, _ = mixture.stateless_call(trained, fixed, rows)
+            return sum(ops.sum(ops.square(output)) for output in outputs)
+
+        rows = placed(np.ones((64, 8), "float32"))
+        run = jax.jit(jax.grad(loss, argnums=(0, 2)))
+        if way == "mapped":
+            program = run.lower(*values(mixture), rows)
+        else:
+            with patch.object(
+                execution.Execution, "_runs_on_devices", lambda *_: False
+            ):
+                program = run.lower(*values(mixture), rows)
+        text = program.compile().as_text()
+        results[way] = set(re.findall(COLLECTIVE, text))
+    return results
+
+
+CHECKS: dict[str, Callable[[], Results]] = {
+    check.__name__: check
+    for check in (
+        sparse_gates,
+        auto_mixtures,
+        list_of_experts,
+        half_precision,
+        training,
+        branches,
+        dropout,
+        collectives,
+    )
+}
+
+
+def run(check: Callable[[], Results], num_devices: int) -> Results:
+    keras.utils.clear_session()  # The names of layers begin anew.
+    distribution = None
+    if num_devices > 1:
+        devices = keras.distribution.list_devices("cpu")[:num_devices]
+        distribution = keras.distribution.DataParallel(devices=devices)
+    keras.distribution.set_distribution(distribution)
+    keras.utils.set_random_seed(0)
+    return check()
+
+
+def main() -> None:
+    names = sys.argv[2:] or CHECKS
+    # The shapes are tiny.
+    with patch.object(execution, "sparse_pays", lambda *_: True):
+        results = {
+            (name, count): run(CHECKS[name], count)
+            for name in names
+            for count in NUM_DEVICES
+        }
+    with open(sys.argv[1], "wb") as file:
+        pickle.dump(results, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Mixtures on four devices compute what they do on one."""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import tree
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        keras.backend.backend() != "jax",
+        reason="keras.distribution splits a batch on JAX",
+    ),
+]
+
+ROOT = Path(__file__).parents[2]
+
+Compare = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Any]:
+    """What `on_devices.py` computes, by check and number of devices."""
+    file = tmp_path_factory.mktemp("devices") / "results.pickle"
+    subprocess.run(
+        [sys.executable, "-m", "tests.keras_moe.on_devices", str(file)],
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "KERAS_MOE_CHECK_VALUES": "1"},
+    )
+    return dict(pickle.loads(file.read_bytes()))
+
+
+@pytest.fixture
+def assert_same(results: dict[Any, Any]) -> Compare:
+    def assert_same(check: str, rtol: float = 1e-5) -> None:
+        expected, actual = results[check, 1], results[check, 4]
+        tree.assert_same_structure(expected, actual)
+        for one, four in zip(
+            tree.flatten(expected), tree.flatten(actual), strict=True
+        ):
+            one, four = np.float64(one), np.float64(four)
+            atol = rtol * np.abs(one).max(initial=1e-2)
+            np.testing.assert_allclose(four, one, rtol, atol)
+
+    return assert_same
+
+
+def test_every_gate_that_can_run_sparse(assert_same: Compare) -> None:
+    assert_same("sparse_gates")
+
+
+def test_gates_that_become_sparse_or_need_the_whole_batch(
+    assert_same: Compare,
+) -> None:
+    assert_same("auto_mixtures")
+
+
+def test_a_list_of_experts_on_fewer_rows_than_devices(
+    assert_same: Compare,
+) -> None:
+    assert_same("list_of_experts")
+
+
+def test_half_precision(assert_same: Compare) -> None:
+    assert_same("half_precision", rtol=1e-2)
+
+
+def test_training_with_masks_weights_and_permutation_search(
+    assert_same: Compare,
+) -> None:
+    assert_same("training")
+
+
+def test_all_devices_take_the_same_branch(results: dict[Any, Any]) -> None:
+    assert results["branches", 1]["fits"] == ["sparse"]
+    assert results["branches", 4]["fits"] == ["sparse"] * 4
+    # Five weights in one of the rows: only its own device has too many.
+    assert results["branches", 4]["exceeds"] == ["dense"] * 4
+
+
+def test_each_device_drops_units_of_its_own(results: dict[Any, Any]) -> None:
+    one, four = results["dropout", 1], results["dropout", 4]
+    dropped = (four["outputs"] == 0).reshape(4, -1)  # 2 rows of each device.
+    assert len(np.unique(dropped, axis=0)) == 4
+    assert 0.3 < dropped.mean() < 0.9
+    tree.map_structure(
+        np.testing.assert_array_equal, one["state"], four["state"]
+    )
+
+
+def test_only_gradients_are_sent(results: dict[Any, Any]) -> None:
+    sent = results["collectives", 4]
+    assert sent["mapped"] == {"all-reduce"}
+    assert "all-gather" in sent["partitioned"]
