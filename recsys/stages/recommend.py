@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +46,8 @@ def recommend(
 
     What is known of the user is what the user's last row in the training split
     says, the latest one where the data have times. Of a user who is not there
-    nothing is known, which the model has learned to deal with.
+    nothing is known, which the model has learned to deal with, and a warning
+    says so.
 
     Args:
         run: Folder of a run with retrieval.
@@ -167,21 +169,33 @@ def _last_row(
     ranker: Ranker, dataset: AnyDataset, schema: Schema, user: Any
 ) -> dict[str, Any]:
     """What the training split knows of a user; nothing of an unknown one."""
-    name = str(schema.user_id)
-    encode, kind = ranker.fitted[name].encode, schema.features[name]
-    asked = parse(pd.DataFrame({name: [user]}), {name: kind}, "`user`")
-    (number,) = encode(asked[name])
-    if not number:
-        return {}
-    frames = frames_of(dataset.split("train"))
-    rows = pd.concat([frame[encode(frame[name]) == number] for frame in frames])
+    rows = _rows_of_user(ranker, dataset, schema, user)
     if not len(rows):
+        warnings.warn(
+            f"the training split has no {schema.user_id} {user!r}: these are "
+            f"recommendations for an unknown {schema.user_id}",
+            stacklevel=4,
+        )
         return {}
     last = len(rows) - 1
     if schema.time is not None:
         times = parse_times(rows[schema.time], "train").to_numpy()
         last = int(np.flatnonzero(times == times.max())[-1])
     return {column: rows[column].iloc[last] for column in ranker.query_names}
+
+
+def _rows_of_user(
+    ranker: Ranker, dataset: AnyDataset, schema: Schema, user: Any
+) -> pd.DataFrame:
+    """The rows of the training split with a user."""
+    name = str(schema.user_id)
+    encode, kind = ranker.fitted[name].encode, schema.features[name]
+    asked = parse(pd.DataFrame({name: [user]}), {name: kind}, "`user`")
+    (number,) = encode(asked[name])
+    if not number:
+        return pd.DataFrame()
+    frames = frames_of(dataset.split("train"))
+    return pd.concat([frame[encode(frame[name]) == number] for frame in frames])
 
 
 def retrieved(

@@ -83,12 +83,14 @@ def test_what_was_seen_is_left_out(
 def test_an_unknown_user_and_what_is_said_of_one(
     retrieving_run: Path,
 ) -> None:
-    nobody = recsys.recommend(retrieving_run, "nobody", exclude_seen=True)
+    with pytest.warns(UserWarning, match="split has no user 'nobody': these"):
+        nobody = recsys.recommend(retrieving_run, "nobody", exclude_seen=True)
     assert len(nobody) == 10
     assert np.isfinite(nobody["score"]).all()
-    told = recsys.recommend(
-        retrieving_run, "nobody", features={"age": "31", "history": "3|6"}
-    )
+    with pytest.warns(UserWarning, match="for an unknown user"):
+        told = recsys.recommend(
+            retrieving_run, "nobody", features={"age": "31", "history": "3|6"}
+        )
     assert told["score"].tolist() != nobody["score"].tolist()
 
 

@@ -51,6 +51,7 @@ def served(folder: Path, **inputs: Any) -> dict[str, Any]:
     return {name: values.numpy() for name, values in outputs.items()}
 
 
+@pytest.mark.filterwarnings("ignore:the training split has no user")
 def test_it_recommends_what_the_command_does(
     exported: Path, retrieving_run: Path
 ) -> None:
