@@ -48,6 +48,9 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "static+": {"gate": "top-k+", "gate_options": {"static": True}},
     "levels": {"gate": "softmax", "architecture": "ple"},
+    "sparse levels": {"gate": "comet", "architecture": "ple", **SOFT},
+    "levels+": {"gate": "top-k+", "architecture": "ple"},
+    "own experts": {"gate": "dselect-k", "architecture": "cgc", **SOFT},
 }
 
 

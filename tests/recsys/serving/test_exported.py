@@ -43,6 +43,33 @@ def test_served_model_predicts_what_the_trained_one_does(
         )
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_feature_that_is_left_out_is_missing(
+    run: Path, tmp_path: Path, format: str
+) -> None:
+    """In all rows, or in one of them."""
+    recsys.export(run, tmp_path, format=format)
+    client = Client.of(tmp_path, name="m")
+    users = [{"user": 1, "film": "é1"}, {"user": 2, "film": "é2"}]
+    model = recsys.load_model(run)
+    for ages in ([None, None], [31.0, None]):
+        rows = [
+            user if age is None else {**user, "age": age}
+            for user, age in zip(users, ages, strict=True)
+        ]
+        response = client.predict({"instances": rows})
+        assert response.status_code == 200, response.text
+        answered = pd.DataFrame(response.json()["predictions"])
+        frame = pd.DataFrame(users).assign(age=ages)
+        expected = model.predict(frame.astype({"age": float}))
+        for task in ("watch", "rating"):
+            np.testing.assert_allclose(
+                answered[task], expected[task], rtol=1e-5, atol=1e-5
+            )
+    known = model.predict(pd.DataFrame(users).assign(age=31.0))
+    assert abs(known["rating"] - expected["rating"])[1] > 1e-4
+
+
 def test_exports_are_versions_that_take_over(run: Path, tmp_path: Path) -> None:
     recsys.export(run, tmp_path)
     client = Client.of(tmp_path, name="m")
