@@ -9,6 +9,26 @@ from recsys.reading import reading
 from recsys.shown import shown
 
 
+class _NamedTwiceError(Exception):
+    """An object says two things of a name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _NamedTwiceError(next(n for n in names if names.count(n) > 1))
+    return content
+
+
+# Made once: for a short text, that takes longer than to read it.
+_DECODER = json.JSONDecoder(object_pairs_hook=_once_each)
+
+
 def read_json(path: Path, error: type[FileError] = FileError) -> Any:
     """Returns the content of a JSON file.
 
@@ -45,18 +65,13 @@ def parse_json(
     >>> parse_json('{"k": [2]}', "space.json")
     {'k': [2]}
     """
-
-    def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(pairs)
-        if len(content) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise error.at(file, "JSON with each name once", f"{twice!r} twice")
-        return content
-
     with reading(file, "JSON", error):
         try:
-            content = json.loads(text, object_pairs_hook=once_each)
+            content = _DECODER.decode(text)
+        except _NamedTwiceError as caught:
+            raise error.at(
+                file, "JSON with each name once", f"{caught.name!r} twice"
+            ) from None
         except json.JSONDecodeError as caught:
             raise error.at(
                 file,

@@ -58,11 +58,12 @@ class Api:
         token = self._options.token
         app = Starlette(
             routes=[
+                # They are tried in turn: what is asked most comes first.
+                Route(f"{model}:predict", self._predict, methods=["POST"]),
+                Route(f"{version}:predict", self._predict, methods=["POST"]),
                 Route("/healthz", _alive),
                 Route("/readyz", self._ready),
                 Route("/openapi.json", self._openapi),
-                Route(f"{model}:predict", self._predict, methods=["POST"]),
-                Route(f"{version}:predict", self._predict, methods=["POST"]),
                 Route(f"{model}/metadata", self._metadata),
                 Route(f"{version}/metadata", self._metadata),
                 Route(model, self._status),

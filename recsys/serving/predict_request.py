@@ -28,6 +28,7 @@ from recsys.shown import shown
 
 _BODY = "body"
 _KEYS = ("instances", "inputs", "signature_name")
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class PredictRequest:
             }
         else:
             content = {"predictions": only}
-        return json.dumps(content, separators=(",", ":")).encode()
+        return _ENCODER.encode(content).encode()
 
 
 def _checked_rows(place: str, values: Any, max_rows: int) -> int:
