@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +92,20 @@ def test_file_that_is_no_saved_model(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").write_bytes(b"")
     with pytest.raises(FileError, match="SavedModel"):
         load(tmp_path)
+
+
+@pytest.mark.slow
+def test_unused_packages_are_not_imported(saved_models: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; "
+        "from recsys.serving.saved_model_runner import SavedModelRunner; "
+        "SavedModelRunner(Path(sys.argv[1])); "
+        "print(*({'jax', 'keras', 'tf_keras'} & {*sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(saved_models / "1")],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == []
