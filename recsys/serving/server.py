@@ -1,6 +1,7 @@
 """Runs the application until it is told to end."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -100,15 +101,22 @@ async def _serve(
         if watch.done():
             watch.result()
         watch.cancel()
+        gc.unfreeze()
 
 
 async def _watch(store: ModelStore[Any], seconds: float) -> None:
     """Looks for new versions for ever, once there is one at all."""
     await asyncio.to_thread(store.refresh)
     store.check_served()
+    kept = _version(store)
+    _keep_what_is_there()
     before = ""
     while True:
         await asyncio.sleep(seconds)
+        # By now nobody asks the version before any more.
+        if _version(store) != kept:
+            kept = _version(store)
+            _keep_what_is_there()
         try:
             await asyncio.to_thread(store.refresh)
         except OSError as error:
@@ -118,6 +126,21 @@ async def _watch(store: ModelStore[Any], seconds: float) -> None:
             before = problem
         else:
             before = ""
+
+
+def _version(store: ModelStore[Any]) -> int | None:
+    return None if store.served is None else store.served.version
+
+
+def _keep_what_is_there() -> None:
+    """Lets later garbage collections pass over all objects that there are.
+
+    Those of TensorFlow and of a model are hundreds of thousands: every few
+    thousand requests, all others would wait until they had been gone through.
+    """
+    gc.unfreeze()  # Of a version before, what is garbage now.
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager
