@@ -1,3 +1,4 @@
+import math
 from abc import ABC
 from abc import abstractmethod
 from pathlib import Path
@@ -6,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+_STEP = 1.25
 _CLOSE = 1e-5  # Of a score, relative to the largest one.
 
 
@@ -63,8 +65,8 @@ class FaissIndex(ABC):
     ) -> float:
         """Looks as hard as it takes to find what is to be found.
 
-        The effort is doubled until it is enough. An item that ties with the
-        last of the best is one of them.
+        The effort grows by a quarter until it is enough. An item that ties
+        with the last of the best is one of them.
 
         Args:
             vectors: What the index was built from.
@@ -73,8 +75,8 @@ class FaissIndex(ABC):
             recall: The share of the best items that it has to find.
 
         Returns:
-            The share that it finds, less than `recall` where even 64 times
-            the least effort is not enough.
+            The share that it finds, less than `recall` where even the most
+            effort that is worth it is not enough.
         """
         import faiss
 
@@ -82,17 +84,18 @@ class FaissIndex(ABC):
         exact.add(vectors)
         best, _ = exact.search(queries, count)
         least = best[:, -1:] - _CLOSE * np.abs(best).max()
-        self.effort = 1
+        self.effort, most = self._efforts(count)
         while True:
             numbers = self._look(queries, count, count)
             scores = np.einsum("qd,qcd->qc", queries, vectors[numbers])
             found = float(((scores >= least) & (numbers >= 0)).mean())
-            if found >= recall or not self._can_look_harder(count):
+            if found >= recall or self.effort >= most:
                 return found
-            self.effort *= 2
+            self.effort = min(most, math.ceil(_STEP * self.effort))
 
     @abstractmethod
-    def _can_look_harder(self, count: int) -> bool: ...
+    def _efforts(self, count: int) -> tuple[int, int]:
+        """The least and the most effort to find as many items."""
 
     def unseen(self, queries: Any, seen: Any, count: int) -> Any:
         """Finds items that are not seen, however many are.

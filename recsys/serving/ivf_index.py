@@ -47,8 +47,8 @@ class IvfIndex(FaissIndex):
     def effort(self, value: int) -> None:
         self._index.nprobe = value
 
-    def _can_look_harder(self, count: int) -> bool:
-        return self.effort < int(self._index.nlist)
+    def _efforts(self, count: int) -> tuple[int, int]:
+        return 1, int(self._index.nlist)
 
     def _look(self, queries: Any, count: int, usual: int) -> Any:
         return self._probe(queries, count, -(-self.effort * count // usual))
