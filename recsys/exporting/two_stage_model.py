@@ -10,8 +10,9 @@ from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
+from recsys.serving.two_stage_runner import SCANN
 
-INDEXES = (BRUTE_FORCE, "scann", *FAISS_INDEXES)
+INDEXES = (BRUTE_FORCE, SCANN, *FAISS_INDEXES)
 ITEM, SCORE = "item", "score"
 
 
@@ -152,7 +153,7 @@ def create_index(name: str, vectors: Any, count: int) -> Any:
     """The index of TensorFlow Recommenders over items numbered from 1."""
     import tensorflow as tf
 
-    if name == "scann" and find_spec("scann") is None:
+    if name == SCANN and find_spec(SCANN) is None:
         raise ExportError(
             "`index` must be another one where the package scann is not "
             "installed. Received: index='scann'"

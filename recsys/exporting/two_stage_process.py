@@ -8,7 +8,7 @@ of faiss, as `recsys serve` does.
 
 import sys
 from functools import partial
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from recsys.lifeline import end_with_starter
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.runner import load
+from recsys.serving.two_stage_runner import SCANN
 
 BATCH_SIZES = (0, 1, 7, 1000)
 
@@ -29,8 +30,8 @@ def main() -> None:
     """Does what the module's first lines say."""
     end_with_starter()
     folder, index, inputs_file, outputs_file = sys.argv[1:]
-    if find_spec("scann") is not None:
-        import scann  # noqa: F401  # Its operations, if the model has them.
+    if index == SCANN:
+        import_module(SCANN)  # The operations that the model has.
     for hidden in (*HIDDEN, "tensorflow_recommenders"):
         sys.modules[hidden] = None  # type: ignore[assignment]
     with np.load(inputs_file) as arrays:

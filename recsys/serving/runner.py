@@ -7,6 +7,7 @@ from recsys.serving import onnx_runner
 from recsys.serving.saved_model_runner import SavedModelRunner
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
+from recsys.serving.two_stage_runner import import_operations
 from recsys.serving.two_stage_runner import with_index
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -49,6 +50,7 @@ def load(folder: Path, index: str | None = None) -> Runner:
     """
     for file, open_runner in FORMATS.items():
         if (folder / file).is_file():
+            import_operations(folder)
             runner = open_runner(folder)
             break
     else:

@@ -1,5 +1,7 @@
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+from typing import Any
 
 from recsys.errors import FileError
 from recsys.json_files import read_json
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from recsys.serving.runner import Runner
 
 BRUTE_FORCE = "brute-force"
+SCANN = "scann"
 # What `recsys export --two-stage` has written beside the model.
 TWO_STAGE_FILE = Path("assets.extra", "two_stage.json")
 INDEX_FILE = Path("assets.extra", "items.faiss")
@@ -20,6 +23,8 @@ INDEX_FILE = Path("assets.extra", "items.faiss")
 # Two signatures that do what `serving_default` does, with a search between.
 QUERY, VECTOR, SEEN = "query", "vector", "seen"
 RANK, CANDIDATES = "rank", "candidates"
+
+_WRITTEN = "what `recsys export --two-stage` has written"
 
 
 class TwoStageRunner:
@@ -56,6 +61,28 @@ class TwoStageRunner:
         return self._model.run(RANK, {**features, CANDIDATES: candidates})
 
 
+def import_operations(folder: Path) -> None:
+    """Imports what TensorFlow needs to load a model with an index of ScaNN.
+
+    Args:
+        folder: Where the model is, of whatever kind.
+
+    Raises:
+        FileError: The index is one of ScaNN, which cannot be imported.
+    """
+    if _exported_with(folder).get("index") != SCANN:
+        return
+    try:
+        import_module(SCANN)
+    except Exception as error:  # Of whatever kind: of a library that is broken.
+        raise FileError.at(
+            folder,
+            "the package scann, which has the operations of its index, in a "
+            "release for the TensorFlow that is installed",
+            f"{type(error).__name__}: {error}",
+        ) from error
+
+
 def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
     """Returns a model that searches with the index that is asked for.
 
@@ -69,8 +96,8 @@ def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
         FileError: It was exported without that index, or the index is broken
             or cannot be read here.
     """
-    file = folder / TWO_STAGE_FILE
-    if not file.is_file():
+    told = _exported_with(folder)
+    if not told:
         if index is None:
             return model
         raise FileError.at(
@@ -79,8 +106,7 @@ def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
             f"index {index}",
             "one without an index",
         )
-    with reading(file, "what `recsys export --two-stage` has written"):
-        told = read_json(file)
+    with reading(folder / TWO_STAGE_FILE, _WRITTEN):
         exported = told["index"]
         asked = exported if index is None else index
         of_model = BRUTE_FORCE if exported in FAISS_INDEXES else exported
@@ -94,3 +120,14 @@ def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
             )
         found = read_index(folder / INDEX_FILE, exported, told["sha256"])
     return TwoStageRunner(model, found)
+
+
+def _exported_with(folder: Path) -> dict[str, Any]:
+    """The options of two stages; none of another model."""
+    file = folder / TWO_STAGE_FILE
+    if not file.is_file():
+        return {}
+    told = read_json(file)
+    if not isinstance(told, dict) or not told:
+        raise FileError.at(file, _WRITTEN, type(told).__name__)
+    return told

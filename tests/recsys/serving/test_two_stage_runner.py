@@ -1,6 +1,7 @@
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 from recsys.serving.two_stage_runner import INDEX_FILE
 from recsys.serving.two_stage_runner import TWO_STAGE_FILE
+from recsys.serving.two_stage_runner import import_operations
 from recsys.serving.two_stage_runner import with_index
 
 VECTORS = np.eye(6, dtype=np.float32)
@@ -95,6 +97,7 @@ def test_what_searches_by_itself(tmp_path: Path, index: str) -> None:
         ({"index": "scann"}, "brute-force", "--index brute-force`. Received"),
         ({"sha256": "0"}, None, "of the SHA-256 0. Received: one of [0-9a-f]+"),
         ({"sha256": 1}, None, "items.faiss: expected the index"),
+        ({"index": None}, "hnsw", "Received: one of `--index None"),
         ({"index": []}, None, "two_stage.json: expected what `recsys export"),
         ({"index": "faiss"}, "hnsw", "Received: one of `--index faiss"),
     ],
@@ -104,6 +107,27 @@ def test_an_index_that_is_not_there(
 ) -> None:
     with pytest.raises(FileError, match=message):
         with_index(Model(), written(tmp_path, **changes), asked)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "{}", "3"])
+def test_a_file_that_says_nothing(tmp_path: Path, content: str) -> None:
+    folder = written(tmp_path)
+    (folder / TWO_STAGE_FILE).write_text(content)
+    with pytest.raises(FileError, match=r"two_stage.json.*: expected"):
+        with_index(Model(), folder, None)
+
+
+def test_operations_of_scann(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module stands for ScaNN, which does not load beside TensorFlow 2.21."""
+    import_operations(tmp_path)  # Of a model of another kind: none.
+    folder = written(tmp_path, index="scann")
+    monkeypatch.setitem(sys.modules, "scann", None)
+    with pytest.raises(FileError, match="expected the package scann"):
+        import_operations(folder)
+    monkeypatch.setitem(sys.modules, "scann", ModuleType("scann"))
+    import_operations(folder)
 
 
 def test_a_model_without_an_index(tmp_path: Path) -> None:
