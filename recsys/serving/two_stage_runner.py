@@ -1,7 +1,6 @@
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.errors import FileError
 from recsys.json_files import read_json
@@ -23,8 +22,6 @@ INDEX_FILE = Path("assets.extra", "items.faiss")
 # Two signatures that do what `serving_default` does, with a search between.
 QUERY, VECTOR, SEEN = "query", "vector", "seen"
 RANK, CANDIDATES = "rank", "candidates"
-
-_WRITTEN = "what `recsys export --two-stage` has written"
 
 
 class TwoStageRunner:
@@ -70,7 +67,8 @@ def import_operations(folder: Path) -> None:
     Raises:
         FileError: The index is one of ScaNN, which cannot be imported.
     """
-    if _exported_with(folder).get("index") != SCANN:
+    told = _exported_with(folder)
+    if told is None or told[0] != SCANN:
         return
     try:
         import_module(SCANN)
@@ -97,7 +95,7 @@ def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
             or cannot be read here.
     """
     told = _exported_with(folder)
-    if not told:
+    if told is None:
         if index is None:
             return model
         raise FileError.at(
@@ -106,28 +104,25 @@ def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
             f"index {index}",
             "one without an index",
         )
-    with reading(folder / TWO_STAGE_FILE, _WRITTEN):
-        exported = told["index"]
-        asked = exported if index is None else index
-        of_model = BRUTE_FORCE if exported in FAISS_INDEXES else exported
-        if asked == of_model:
-            return model
-        if asked != exported:
-            raise FileError.at(
-                folder,
-                f"a model of `recsys export --two-stage --index {asked}`",
-                f"one of `--index {exported}`",
-            )
-        found = read_index(folder / INDEX_FILE, exported, told["sha256"])
+    exported, sha256 = told
+    asked = exported if index is None else index
+    if asked == (BRUTE_FORCE if exported in FAISS_INDEXES else exported):
+        return model
+    if asked != exported:
+        raise FileError.at(
+            folder,
+            f"a model of `recsys export --two-stage --index {asked}`",
+            f"one of `--index {exported}`",
+        )
+    found = read_index(folder / INDEX_FILE, exported, sha256)
     return TwoStageRunner(model, found)
 
 
-def _exported_with(folder: Path) -> dict[str, Any]:
-    """The options of two stages; none of another model."""
+def _exported_with(folder: Path) -> tuple[str, str] | None:
+    """The index of two stages and the checksum of its file, if it has one."""
     file = folder / TWO_STAGE_FILE
     if not file.is_file():
-        return {}
-    told = read_json(file)
-    if not isinstance(told, dict) or not told:
-        raise FileError.at(file, _WRITTEN, type(told).__name__)
-    return told
+        return None
+    with reading(file, "what `recsys export --two-stage` has written"):
+        told = read_json(file)
+        return str(told["index"]), str(told.get("sha256"))
