@@ -47,23 +47,23 @@ class OnnxRunner:
             self._session = onnxruntime.InferenceSession(
                 str(folder / FILE), options, providers=["CPUExecutionProvider"]
             )
-        given = [
-            *self._session.get_inputs(),
-            *self._session.get_overridable_initializers(),
-        ]
-        self._outputs = [each.name for each in self._session.get_outputs()]
-        self.signatures = {
-            "serving_default": Signature(
-                {
-                    each.name: _spec(each, folder, defaults.get(each.name))
-                    for each in sorted(given, key=lambda each: each.name)
-                },
-                {
-                    each.name: _spec(each, folder)
-                    for each in self._session.get_outputs()
-                },
-            )
-        }
+            given = [
+                *self._session.get_inputs(),
+                *self._session.get_overridable_initializers(),
+            ]
+            self._outputs = [each.name for each in self._session.get_outputs()]
+            self.signatures = {
+                "serving_default": Signature(
+                    {
+                        each.name: _spec(each, folder, defaults.get(each.name))
+                        for each in sorted(given, key=lambda each: each.name)
+                    },
+                    {
+                        each.name: _spec(each, folder)
+                        for each in self._session.get_outputs()
+                    },
+                )
+            }
 
     def run(self, signature: str, inputs: Arrays) -> Arrays:
         from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument

@@ -162,13 +162,14 @@ def _names(line: str, file: Path) -> bool:
 
 @contextlib.contextmanager
 def nothing_computed() -> Iterator[None]:
-    """Lets commands end before they train or start a process."""
+    """Lets commands end before they train, serve or start a process."""
     import subprocess
     from unittest.mock import patch
 
     import keras
 
     from recsys.reporting import embeddings
+    from recsys.serving import server
 
     def accept(*_: Any, **__: Any) -> Any:
         raise Accepted
@@ -176,6 +177,8 @@ def nothing_computed() -> Iterator[None]:
     with (
         patch.object(keras.Model, "fit", accept),
         patch.object(subprocess.Popen, "__init__", accept),
+        # What a server does once a model is loaded.
+        patch.object(server, "_keep_what_is_there", accept),
         patch.object(embeddings, "find_spec", lambda _: None),  # Slow.
     ):
         yield

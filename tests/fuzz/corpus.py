@@ -17,9 +17,11 @@ from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.data import Schema
 from recsys.data import write_table
+from recsys.data.items_file import write_items
 from recsys.run import Run
 from recsys.training.training_processes import TrainingProcesses
 from tests.fuzz import raw_files
+from tests.recsys.serving.onnx_models import write_tiny
 
 SIZES = {"train": 40, "validation": 20, "test": 20}
 TABLES = Schema(
@@ -61,6 +63,13 @@ KINDS = Schema(
     group="user",
     weight="importance",
     time="time",
+)
+CATALOGUE = Schema(
+    "catalogue",
+    {"user": "id", "film": "id", "age": "number"},
+    {"watch": "binary", "rating": "regression"},
+    item="film",
+    item_features=[],
 )
 FIELDS = {
     "gate": "top-k",
@@ -135,7 +144,9 @@ _GO_ON = "train --from {}/run --data {}/data --out {}/out"
 _KINDS = "--option schema=columns.json --split time --option train="
 _EVALUATE = f"evaluate {_RUN} --data {{}}/data"
 _PREDICT = f"predict {_RUN} {_INPUT}"
+_RECOMMEND = f"recommend {_RUN} --user 1 --top 2 --exclude-seen"
 _REPORT = "report {}/run --out {}/out"
+_SERVE = "serve --model {}/model --port 0 --name m"
 TARGETS = [
     Target("csv", "*", _TRAIN),
     Target("csv-gz", "*", _TRAIN),
@@ -173,6 +184,9 @@ TARGETS = [
     Target("kinds-run", "data/test.csv", _PREDICT, 6),
     Target("kinds-run", "run/model.keras", _PREDICT, 4),
     Target("run", "run/model.keras", f"export {_RUN} --out {{}}/out", 2),
+    Target("catalogue-run", "run/*.*", _RECOMMEND, 2),
+    Target("catalogue-run", "data/*", _RECOMMEND, 2),
+    Target("served", "model/1/*", _SERVE),
     Target("run", "run/*.*", _REPORT, 1),
     Target("image-run", "run/*.*", _REPORT, 1),
     Target("sweep", "sweep/*.json*", "report {}/sweep --out {}/out", 1),
@@ -199,6 +213,8 @@ def build(folder: Path) -> None:
             write_table(split, data / f"{name}{suffix}")
     kinds = {name: _rows_of_kinds(n) for name, n in SIZES.items()}
     _write_kinds(kinds, folder)
+    _write_catalogue(folder / "catalogue")
+    write_tiny(folder / "served" / "model" / "1")
     images = {name: _images(n) for name, n in SIZES.items()}
     ImageDataset(IMAGES, images, {"kind": 2}).write(folder / "images")
     _build_runs(folder)
@@ -273,6 +289,15 @@ def _write_kinds(splits: dict[str, pd.DataFrame], folder: Path) -> None:
     write_table(splits["train"], raw / "log.parquet")
 
 
+def _write_catalogue(folder: Path) -> None:
+    """As the tables, with titles of the films."""
+    splits = {name: _rows(count) for name, count in SIZES.items()}
+    Dataset(CATALOGUE, splits).write(folder)
+    films = sorted(set(splits["train"]["film"]))
+    titles = [f"Title of {film}" for film in films]
+    write_items(pd.DataFrame({"film": films, "title": titles}), folder)
+
+
 def _images(count: int) -> Images:
     rng = np.random.default_rng(count)
     pixels = rng.integers(0, 255, (count, 16, 16, 1), np.uint8)
@@ -280,11 +305,12 @@ def _images(count: int) -> Images:
 
 
 def _build_runs(folder: Path) -> None:
-    """On tables, on images, on all kinds, and one with half of its epochs."""
+    """On tables, images, all kinds, with retrieval; one half way through."""
     with patch.object(Run, "remove_checkpoint"):
         _build_run(folder / "run", folder / "csv")
     _build_run(folder / "image-run", folder / "images")
     _build_run(folder / "kinds-run", folder / "kinds")
+    _build_run(folder / "catalogue-run", folder / "catalogue", retrieval=True)
     shutil.copytree(folder / "run", folder / "resumable")
     shutil.rmtree(Run(folder / "run" / "run").checkpoint)
     resumable = Run(folder / "resumable" / "run")
@@ -293,10 +319,11 @@ def _build_runs(folder: Path) -> None:
     resumable.metrics.unlink()
 
 
-def _build_run(folder: Path, data: Path) -> None:
+def _build_run(folder: Path, data: Path, **fields: Any) -> None:
     shutil.copytree(data, folder / "data")
     run = folder / "run"
-    recsys.train({**FIELDS, "data": str(folder / "data"), "out": str(run)})
+    places = {"data": str(folder / "data"), "out": str(run)}
+    recsys.train({**FIELDS, **places, **fields})
     _forget(run, folder)
 
 

@@ -2,7 +2,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto
 from onnx import helper
@@ -12,53 +11,9 @@ from recsys.serving.request_error import RequestError
 from recsys.serving.runner import Runner
 from recsys.serving.runner import load
 from tests.recsys.serving.client import Client
-
-INT64, FLOAT, STRING = TensorProto.INT64, TensorProto.FLOAT, TensorProto.STRING
-
-
-def write(
-    folder: Path,
-    nodes: list[Any],
-    inputs: dict[str, Any],
-    outputs: dict[str, Any],
-    defaults: dict[str, Any],
-) -> None:
-    graph = helper.make_graph(
-        nodes,
-        "tiny",
-        [helper.make_tensor_value_info(n, *of) for n, of in inputs.items()],
-        [helper.make_tensor_value_info(n, *of) for n, of in outputs.items()],
-        [
-            onnx.numpy_helper.from_array(values, name)
-            for name, values in defaults.items()
-        ],
-    )
-    opset = helper.make_opsetid("", 20)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=9)
-    folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, folder / "model.onnx")
-
-
-def write_tiny(folder: Path) -> None:
-    """`watch` is the user and the age, which is 30 where it is left out."""
-    write(
-        folder,
-        [
-            helper.make_node("Cast", ["user"], ["number"], to=FLOAT),
-            helper.make_node("Add", ["number", "age"], ["watch"]),
-            helper.make_node("Identity", ["film"], ["title"]),
-        ],
-        {
-            "user": (INT64, ["rows"]),
-            "film": (STRING, ["rows"]),
-            "age": (FLOAT, ["rows"]),
-        },
-        {"watch": (FLOAT, ["rows"]), "title": (STRING, ["rows"])},
-        {
-            "age": np.array([30.0], np.float32),
-            "film": np.array(["é"], object),
-        },
-    )
+from tests.recsys.serving.onnx_models import INT64
+from tests.recsys.serving.onnx_models import write
+from tests.recsys.serving.onnx_models import write_tiny
 
 
 @pytest.fixture
@@ -136,7 +91,8 @@ def test_inputs_that_no_request_can_give(tmp_path: Path, of: Any) -> None:
 def test_file_that_is_broken(tmp_path: Path) -> None:
     write_tiny(tmp_path)
     whole = (tmp_path / "model.onnx").read_bytes()
-    for content in (b"", b"broken", whole[: len(whole) // 2]):
+    no_text = whole.replace(b"title", b"t\xfftle")
+    for content in (b"", b"broken", whole[: len(whole) // 2], no_text):
         (tmp_path / "model.onnx").write_bytes(content)
         with pytest.raises(FileError, match="expected an ONNX model"):
             load(tmp_path)

@@ -1,0 +1,54 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+from onnx import helper
+
+INT64, FLOAT, STRING = TensorProto.INT64, TensorProto.FLOAT, TensorProto.STRING
+
+
+def write(
+    folder: Path,
+    nodes: list[Any],
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    defaults: dict[str, Any],
+) -> None:
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [helper.make_tensor_value_info(n, *of) for n, of in inputs.items()],
+        [helper.make_tensor_value_info(n, *of) for n, of in outputs.items()],
+        [
+            onnx.numpy_helper.from_array(values, name)
+            for name, values in defaults.items()
+        ],
+    )
+    opset = helper.make_opsetid("", 20)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=9)
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, folder / "model.onnx")
+
+
+def write_tiny(folder: Path) -> None:
+    """`watch` is the user and the age, which is 30 where it is left out."""
+    write(
+        folder,
+        [
+            helper.make_node("Cast", ["user"], ["number"], to=FLOAT),
+            helper.make_node("Add", ["number", "age"], ["watch"]),
+            helper.make_node("Identity", ["film"], ["title"]),
+        ],
+        {
+            "user": (INT64, ["rows"]),
+            "film": (STRING, ["rows"]),
+            "age": (FLOAT, ["rows"]),
+        },
+        {"watch": (FLOAT, ["rows"]), "title": (STRING, ["rows"])},
+        {
+            "age": np.array([30.0], np.float32),
+            "film": np.array(["é"], object),
+        },
+    )
