@@ -116,6 +116,12 @@ def max_over_devices(value: Tensor) -> Tensor:
     return value if axis is None else jax.lax.pmax(value, axis.name)
 
 
+def sum_over_devices(value: Tensor) -> Tensor:
+    """The sum of the devices' values, the same for all of them."""
+    axis = _mapped.get()
+    return value if axis is None else jax.lax.psum(value, axis.name)
+
+
 def are_replicated(variables: Sequence[keras.Variable]) -> bool:
     """Whether each device has all values of the variables."""
     distribution = keras.distribution.distribution()

@@ -35,6 +35,7 @@ from keras_moe.callbacks.measure_routing import measure_routing
 from keras_moe.callbacks.routing_model import RoutingModel
 from keras_moe.layers import CGC
 from keras_moe.layers import COMETGate
+from keras_moe.layers import ExpertChoiceGate
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
@@ -125,6 +126,53 @@ def auto_mixtures() -> Results:
             MLPExperts(NUM_EXPERTS, 2, seed=2),
         )(inputs)
         for pair in pairs
+    ]
+    return step(keras.Model(inputs, outputs), random_rows(8))
+
+
+def capacity_per_device() -> Results:
+    """Expert choice on each device's rows; one device gets them in turn.
+
+    The last device has two rows, and padding.
+    """
+    x = random_rows(14)
+    whole = keras.distribution.distribution() is not None
+    outputs, states = [], []
+    for rows in [x] if whole else [x[i : i + 4] for i in range(0, 14, 4)]:
+        gate = ExpertChoiceGate(4, 1.0, synchronized=False, seed=1)
+        mixture = MoE(gate, MLPExperts(4, 2, seed=2), "sparse")
+        mixture.build((None, NUM_FEATURES))
+        results = step(mixture, rows)
+        outputs.append(results["outputs"])
+        states.append(results["state"])
+    return {
+        "outputs": np.concatenate(outputs),
+        # The cut-offs, and the number of batches.
+        "state": [np.mean(s, axis=0) for s in zip(*states, strict=True)],
+    }
+
+
+def model_parallel() -> Results:
+    """Two axes of two devices, and experts that are split over the second."""
+    if keras.distribution.distribution() is not None:
+        mesh = keras.distribution.DeviceMesh(
+            (2, 2), ["batch", "model"], keras.distribution.list_devices("cpu")
+        )
+        layouts = keras.distribution.LayoutMap(mesh)
+        layouts["split.*kernel.*"] = ("model", None, None)
+        keras.distribution.set_distribution(
+            keras.distribution.ModelParallel(
+                layout_map=layouts, batch_dim_name="batch"
+            )
+        )
+    inputs = keras.Input((NUM_FEATURES,))
+    outputs = [
+        MoE(
+            TopKGate(4, k=1, seed=1),
+            MLPExperts(4, 2, seed=2, name=name),
+            "sparse",
+        )(inputs)
+        for name in ("whole", "split")
     ]
     return step(keras.Model(inputs, outputs), random_rows(8))
 
@@ -269,6 +317,8 @@ CHECKS: dict[str, Callable[[], Results]] = {
     for check in (
         sparse_gates,
         auto_mixtures,
+        capacity_per_device,
+        model_parallel,
         list_of_experts,
         half_precision,
         training,

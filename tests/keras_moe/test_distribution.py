@@ -64,6 +64,16 @@ def test_gates_that_become_sparse_or_need_the_whole_batch(
     assert_same("auto_mixtures")
 
 
+def test_expert_choice_on_each_devices_rows(assert_same: Compare) -> None:
+    assert_same("capacity_per_device")
+
+
+def test_experts_that_are_split_and_a_mesh_of_two_axes(
+    assert_same: Compare,
+) -> None:
+    assert_same("model_parallel")
+
+
 def test_a_list_of_experts_on_fewer_rows_than_devices(
     assert_same: Compare,
 ) -> None:

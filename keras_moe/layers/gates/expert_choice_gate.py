@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -6,6 +8,8 @@ from keras import ops
 from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_positive
+from keras_moe.distribution import map_over_devices
+from keras_moe.distribution import sum_over_devices
 from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.assignment import capped_assignment
@@ -63,6 +67,11 @@ class ExpertChoiceGate(LogitGate):
             Defaults to `None`, no bound.
         inference: `"threshold"` (default) or `"batch"`, the rule that is
             followed when not training.
+        synchronized: Boolean. Under `keras.distribution`, whether each expert
+            chooses among the rows of all devices (default): what one device
+            computes, for which each device gathers all scores. With `False`
+            it chooses among each device's rows on their own, `N` being their
+            number; nothing is sent, and all devices have the same load.
         **kwargs: `use_bias`; `kernel_initializer`, `"glorot_uniform"` by
             default; `bias_initializer`, `"zeros"` by default;
             `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
@@ -98,14 +107,13 @@ class ExpertChoiceGate(LogitGate):
         2022, sections 3.2 and 3.3.
     """
 
-    synchronized = True
-
     def __init__(
         self,
         num_experts: int,
         capacity_factor: float = 2.0,
         max_experts_per_token: int | None = None,
         inference: str = "threshold",
+        synchronized: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_experts, static=False, **kwargs)
@@ -126,6 +134,12 @@ class ExpertChoiceGate(LogitGate):
         self.inference = check_choice(
             "inference", inference, ("threshold", "batch")
         )
+        if not isinstance(synchronized, bool):
+            raise TypeError(
+                "`synchronized` must be a boolean. "
+                f"Received: synchronized={synchronized!r}"
+            )
+        self.synchronized = synchronized
 
     @property
     def experts_per_row(self) -> float:
@@ -162,7 +176,14 @@ class ExpertChoiceGate(LogitGate):
         if not training and self.inference == "threshold":
             return self._above_cutoffs(scores)
         rows = ops.reshape(scores, (-1, self.num_experts))  # (N, n)
-        chosen = self._choose(rows, mask)
+        # Nobody chooses a row without a score, nor does it take capacity.
+        valid = ops.logical_not(ops.any(ops.isnan(rows), axis=1))
+        if mask is not None:
+            mask = ops.cast(ops.reshape(mask, (-1,)), "bool")  # (N,)
+            valid = ops.logical_and(valid, mask)
+        chosen, _ = self._map(
+            lambda x, _: (self._choose(*x), ()), [rows, valid]
+        )
         if training:
             self._update_cutoffs(rows, chosen)
         chosen = ops.reshape(chosen, ops.shape(scores))  # (..., n)
@@ -174,13 +195,16 @@ class ExpertChoiceGate(LogitGate):
         )
         return weights if self.k is None else keep_largest(weights, self.k)
 
-    def _choose(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+    def _map(
+        self, function: Callable[..., tuple[Any, Any]], rows: Sequence[Tensor]
+    ) -> tuple[Any, Any]:
+        """Calls a function on all rows, or on each device's on their own."""
+        if self.synchronized:
+            return function(rows, ())
+        return map_over_devices(function, [*map(ops.stop_gradient, rows)])
+
+    def _choose(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Returns a boolean tensor `(N, n)`, the experts' choices."""
-        # Nobody chooses a row without a score, nor does it take capacity.
-        valid = ops.logical_not(ops.any(ops.isnan(scores), axis=1))
-        if mask is not None:
-            mask = ops.cast(ops.reshape(mask, (-1,)), "bool")  # (N,)
-            valid = ops.logical_and(valid, mask)
         capacity = self._capacity_of(valid)
         valid = valid[:, None]
         scores = ops.where(valid, scores, FLOAT32_MIN)
@@ -214,16 +238,20 @@ class ExpertChoiceGate(LogitGate):
         return ops.maximum(1, ops.minimum(capacity, largest))
 
     def _update_cutoffs(self, scores: Tensor, chosen: Tensor) -> None:
-        lowest = ops.min(ops.where(chosen, scores, 1.0), axis=0, initial=1.0)
+        _, (total, count) = self._map(
+            lambda x, _: ((), _lowest_chosen(*x)), [scores, chosen]
+        )
         # An expert that chose no example keeps its cut-off.
         lowest = ops.where(
-            ops.any(chosen, axis=0), lowest, ops.convert_to_tensor(self.cutoffs)
+            count > 0,
+            total / ops.maximum(count, 1.0),
+            ops.convert_to_tensor(self.cutoffs),
         )
         seen = ops.cast(self.num_updates, "float32")
         kept = ops.minimum(seen / (seen + 1), MOMENTUM)
         updated = kept * self.cutoffs + (1 - kept) * lowest
         self.cutoffs.assign(ops.stop_gradient(updated))
-        any_chosen = ops.cast(ops.any(chosen), self.num_updates.dtype)
+        any_chosen = ops.cast(ops.any(count > 0), self.num_updates.dtype)
         self.num_updates.assign_add(any_chosen)
 
     def get_config(self) -> Config:
@@ -232,4 +260,18 @@ class ExpertChoiceGate(LogitGate):
             "capacity_factor": self.capacity_factor,
             "max_experts_per_token": self.k,
             "inference": self.inference,
+            "synchronized": self.synchronized,
         }
+
+
+def _lowest_chosen(scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """The lowest score each expert chose, `(n,)`, added up over the devices.
+
+    And how many of them it chose an example on.
+    """
+    any_chosen = ops.any(chosen, axis=0)
+    lowest = ops.min(ops.where(chosen, scores, 1.0), axis=0, initial=1.0)
+    return (
+        sum_over_devices(ops.where(any_chosen, lowest, 0.0)),
+        sum_over_devices(ops.cast(any_chosen, "float32")),
+    )

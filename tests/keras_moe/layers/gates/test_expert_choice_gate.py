@@ -281,3 +281,20 @@ def test_refuses_wrong_arguments():
     ]:
         with pytest.raises(ValueError, match=message):
             ExpertChoiceGate(N, **arguments)
+    with pytest.raises(TypeError, match="synchronized"):
+        ExpertChoiceGate(N, synchronized="batch")
+
+
+def test_one_device_is_its_own_whole(rng):
+    x = rng.normal(size=(12, 3)).astype("float32")
+    expected, actual = (
+        ExpertChoiceGate(N, synchronized=synchronized, seed=0)
+        for synchronized in (True, False)
+    )
+    assert actual.get_config()["synchronized"] is False
+    np.testing.assert_array_equal(
+        to_numpy(actual(x, training=True)), to_numpy(expected(x, training=True))
+    )
+    np.testing.assert_array_equal(
+        to_numpy(actual.cutoffs), to_numpy(expected.cutoffs)
+    )
