@@ -45,7 +45,7 @@ from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.training.resolve_config import resolve_config
 
 USERS, TASTES, SAMPLE = 10_000, 1_000, 512
-TOP, CANDIDATES, RECALL = 10, 100, 0.99
+TOP, CANDIDATES = 10, 100
 SCORE = "watch^0.7 * rating"
 SCHEMA = Schema(
     "catalogue",
@@ -102,7 +102,9 @@ def write_model(ranker: Ranker, folder: Path) -> None:
     TwoStage(ranker, formula, TOP, CANDIDATES, "hnsw").write(folder)
 
 
-def read_indexes(ranker: Ranker, folder: Path) -> dict[str, FaissIndex]:
+def read_indexes(
+    ranker: Ranker, folder: Path, recall: float
+) -> dict[str, FaissIndex]:
     """Builds, writes and reads each index, and says what it is like."""
     import faiss
 
@@ -117,7 +119,7 @@ def read_indexes(ranker: Ranker, folder: Path) -> dict[str, FaissIndex]:
         start = time.perf_counter()
         index = form.build(vectors)
         built = time.perf_counter() - start
-        index.tune(vectors, tuned, CANDIDATES, RECALL)
+        index.tune(vectors, tuned, CANDIDATES, recall)
         file = folder / kind
         index.write(file)
         indexes[kind] = read_index(file, kind, checksum(file))
@@ -189,6 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--items", default=[4000], type=int, nargs="+")
     parser.add_argument("--batch", default=[1, 32], type=int, nargs="+")
+    parser.add_argument("--recall", default=0.99, type=float, help="to tune to")
     parser.add_argument("--seconds", type=float, default=8.0)
     options = parser.parse_args()
     for num_items in options.items:
@@ -196,7 +199,7 @@ def main() -> None:
             folder = Path(scratch) / "1"
             ranker = make_ranker(num_items)
             write_model(ranker, folder)
-            indexes = read_indexes(ranker, Path(scratch))
+            indexes = read_indexes(ranker, Path(scratch), options.recall)
             for batch in options.batch:
                 report_calls(ranker, folder, indexes, batch, options.seconds)
 

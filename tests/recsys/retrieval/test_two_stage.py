@@ -12,6 +12,7 @@ from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.saved_model import SavedModelFormat
 from recsys.exporting.two_stage import TwoStage
+from recsys.exporting.two_stage_index import write_index
 from recsys.exporting.two_stage_model import create_index
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
@@ -174,6 +175,14 @@ def test_what_recommends_something_else_is_found(
     other = replace(written, **changes)
     with pytest.raises(ExportError, match=message):
         verify_two_stage(other, exported)
+
+
+def test_an_index_that_finds_too_few(ranker: Ranker, tmp_path: Path) -> None:
+    formula = Formula(SCORE, ["watch", "rating"])
+    model = TwoStage(ranker, formula, 4, 12, "ivf")
+    with pytest.raises(ExportError, match=r"share of 1.1 of the best 12.*1\."):
+        write_index(model, 1.1, tmp_path)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_failed_export_leaves_nothing(run: Path, tmp_path: Path) -> None:

@@ -60,6 +60,12 @@ def test_it_looks_as_hard_as_it_takes(
     assert found >= wanted
 
 
+def test_it_ends_where_more_effort_is_not_worth_it(
+    index: FaissIndex, vectors: Any, queries: Any
+) -> None:
+    assert 0.99 < index.tune(vectors, queries, COUNT, 1.1) <= 1.0
+
+
 def test_it_looks_no_harder(vectors: Any, queries: Any) -> None:
     index = IvfIndex.build(vectors)
     index.tune(vectors, queries, COUNT, 0.9)
