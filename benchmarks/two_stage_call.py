@@ -38,6 +38,7 @@ from recsys import Schema
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.serving.faiss_index import FaissIndex
+from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.index_file import checksum
 from recsys.serving.index_file import read_index
@@ -106,7 +107,7 @@ def read_indexes(
     ranker: Ranker, folder: Path, recall: float
 ) -> dict[str, FaissIndex]:
     """Builds, writes and reads each index, and says what it is like."""
-    import faiss
+    faiss = import_faiss()
 
     vectors = ranker.retrieval.vectors
     queries = query_vectors(ranker, np.arange(SAMPLE))

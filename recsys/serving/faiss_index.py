@@ -7,6 +7,8 @@ from typing import Self
 
 import numpy as np
 
+from recsys.serving.import_faiss import import_faiss
+
 _STEP = 1.25
 _CLOSE = 1e-5  # Of a score, relative to the largest one.
 
@@ -78,7 +80,7 @@ class FaissIndex(ABC):
             The share that it finds, less than `recall` where even the most
             effort that is worth it is not enough.
         """
-        import faiss
+        faiss = import_faiss()
 
         exact = faiss.IndexFlatIP(vectors.shape[1])
         exact.add(vectors)
@@ -125,7 +127,7 @@ class FaissIndex(ABC):
 
     def write(self, file: Path) -> None:
         """Writes a file that `read_index` reads."""
-        import faiss
+        faiss = import_faiss()
 
         faiss.write_index(self._index, str(file))
 

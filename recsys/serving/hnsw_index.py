@@ -2,6 +2,7 @@ from typing import Any
 from typing import Self
 
 from recsys.serving.faiss_index import FaissIndex
+from recsys.serving.import_faiss import import_faiss
 
 # More efConstruction than faiss has by itself makes worse graphs of scalar
 # products, which are no distances.
@@ -24,7 +25,7 @@ class HnswIndex(FaissIndex):
 
     @classmethod
     def build(cls, vectors: Any) -> Self:
-        import faiss
+        faiss = import_faiss()
 
         index = faiss.IndexHNSWFlat(
             vectors.shape[1], _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT
@@ -44,14 +45,14 @@ class HnswIndex(FaissIndex):
         return count, max(count, min(self.num_items, _MOST_EFFORT * count))
 
     def _look(self, queries: Any, count: int, usual: int) -> Any:
-        import faiss
+        faiss = import_faiss()
 
         effort = self.effort + count - usual
         options = faiss.SearchParametersHNSW(efSearch=effort)
         return self._index.search(queries, count, params=options)[1]
 
     def _look_everywhere(self, queries: Any, count: int) -> Any:
-        import faiss
+        faiss = import_faiss()
 
         vectors = faiss.downcast_index(self._index.storage)
         return vectors.search(queries, count)[1]

@@ -6,6 +6,7 @@ from recsys.missing_package import what_to_install
 from recsys.reading import reading
 from recsys.serving.faiss_index import FaissIndex
 from recsys.serving.hnsw_index import HnswIndex
+from recsys.serving.import_faiss import import_faiss
 from recsys.serving.ivf_index import IvfIndex
 
 FAISS_INDEXES: dict[str, type[FaissIndex]] = {
@@ -45,7 +46,7 @@ def read_index(file: Path, kind: str, sha256: str) -> FaissIndex:
                 f"one of {received}: it is broken, or of another model",
             )
         try:
-            import faiss
+            faiss = import_faiss()
         except ModuleNotFoundError as error:
             problem = what_to_install(error)
             raise FileError(

@@ -4,6 +4,7 @@ from typing import Self
 import numpy as np
 
 from recsys.serving.faiss_index import FaissIndex
+from recsys.serving.import_faiss import import_faiss
 
 # Rows of a cluster that k-means looks at; faiss warns of fewer.
 _LEAST_ROWS, _MOST_ROWS = 39, 64
@@ -24,7 +25,7 @@ class IvfIndex(FaissIndex):
 
     @classmethod
     def build(cls, vectors: Any) -> Self:
-        import faiss
+        faiss = import_faiss()
 
         num_items, dim = vectors.shape
         squares = np.square(vectors, dtype=np.float64).sum(axis=1)
@@ -57,7 +58,7 @@ class IvfIndex(FaissIndex):
         return self._probe(queries, count, self._index.nlist)
 
     def _probe(self, queries: Any, count: int, lists: int) -> Any:
-        import faiss
+        faiss = import_faiss()
 
         options = faiss.SearchParametersIVF(
             nprobe=min(lists, self._index.nlist)

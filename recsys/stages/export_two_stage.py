@@ -1,7 +1,6 @@
 import os
 import sys
 import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from recsys.lifeline import run_alongside
 from recsys.metrics.scored_rows import check_positive
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SEEN
@@ -110,7 +110,7 @@ def export_two_stage(
             f"`recall` must be above 0 and at most 1. Received: recall={recall}"
         )
     if index in FAISS_INDEXES:
-        import_module("faiss")  # Rather now than at the end.
+        import_faiss()  # Rather now than at the end.
     source = Run(run)
     source.check_model()
     options: dict[str, Any] = {
