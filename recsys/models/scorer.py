@@ -12,6 +12,7 @@ from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
 from recsys.data import Split
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.distribution import num_devices
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
@@ -72,7 +73,8 @@ class Scorer(keras.Model):
         self.batch_size = batch_size or model.rows_per_step
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs_and_counts: Any) -> Any:
+        inputs, counts = inputs_and_counts
         with record_routing() as records:
             predictions = self.model(inputs, training=False)
         selected = {
@@ -89,7 +91,8 @@ class Scorer(keras.Model):
         # A row for each batch, which `predict` puts one below the other.
         loads = {
             task: [
-                ops.sum(one, axis=0, keepdims=True) for one in selected[task]
+                ops.sum(counts[:, None] * one, axis=0, keepdims=True)
+                for one in selected[task]
             ]
             for task in selected
         }
@@ -113,6 +116,10 @@ class Scorer(keras.Model):
         with relevant_log():
             outputs = self.predict(feed(self._batches(split)), verbose=0)
         predictions, experts, loads, evaluated = outputs
+        predictions, experts, evaluated = keras.tree.map_structure(
+            lambda values: values[: len(split)],
+            (predictions, experts, evaluated),
+        )
         routed = [task for task in tasks if task in experts]
         return Scores(
             {task: _without_unit_axis(predictions[task]) for task in tasks},
@@ -123,9 +130,42 @@ class Scorer(keras.Model):
 
     def _batches(self, split: Split) -> keras.utils.PyDataset:
         encode: Any = self.model.encode
+        devices = num_devices()
+        size = -(-self.batch_size // devices) * devices
         if isinstance(split, SplitStream):
-            return StreamedInputs(split, encode, self.batch_size)
-        return InputBatches(encode(split), self.batch_size)
+            return _Shares(StreamedInputs(split, encode, size), devices)
+        return _Shares(InputBatches(encode(split), size), devices)
+
+
+class _Shares(keras.utils.PyDataset):
+    """Batches of inputs whose rows divide among the devices.
+
+    Those that the last batch lacks repeat its last row, and count nothing.
+
+    Args:
+        batches: The batches; all but the last one divide.
+        devices: Number of devices.
+    """
+
+    def __init__(self, batches: keras.utils.PyDataset, devices: int) -> None:
+        super().__init__()
+        self._batches = batches
+        self._devices = devices
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> Any:
+        (inputs,) = self._batches[index]
+        rows = len(next(iter(inputs.values())))
+        more = -rows % self._devices
+        counts = np.repeat(np.array([1, 0], np.float32), [rows, more])
+        if more:
+            inputs = {
+                name: np.concatenate([values, *[values[-1:]] * more])
+                for name, values in inputs.items()
+            }
+        return ((inputs, counts),)
 
 
 def _without_unit_axis(outputs: Any) -> Any:

@@ -16,6 +16,7 @@ from recsys.data.streaming.ground_truth import ground_truth
 from recsys.data.streaming.large import is_large
 from recsys.data_file import check_data
 from recsys.data_file import write_data
+from recsys.distribution import distributed
 from recsys.errors import RunError
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
@@ -35,6 +36,9 @@ from recsys.training.search_distance import warn_if_apart
 from recsys.training.sparsity import warn_if_dense
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
+
+# What a run may be resumed with that it was not started with.
+_MAY_CHANGE = ("out", "checkpoint_steps", "distribute")
 
 
 def train(
@@ -113,6 +117,23 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     if resume:
         _check_same(config, run.read_config())
         check_data(run.data, config.data)
+    with distributed(config, len(dataset.split("train"))):
+        _fit(run, config, dataset, start)
+    # What is measured is read from the run. Of large tables, memory has no
+    # room for a second model.
+    del start
+    gc.collect()
+    metrics = write_outcome(run, config, dataset, ["validation", "test"])
+    run.remove_checkpoint()
+    warn_if_dense(config, metrics["validation"])
+    warn_if_apart(metrics)
+    return metrics
+
+
+def _fit(
+    run: Run, config: TrainConfig, dataset: AnyDataset, start: WarmStart | None
+) -> None:
+    """Builds a model and trains it; the best one is in the run then."""
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, dataset, start.model if start else None)
     run.write_config(config)
@@ -129,16 +150,7 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
             run.save_model(model)
         write_outcome(run, config, dataset, ["validation"])
         raise
-    # What is measured is read from the run. Of large tables, memory has no
-    # room for a second model.
     release(model)
-    del model, start
-    gc.collect()
-    metrics = write_outcome(run, config, dataset, ["validation", "test"])
-    run.remove_checkpoint()
-    warn_if_dense(config, metrics["validation"])
-    warn_if_apart(metrics)
-    return metrics
 
 
 def _check_labels(
@@ -184,7 +196,7 @@ def _check_same(config: TrainConfig, started: TrainConfig) -> None:
     """Checks that a run is resumed with what it was started with."""
     was = started.to_mapping()
     for name, value in config.to_mapping().items():
-        if name not in ("out", "checkpoint_steps") and value != was[name]:
+        if name not in _MAY_CHANGE and value != was[name]:
             raise ValueError(
                 f"`{name}` must be what the run was started with, "
                 f"{was[name]!r}, to resume it. Received: {name}={value!r}"

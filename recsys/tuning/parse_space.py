@@ -35,6 +35,7 @@ _SHARED = (
     "standardize_targets",
     "streaming",
     "checkpoint_steps",
+    "distribute",
 )
 
 _Choices = Annotated[list[Any], AfterValidator(Choices)]

@@ -1,0 +1,59 @@
+"""Training on several devices."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import keras
+
+from recsys.config import TrainConfig
+
+
+@contextmanager
+def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
+    """Lets all that is made inside be on the devices of a configuration.
+
+    With `distribute="data"`, each device has all weights and its share of the
+    rows of a batch: `keras.distribution.DataParallel`. Steps are those that
+    one device would make, but for rounding and for dropout, whose noise is
+    drawn by each device for its own rows.
+
+    Args:
+        config: The configuration.
+        num_rows: How many rows the training split has.
+
+    Raises:
+        ValueError: The backend cannot do it, or there is one device alone, or
+            the rows of a batch do not divide among the devices.
+    """
+    if config.distribute == "none":
+        yield
+        return
+    if keras.backend.backend() != "jax":
+        raise ValueError(
+            "`distribute` must be 'none' on any backend but JAX "
+            "(`backend='jax'`). Received: "
+            f"distribute={config.distribute!r} on {keras.backend.backend()}"
+        )
+    devices = keras.distribution.list_devices()
+    if len(devices) == 1:
+        raise ValueError(
+            "`distribute` must be 'none' where JAX sees one device. Received: "
+            f"distribute={config.distribute!r}, with {devices[0]}"
+        )
+    rows = min(config.batch_size, num_rows)
+    if rows % len(devices):
+        raise ValueError(
+            f"`batch_size` must be divisible by the {len(devices)} devices. "
+            f"Received: batches of {rows} rows"
+        )
+    distribution = keras.distribution.DataParallel(
+        devices=devices, auto_shard_dataset=False
+    )
+    with distribution.scope():
+        yield
+
+
+def num_devices() -> int:
+    """Among how many devices the rows of a batch are divided."""
+    distribution = keras.distribution.distribution()
+    return 1 if distribution is None else distribution.num_model_replicas

@@ -1,0 +1,115 @@
+"""Runs that several devices train."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.config import TrainConfig
+from recsys.distribution import distributed
+from recsys.run import Run
+from tests.recsys.stages.histories import read_history
+from tests.recsys.stages.interruptions import interrupt_at
+
+Settings = Callable[..., dict[str, Any]]
+
+on_jax = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="devices share batches on JAX"
+)
+DEVICES = 3
+
+
+@on_jax
+@pytest.mark.slow
+def test_three_devices_go_on_with_what_one_has_begun(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interruptible: None,
+) -> None:
+    # Neither 50 rows of validation nor 40 of the test divide by 3.
+    fields = settings(
+        tmp_path / "one",
+        gate="comet",
+        gate_options={"load_balance_loss_weight": 0.1},
+        execution="sparse",
+        table_optimizer="lazy-adam",
+        unknown_rate=0.0,
+        expert_dropout=0.0,
+        batch_size=30,
+        epochs=3,
+    )
+    one = recsys.train(fields)
+    fields |= {"out": str(tmp_path / "three")}
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=1, batch=3)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train(fields)
+    words = ["train", "--out", fields["out"], "--resume"]
+    subprocess.run(
+        [sys.executable, "-m", "recsys", *words, "--distribute", "data"],
+        check=True,
+        env={
+            **os.environ,
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} "
+            f"--xla_force_host_platform_device_count={DEVICES}",
+        },
+    )
+    pd.testing.assert_frame_equal(
+        read_history(tmp_path / "three"),
+        read_history(tmp_path / "one"),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    three = Run(tmp_path / "three").read_metrics()
+    for split in ("validation", "test"):
+        assert three[split]["loss"] == pytest.approx(
+            one[split]["loss"], rel=1e-4
+        )
+
+
+@on_jax
+def test_one_device_has_nothing_to_divide(
+    settings: Settings, tmp_path: Path
+) -> None:
+    config = settings(tmp_path / "run", distribute="data")
+    with pytest.raises(ValueError, match=r"`distribute`.*one device.*cpu:0"):
+        recsys.train(config)
+    assert not (tmp_path / "run").exists()
+
+
+@on_jax
+@pytest.mark.parametrize(("batch_size", "num_rows"), [(32, 99), (99, 32)])
+def test_a_batch_that_does_not_divide(
+    batch_size: int, num_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = [f"cpu:{number}" for number in range(DEVICES)]
+    monkeypatch.setattr(keras.distribution, "list_devices", lambda: devices)
+    config = TrainConfig(
+        data="synthetic", out="run", distribute="data", batch_size=batch_size
+    )
+    with (
+        pytest.raises(ValueError, match=r"`batch_size`.* 3 devices.* 32 rows"),
+        distributed(config, num_rows),
+    ):
+        pass
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="devices share batches on JAX"
+)
+def test_other_backends_do_not_divide(
+    settings: Settings, tmp_path: Path
+) -> None:
+    config = settings(tmp_path / "run", distribute="data")
+    backend = keras.backend.backend()
+    with pytest.raises(ValueError, match=f"`distribute`.*JAX.* on {backend}"):
+        recsys.train(config)
+    assert not (tmp_path / "run").exists()
