@@ -6,7 +6,6 @@ import numpy as np
 from keras import ops
 
 from keras_moe.callbacks.routing_model import RoutingModel
-from keras_moe.distribution import num_devices
 from keras_moe.metrics import BinaryShare
 from keras_moe.metrics import ExpertsPerExample
 from keras_moe.metrics import LoadImbalance
@@ -48,7 +47,7 @@ def measure_routing(
     metrics: dict[str, list[keras.metrics.Metric]] = {}
     of_selectors: dict[str, list[keras.metrics.Metric]] = {}
     for batch in batches:
-        outputs = _predict(routing_model, batch)
+        outputs = routing_model.predict_on_batch(batch)
         for task, on_simplex, (weights, counts, *selectors) in zip(
             routing_model.tasks, routing_model.on_simplex, outputs, strict=True
         ):
@@ -71,24 +70,6 @@ def measure_routing(
         }
         for task, task_metrics in metrics.items()
     }
-
-
-def _predict(routing_model: RoutingModel, batch: Any) -> Any:
-    """The outputs for a batch whose rows need not divide by the devices.
-
-    The last row fills it up, which a gate that looks at the whole batch sees.
-    """
-    num_rows = len(keras.tree.flatten(batch)[0])
-    padding = -num_rows % num_devices()
-    if not padding:
-        return routing_model.predict_on_batch(batch)
-    padded = keras.tree.map_structure(
-        lambda rows: np.concatenate([rows, *[rows[-1:]] * padding]), batch
-    )
-    return keras.tree.map_structure(
-        lambda outputs: outputs[:num_rows],
-        routing_model.predict_on_batch(padded),
-    )
 
 
 def _new_metrics(
