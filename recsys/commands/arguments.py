@@ -7,6 +7,7 @@ import typer
 
 RunFolder = Annotated[Path, typer.Option("--run", help="Run folder.")]
 Data = Annotated[str, typer.Option(help='Data folder, or "synthetic".')]
+SplitName = Annotated[str, typer.Option(help="train, validation or test.")]
 SparseOnly = Annotated[
     bool,
     typer.Option(
@@ -15,6 +16,10 @@ SparseOnly = Annotated[
         "average (gumbel-softmax: 4), where the gate starts dense.",
     ),
 ]
+RunsFolder = Annotated[
+    Path, typer.Option("--out", help="Folder of the runs and tables.")
+]
+Jobs = Annotated[int, typer.Option(help="Runs at a time.")]
 Backend = Annotated[
     str | None,
     typer.Option(help="Keras backend: tensorflow, jax or torch."),

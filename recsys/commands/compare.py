@@ -4,17 +4,19 @@ from typing import Annotated
 import typer
 
 from recsys.commands.arguments import Backend
+from recsys.commands.arguments import Jobs
+from recsys.commands.arguments import RunsFolder
 
 
 def compare(
     comparison: Annotated[
         Path, typer.Argument(help="JSON file that says what to compare.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the runs and tables.")],
+    out: RunsFolder,
     data: Annotated[
         str | None, typer.Option(help="Instead of the data in the file.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
+    jobs: Jobs = 1,
     backend: Backend = None,
 ) -> None:
     """Train and test several models alike, with a table of the results."""

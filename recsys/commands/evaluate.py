@@ -8,6 +8,7 @@ from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
 from recsys.commands.arguments import Data
 from recsys.commands.arguments import RunFolder
+from recsys.commands.arguments import SplitName
 from recsys.json_files import write_json
 from recsys.metrics_table import print_metrics
 from recsys.output_lock import sole_writer
@@ -16,9 +17,7 @@ from recsys.output_lock import sole_writer
 def evaluate(
     run: RunFolder,
     data: Data,
-    split: Annotated[
-        str, typer.Option(help="train, validation or test.")
-    ] = "test",
+    split: SplitName = "test",
     by: Annotated[
         str | None, typer.Option(help="Feature by whose values to cut rows.")
     ] = None,

@@ -6,15 +6,14 @@ from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
 from recsys.commands.arguments import Data
 from recsys.commands.arguments import RunFolder
+from recsys.commands.arguments import SplitName
 from recsys.shown import printable
 
 
 def explain(
     run: RunFolder,
     data: Data,
-    split: Annotated[
-        str, typer.Option(help="train, validation or test.")
-    ] = "test",
+    split: SplitName = "test",
     repeats: Annotated[
         int, typer.Option(help="How often each feature is shuffled.")
     ] = 3,

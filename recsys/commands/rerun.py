@@ -3,15 +3,17 @@ from typing import Annotated
 
 import typer
 
+from recsys.commands.arguments import Jobs
+from recsys.commands.arguments import RunsFolder
 from recsys.commands.arguments import SparseOnly
 
 
 def rerun(
     sweep: Annotated[Path, typer.Option(help="Folder of the sweep.")],
-    out: Annotated[Path, typer.Option(help="Folder of the runs and tables.")],
+    out: RunsFolder,
     seeds: Annotated[int, typer.Option(help="Repetitions, each new.")],
     top: Annotated[int, typer.Option(help="Best trials to repeat.")] = 1,
-    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 1,
+    jobs: Jobs = 1,
     sparse_only: SparseOnly = True,
 ) -> None:
     """Train the best trials of a sweep again, with several seeds."""
