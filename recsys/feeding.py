@@ -3,6 +3,9 @@ from typing import Any
 
 import keras
 
+from keras_moe.distribution import num_devices
+from keras_moe.distribution import own_rows
+
 
 class InputBatches(keras.utils.PyDataset):
     """Arrays of inputs in batches, in their order.
@@ -27,6 +30,20 @@ class InputBatches(keras.utils.PyDataset):
         return ({name: values[rows] for name, values in self.inputs.items()},)
 
 
+class _OwnRows(keras.utils.PyDataset):
+    """The rows of each batch that this process has."""
+
+    def __init__(self, batches: keras.utils.PyDataset) -> None:
+        super().__init__()
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return own_rows(self._batches[index])
+
+
 def feed(batches: keras.utils.PyDataset) -> Any:
     """What `predict`, or `fit` without `shuffle`, is to be given for batches.
 
@@ -44,7 +61,7 @@ def feed(batches: keras.utils.PyDataset) -> Any:
     [2, 2, 1]
     """
     if keras.backend.backend() != "tensorflow":
-        return batches
+        return _OwnRows(batches) if num_devices() > 1 else batches
     import tensorflow as tf
 
     def spec(array: Any) -> tf.TensorSpec:

@@ -4,6 +4,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.distribution.devices import on_all_devices
 from keras_moe.layers.routing_record import RoutingRecord
 from keras_moe.layers.routing_record import record_routing
 from keras_moe.types import Tensor
@@ -67,15 +68,17 @@ class RoutingModel(keras.Model):
             for record in records
             for task in record.weights
         )
-        return [
-            (
-                weights,
-                _counts(weights, record.masks[task]),
-                *_selectors(record, task),
-            )
-            for record in records
-            for task, weights in record.weights.items()
-        ]
+        return on_all_devices(
+            [
+                (
+                    weights,
+                    _counts(weights, record.masks[task]),
+                    *_selectors(record, task),
+                )
+                for record in records
+                for task, weights in record.weights.items()
+            ]
+        )
 
 
 def _counts(weights: Tensor, mask: Tensor | None) -> Tensor:

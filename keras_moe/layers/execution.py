@@ -6,9 +6,9 @@ from typing import Any
 from keras import ops
 
 from keras_moe.checks import check_choice
-from keras_moe.distribution import are_replicated
-from keras_moe.distribution import max_over_devices
-from keras_moe.distribution import num_devices
+from keras_moe.distribution.devices import are_replicated
+from keras_moe.distribution.devices import max_over_devices
+from keras_moe.distribution.devices import num_devices
 from keras_moe.layers.break_even import sparse_pays
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate

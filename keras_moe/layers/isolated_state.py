@@ -6,9 +6,9 @@ from typing import TypeVar
 import keras
 from keras import ops
 
-from keras_moe.distribution import device_index
-from keras_moe.distribution import map_over_devices
-from keras_moe.distribution import max_over_devices
+from keras_moe.distribution.devices import device_index
+from keras_moe.distribution.devices import map_over_devices
+from keras_moe.distribution.devices import max_over_devices
 from keras_moe.types import Tensor
 
 # Tensors, in any structure.

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_moe.distribution import map_over_devices
+from keras_moe.distribution.devices import map_over_devices
 from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops._tracing import is_traced_for_xla
 from keras_moe.ops._zero_but_nan import zero_but_nan

@@ -8,6 +8,7 @@ from recsys.backend import start_backend
 from recsys.config import TrainConfig
 from recsys.config_file import GivenFields
 from recsys.config_file import read_fields
+from recsys.distribution.processes import join_processes
 from recsys.metrics_table import print_metrics
 from recsys.options import given_fields
 from recsys.options import with_config_options
@@ -37,6 +38,8 @@ def train(
         given = read_fields(config) | given
     given = with_fields_of_start(given, resume)
     settings = TrainConfig.from_mapping(given)
+    if settings.distribute != "none":
+        join_processes()  # Before Keras starts JAX.
     start_backend(settings.backend)
     from recsys.stages.train import train
 
@@ -48,6 +51,8 @@ def train(
             print(f"\nThe best model so far is in {settings.out}.")
             print(f"To go on: recsys train --out {settings.out} --resume")
         raise
+    if not metrics:
+        return  # Another process writes the run.
     splits = ("validation", "test")
     print_metrics({split: metrics[split] for split in splits})
     print(f"Model, metrics, history and plots are in {settings.out}")

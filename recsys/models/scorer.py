@@ -6,13 +6,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.distribution import num_devices
+from keras_moe.distribution import on_all_devices
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
 from recsys.data import Split
 from recsys.data.streaming.split_stream import SplitStream
-from recsys.distribution import num_devices
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
@@ -98,7 +99,7 @@ class Scorer(keras.Model):
         }
         shared = all(isinstance(one.mixture, MoE | MMoE) for one in records)
         evaluated = [_count_of_all(selected)] if records and shared else []
-        return predictions, experts, loads, evaluated
+        return on_all_devices((predictions, experts, loads, evaluated))
 
     def score(self, split: Split) -> Scores:
         """Runs the model on rows with its features.

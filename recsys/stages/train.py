@@ -16,11 +16,13 @@ from recsys.data.streaming.ground_truth import ground_truth
 from recsys.data.streaming.large import is_large
 from recsys.data_file import check_data
 from recsys.data_file import write_data
-from recsys.distribution import distributed
+from recsys.distribution.data_parallel import distributed
+from recsys.distribution.data_parallel import process_index
 from recsys.errors import RunError
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.output_lock import sole_writer
 from recsys.run import Run
@@ -82,14 +84,22 @@ def train(
         config = TrainConfig.from_mapping(fields)
     check_backend(config.backend)
     typed_options(config.gate, config.gate_options)
-    with sole_writer(config.out), relevant_log():
-        return _train(config, Run(config.out), resume)
+    run = Run(config.out)
+    with relevant_log():
+        if process_index(config):
+            config, dataset, start = _prepared(config, run, resume)
+            _fit(run, config, dataset, start)
+            return {}
+        with sole_writer(config.out):
+            remove_all_unfinished(run.folder)
+            _check_folder(run, resume)
+            return _train(*_prepared(config, run, resume), run)
 
 
-def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
-    """Trains in a run folder that nobody else writes to."""
-    remove_all_unfinished(run.folder)
-    _check_folder(run, resume)
+def _prepared(
+    config: TrainConfig, run: Run, resume: bool
+) -> tuple[TrainConfig, AnyDataset, WarmStart | None]:
+    """Returns the resolved configuration, the data and where to begin."""
     if config.checkpoint_steps is not None and has_search(config):
         raise ValueError(
             "`checkpoint_steps` must be left out for a gate with permutation "
@@ -117,8 +127,14 @@ def _train(config: TrainConfig, run: Run, resume: bool) -> dict[str, Any]:
     if resume:
         _check_same(config, run.read_config())
         check_data(run.data, config.data)
-    with distributed(config, len(dataset.split("train"))):
-        _fit(run, config, dataset, start)
+    return config, dataset, start
+
+
+def _train(
+    config: TrainConfig, dataset: AnyDataset, start: WarmStart | None, run: Run
+) -> dict[str, Any]:
+    """Trains in a run folder that nobody else writes to."""
+    _fit(run, config, dataset, start)
     # What is measured is read from the run. Of large tables, memory has no
     # room for a second model.
     del start
@@ -134,23 +150,34 @@ def _fit(
     run: Run, config: TrainConfig, dataset: AnyDataset, start: WarmStart | None
 ) -> None:
     """Builds a model and trains it; the best one is in the run then."""
-    keras.utils.set_random_seed(config.seed)
-    model = build_model(config, dataset, start.model if start else None)
-    run.write_config(config)
-    write_data(run.data, config.data)
-    if start is not None:
-        start.begin(model)
-        refill_catalogue(config, dataset, model)
-    try:
-        fit(model, run, config, dataset, start)
-    except KeyboardInterrupt:
-        if not run.model.is_file():
-            if isinstance(model, Ranker) and model.retrieval is not None:
-                update_index(model)
-            run.save_model(model)
-        write_outcome(run, config, dataset, ["validation"])
-        raise
-    release(model)
+    writes = process_index(config) == 0
+    with distributed(config, len(dataset.split("train"))):
+        keras.utils.set_random_seed(config.seed)
+        model = build_model(config, dataset, start.model if start else None)
+        if writes:
+            run.write_config(config)
+            write_data(run.data, config.data)
+        if start is not None:
+            start.begin(model)
+            refill_catalogue(config, dataset, model)
+        try:
+            fit(model, run, config, dataset, start)
+        except KeyboardInterrupt:
+            if writes:
+                _save_what_there_is(model, run, config, dataset)
+            raise
+        release(model)
+
+
+def _save_what_there_is(
+    model: MultiTaskModel, run: Run, config: TrainConfig, dataset: AnyDataset
+) -> None:
+    """Leaves a run that was interrupted with a model and its metrics."""
+    if not run.model.is_file():
+        if isinstance(model, Ranker) and model.retrieval is not None:
+            update_index(model)
+        run.save_model(model)
+    write_outcome(run, config, dataset, ["validation"])
 
 
 def _check_labels(

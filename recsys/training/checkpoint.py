@@ -86,15 +86,22 @@ class Checkpoint(keras.callbacks.Callback):
         patience: Epochs without a lower `val_loss` before training stops.
         every: After how many steps of an epoch there is a checkpoint as well.
             At the end of epochs alone unless given.
+        writes: Whether it writes anything; of several processes that train one
+            model, one does. Defaults to `True`.
     """
 
     def __init__(
-        self, run: Run, patience: int, every: int | None = None
+        self,
+        run: Run,
+        patience: int,
+        every: int | None = None,
+        writes: bool = True,
     ) -> None:
         super().__init__()
         self.run = run
         self.patience = patience
         self.every = every
+        self.writes = writes
         self.progress = Progress()
         self._skipped = 0
 
@@ -138,10 +145,13 @@ class Checkpoint(keras.callbacks.Callback):
         if row["val_loss"] < self.progress.best:
             self.progress.best = row["val_loss"]
             self.progress.wait = 0
-            save_optimizer(self.run.optimizer, self.model)
-            self.run.save_model(self.model)
+            if self.writes:
+                save_optimizer(self.run.optimizer, self.model)
+                self.run.save_model(self.model)
         if self.progress.wait >= self.patience:
             self.model.stop_training = True
+        if not self.writes:
+            return
         with replacing(self.run.history) as unfinished:
             pd.DataFrame(self.progress.history).to_csv(unfinished, index=False)
         self._save()
@@ -158,6 +168,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _save(self) -> None:
         """Writes the variables, then the file that makes them count."""
+        if not self.writes:
+            return
         folder = self.run.checkpoint
         step = f"-step-{self.progress.step}" if self.progress.step else ""
         file = folder / f"epoch-{self.epochs}{step}.npz"

@@ -7,6 +7,7 @@ from keras_moe.callbacks import RoutingMonitor
 from recsys.config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
+from recsys.distribution.data_parallel import process_index
 from recsys.feeding import feed
 from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
@@ -56,7 +57,10 @@ def fit(
     compile_model(model, config)
     if start is not None:
         start.restore_optimizer(model)
-    checkpoint = Checkpoint(run, config.patience, config.checkpoint_steps)
+    writes = process_index(config) == 0
+    checkpoint = Checkpoint(
+        run, config.patience, config.checkpoint_steps, writes
+    )
     checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):
         return
@@ -91,24 +95,28 @@ def _fit_epochs(
         sample = Sample.of(model, dataset)
         # In one batch: a last one of another size would be compiled for, too.
         monitor = RoutingMonitor(sample.inputs, batch_size=len(sample))
-        routing = [
-            monitor,
-            WeightHistory(run.weights, monitor),
-            StepsUntilBinary(checkpoint.progress),
-        ]
+        routing = [monitor, StepsUntilBinary(checkpoint.progress)]
+        if checkpoint.writes:
+            routing.insert(1, WeightHistory(run.weights, monitor))
     weighting: list[keras.callbacks.Callback] = []
     if model.weighting is not None:
         weighting = [TaskWeightHistory(model.weighting)]
     indexing: list[keras.callbacks.Callback] = []
     if isinstance(model, Ranker) and model.retrieval is not None:
         indexing = [RetrievalIndex(model)]
+    reports: list[keras.callbacks.Callback] = []
+    if checkpoint.writes:
+        reports = [
+            keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
+            ProgressLine(list(model.tasks)),
+        ]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
             feed(batches),
             epochs=epochs,
             initial_epoch=checkpoint.epochs,
             shuffle=False,
-            verbose=1 if sys.stdout.isatty() else 2,
+            verbose=_verbosity() if checkpoint.writes else 0,
             # Each sees in the logs what those before it have added.
             callbacks=[
                 interruption,
@@ -131,10 +139,14 @@ def _fit_epochs(
                     schema.roles(truth, config.metrics_k),
                 ),
                 checkpoint,
-                keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
-                ProgressLine(list(model.tasks)),
+                *reports,
             ],
         )
+
+
+def _verbosity() -> int:
+    """A bar for who watches it, a line an epoch for a file."""
+    return 1 if sys.stdout.isatty() else 2
 
 
 def has_search(config: TrainConfig) -> bool:

@@ -12,13 +12,14 @@ from types import ModuleType
 from typing import Any
 
 from keras_moe import callbacks
+from keras_moe import distribution
 from keras_moe import layers
 from keras_moe import metrics
 from keras_moe import ops
 from keras_moe import regularizers
 
 LISTING = Path(__file__).with_name("public_api.txt")
-MODULES = (callbacks, layers, metrics, ops, regularizers)
+MODULES = (callbacks, distribution, layers, metrics, ops, regularizers)
 
 
 def exports(module: ModuleType) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from keras import ops
 from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_positive
-from keras_moe.distribution import map_over_devices
-from keras_moe.distribution import sum_over_devices
+from keras_moe.distribution.devices import map_over_devices
+from keras_moe.distribution.devices import sum_over_devices
 from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.assignment import capped_assignment

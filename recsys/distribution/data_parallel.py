@@ -1,5 +1,3 @@
-"""Training on several devices."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -53,7 +51,10 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
         yield
 
 
-def num_devices() -> int:
-    """Among how many devices the rows of a batch are divided."""
-    distribution = keras.distribution.distribution()
-    return 1 if distribution is None else distribution.num_model_replicas
+def process_index(config: TrainConfig) -> int:
+    """Which of the processes this is that share a training, counted from 0."""
+    if config.distribute == "none" or keras.backend.backend() != "jax":
+        return 0
+    import jax
+
+    return int(jax.process_index())

@@ -13,7 +13,7 @@ import pytest
 
 import recsys
 from recsys.config import TrainConfig
-from recsys.distribution import distributed
+from recsys.distribution.data_parallel import distributed
 from recsys.run import Run
 from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at

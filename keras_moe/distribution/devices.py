@@ -22,6 +22,7 @@ from typing import NamedTuple
 from typing import TypeVar
 
 import keras
+import numpy as np
 from keras import ops
 from keras import tree
 
@@ -120,6 +121,40 @@ def sum_over_devices(value: Tensor) -> Tensor:
     """The sum of the devices' values, the same for all of them."""
     axis = _mapped.get()
     return value if axis is None else jax.lax.psum(value, axis.name)
+
+
+def own_rows(batch: Structure) -> Structure:
+    """The rows of a batch that the devices of this process have.
+
+    Keras takes these for a batch, where several processes share one.
+
+    Args:
+        batch: Arrays `(N, ...)` in any structure, the same in all processes;
+            `N` divides by the number of devices.
+    """
+    if _batch_axis() is None or jax.process_count() == 1:
+        return batch
+    index, count = jax.process_index(), jax.process_count()
+    return tree.map_structure(lambda rows: np.split(rows, count)[index], batch)
+
+
+def on_all_devices(tensors: Structure) -> Structure:
+    """Gathers the rows that are split over devices, on each of them.
+
+    Without it, no process could read what the devices of others have.
+
+    Args:
+        tensors: Tensors of any shape, in any structure, of a call that JAX
+            traces.
+    """
+    axis = _batch_axis()
+    if axis is None:
+        return tensors
+    everywhere = jax.sharding.NamedSharding(axis.mesh, PartitionSpec())
+    return tree.map_structure(
+        lambda tensor: jax.lax.with_sharding_constraint(tensor, everywhere),
+        tensors,
+    )
 
 
 def are_replicated(variables: Sequence[keras.Variable]) -> bool:

@@ -1,0 +1,5 @@
+"""What devices do that share a batch under `keras.distribution`."""
+
+from keras_moe.distribution.devices import num_devices as num_devices
+from keras_moe.distribution.devices import on_all_devices as on_all_devices
+from keras_moe.distribution.devices import own_rows as own_rows

@@ -1,0 +1,114 @@
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+# The variables that say where the first process listens, how many there are
+# and which one this is: torchrun's, JAX's own and those of Keras.
+_TORCHRUN = ("MASTER_ADDR", "WORLD_SIZE", "RANK")
+_JAX = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+_KERAS = tuple(
+    f"KERAS_DISTRIBUTION_{name}"
+    for name in ("JOB_ADDRESSES", "NUM_PROCESSES", "PROCESS_ID")
+)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Which of the processes this is that train one model together.
+
+    Attributes:
+        address: `host:port` where the first one listens.
+        count: How many there are.
+        index: Which one this is, counted from 0.
+    """
+
+    address: str
+    count: int
+    index: int
+
+    @classmethod
+    def of_environment(cls, variables: Mapping[str, str]) -> Self | None:
+        """Returns what a launcher has said.
+
+        Args:
+            variables: Environment variables: `MASTER_ADDR`, `MASTER_PORT`,
+                `WORLD_SIZE` and `RANK`, as torchrun sets them;
+                `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and
+                `JAX_PROCESS_ID`; or `KERAS_DISTRIBUTION_JOB_ADDRESSES`,
+                `..._NUM_PROCESSES` and `..._PROCESS_ID`.
+
+        Returns:
+            The processes; `None` where nothing is said, or there is one.
+
+        Raises:
+            ValueError: A variable is missing, or wrong.
+        """
+        for names in (_TORCHRUN, _JAX, _KERAS):
+            if names[1] in variables:
+                break
+        else:
+            return None
+        address, count, index = names
+        total = _integer(variables, count, 1)
+        if total == 1:
+            return None
+        place = _integer(variables, index, 0)
+        if place >= total:
+            raise ValueError(
+                f"The environment variable {index} must be below {count}, "
+                f"{total}. Received: {place}"
+            )
+        where = _text(variables, address)
+        if names is _TORCHRUN:
+            where = f"{where}:{_port(variables)}"
+        return cls(where.split(",")[0], total, place)
+
+
+def join_processes() -> Processes | None:
+    """Joins the processes that the environment tells of, on JAX.
+
+    Before anything else is done with JAX.
+
+    Returns:
+        What `Processes.of_environment` returns.
+
+    Raises:
+        ValueError: As there.
+    """
+    processes = Processes.of_environment(os.environ)
+    if processes is None:
+        return None
+    import jax
+
+    # What CPUs talk to each other by; of no account to accelerators.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        processes.address, processes.count, processes.index
+    )
+    return processes
+
+
+def _text(variables: Mapping[str, str], name: str) -> str:
+    if not variables.get(name):
+        raise ValueError(
+            f"The environment variable {name} must be set for several "
+            "processes. Received: none"
+        )
+    return variables[name]
+
+
+def _integer(variables: Mapping[str, str], name: str, least: int) -> int:
+    text = _text(variables, name)
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(
+            f"The environment variable {name} must be an integer from {least} "
+            f"on. Received: {text!r}"
+        )
+    return int(text)
+
+
+def _port(variables: Mapping[str, str]) -> int:
+    port = _integer(variables, "MASTER_PORT", 1)
+    # At its own port, torchrun's agent listens itself.
+    return port + (variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
