@@ -44,7 +44,7 @@ class _OwnRows(keras.utils.PyDataset):
         return own_rows(self._batches[index])
 
 
-def feed(batches: keras.utils.PyDataset) -> Any:
+def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
     """What `predict`, or `fit` without `shuffle`, is to be given for batches.
 
     On TensorFlow, Keras makes a `tf.data` pipeline of them that tunes itself,
@@ -54,6 +54,8 @@ def feed(batches: keras.utils.PyDataset) -> Any:
     Args:
         batches: At least one batch of tuples of dicts of arrays, read anew
             for every pass.
+        whole: Boolean, whether each has the rows of all processes that share
+            a training; else those of this process alone. Defaults to `True`.
 
     Example:
     >>> batches = InputBatches({"user": np.arange(5)}, batch_size=2)
@@ -61,7 +63,7 @@ def feed(batches: keras.utils.PyDataset) -> Any:
     [2, 2, 1]
     """
     if keras.backend.backend() != "tensorflow":
-        return _OwnRows(batches) if num_devices() > 1 else batches
+        return _OwnRows(batches) if whole and num_devices() > 1 else batches
     import tensorflow as tf
 
     def spec(array: Any) -> tf.TensorSpec:

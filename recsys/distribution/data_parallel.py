@@ -4,11 +4,16 @@ from contextlib import contextmanager
 import keras
 
 from recsys.config import TrainConfig
+from recsys.data.streaming.epoch_order import WHOLE
+from recsys.data.streaming.epoch_order import Share
+from recsys.distribution.processes import leave_processes
 
 
 @contextmanager
 def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
     """Lets all that is made inside be on the devices of a configuration.
+
+    Where several processes share a training, they have parted at the end.
 
     With `distribute="data"`, each device has all weights and its share of the
     rows of a batch: `keras.distribution.DataParallel`. Steps are those that
@@ -49,12 +54,18 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
     )
     with distribution.scope():
         yield
+    leave_processes()
 
 
 def process_index(config: TrainConfig) -> int:
     """Which of the processes this is that share a training, counted from 0."""
+    return process_share(config).index
+
+
+def process_share(config: TrainConfig) -> Share:
+    """Which of the processes this is that share a training, and of how many."""
     if config.distribute == "none" or keras.backend.backend() != "jax":
-        return 0
+        return WHOLE
     import jax
 
-    return int(jax.process_index())
+    return Share(jax.process_index(), jax.process_count())

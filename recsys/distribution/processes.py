@@ -1,7 +1,11 @@
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
+
+from recsys.backend import quiet_start
+from recsys.distribution.watch import Watch
 
 # The variables that say where the first process listens, how many there are
 # and which one this is: torchrun's, JAX's own and those of Keras.
@@ -65,10 +69,16 @@ class Processes:
         return cls(where.split(",")[0], total, place)
 
 
+# Of this process, from joining the others on until parting from them.
+_watches: list[Watch] = []
+
+
 def join_processes() -> Processes | None:
     """Joins the processes that the environment tells of, on JAX.
 
-    Before anything else is done with JAX.
+    Before anything else is done with JAX. From then on until
+    `leave_processes`, each process ends when another one does. All but the
+    first print nothing but errors.
 
     Returns:
         What `Processes.of_environment` returns.
@@ -79,14 +89,50 @@ def join_processes() -> Processes | None:
     processes = Processes.of_environment(os.environ)
     if processes is None:
         return None
+    watch = Watch(processes.index, processes.count)
+    if processes.index:
+        _print_nothing()
+    with quiet_start():
+        port, token = _meet(processes, watch.port)
+    watch.join(processes.address.rpartition(":")[0], port, token)
+    _watches.append(watch)
+    return processes
+
+
+def _print_nothing() -> None:
+    """Leaves it to the first process to print; libraries do so, too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def _meet(processes: Processes, port: int) -> tuple[int, int]:
+    """Starts JAX; returns the first process's port, and a secret of all."""
     import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
 
     # What CPUs talk to each other by; of no account to accelerators.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
         processes.address, processes.count, processes.index
     )
-    return processes
+    own = np.array([port, secrets.randbelow(1 << 31)], np.int32)
+    port, token = multihost_utils.broadcast_one_to_all(own).tolist()
+    return port, token
+
+
+def leave_processes() -> None:
+    """Parts from the processes that trained together, all at the same time.
+
+    Each may end then, or go on for as long as it likes. Where there are no
+    others, nothing is done.
+    """
+    import jax
+
+    jax.distributed.shutdown()
+    while _watches:
+        _watches.pop().leave()
 
 
 def _text(variables: Mapping[str, str], name: str) -> str:

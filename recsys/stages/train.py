@@ -1,4 +1,5 @@
 import gc
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from recsys.data_file import check_data
 from recsys.data_file import write_data
 from recsys.distribution.data_parallel import distributed
 from recsys.distribution.data_parallel import process_index
+from recsys.distribution.data_parallel import process_share
 from recsys.errors import RunError
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
@@ -69,7 +71,8 @@ def train(
         `recsys.training.measure.measure` returns; after permutation local
         search "permutation_distance", how far from a permutation its matrix
         was at its end, in the Frobenius norm. Where there are several
-        permutations, it is a number for each, by name.
+        permutations, it is a number for each, by name. Of several processes,
+        the first alone measures and writes; the others return `{}`.
 
     Raises:
         DataError: The data are missing or wrong.
@@ -87,8 +90,9 @@ def train(
     run = Run(config.out)
     with relevant_log():
         if process_index(config):
-            config, dataset, start = _prepared(config, run, resume)
-            _fit(run, config, dataset, start)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # The first one shows them.
+                _fit(run, *_prepared(config, run, resume))
             return {}
         with sole_writer(config.out):
             remove_all_unfinished(run.folder)
@@ -150,7 +154,8 @@ def _fit(
     run: Run, config: TrainConfig, dataset: AnyDataset, start: WarmStart | None
 ) -> None:
     """Builds a model and trains it; the best one is in the run then."""
-    writes = process_index(config) == 0
+    share = process_share(config)
+    writes = share.index == 0
     with distributed(config, len(dataset.split("train"))):
         keras.utils.set_random_seed(config.seed)
         model = build_model(config, dataset, start.model if start else None)
@@ -163,7 +168,8 @@ def _fit(
         try:
             fit(model, run, config, dataset, start)
         except KeyboardInterrupt:
-            if writes:
+            # Alone, a process cannot run what all of them share.
+            if share.count == 1:
                 _save_what_there_is(model, run, config, dataset)
             raise
         release(model)

@@ -4,6 +4,7 @@ from recsys.config import TrainConfig
 from recsys.data.streaming.kept_units import KeptUnits
 from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.distribution.data_parallel import process_share
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.row_weights import row_weights
@@ -29,7 +30,7 @@ def create_batches(
 
     Returns:
         Batches of rows in memory, or for a `SplitStream` of rows that are read
-        as they are needed.
+        as they are needed: of those that this process has a share in.
     """
 
     def arrays(rows: Any) -> Arrays:
@@ -51,4 +52,5 @@ def create_batches(
         config.batch_size,
         config.seed,
         config.shuffle_buffer or POOL_ROWS,
+        process_share(config),
     )

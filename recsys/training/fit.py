@@ -112,7 +112,7 @@ def _fit_epochs(
         ]
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
-            feed(batches),
+            feed(batches, whole=isinstance(batches, TrainingBatches)),
             epochs=epochs,
             initial_epoch=checkpoint.epochs,
             shuffle=False,

@@ -4,7 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import keras
 
+from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import EpochOrder
+from recsys.data.streaming.epoch_order import Share
 from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.pool_reader import PoolReader
 
@@ -19,10 +21,16 @@ class StreamedBatches(keras.utils.PyDataset):
     may have rows of two pools or more; the rows that do not fill a batch are
     left out at the end of the epoch, so all epochs have as many steps.
 
+    Of several processes, each may have a share of its own: as many steps as
+    without, each with its part of the rows of a batch. Only units that have
+    rows of the share are read. Another number of shares makes other batches
+    of the rows of an epoch.
+
     Args:
         sizes: How many rows each unit has, at least one.
         load: As in `PoolReader`.
-        batch_size: Most rows in a batch.
+        batch_size: Most rows in a batch, of all shares together; so many, or
+            all rows if these are fewer, divide by the number of shares.
         seed: Seed of the order.
         pool_rows: From how many rows, at least, a row is drawn; twice as many
             are in memory. It pays for a pool to have several units: rows that
@@ -50,6 +58,7 @@ class StreamedBatches(keras.utils.PyDataset):
         batch_size: int,
         seed: int,
         pool_rows: int = POOL_ROWS,
+        share: Share = WHOLE,
     ) -> None:
         super().__init__()
         self.sizes = list(sizes)
@@ -57,6 +66,7 @@ class StreamedBatches(keras.utils.PyDataset):
         self.batch_size = min(batch_size, self.num_rows)
         self.seed = seed
         self.pool_rows = pool_rows
+        self.share = share
         self._load = load
         self._thread = ThreadPoolExecutor(1, "read rows")
         self._skip = 0
@@ -75,12 +85,15 @@ class StreamedBatches(keras.utils.PyDataset):
         self._reader = self._reader_of(epoch)
 
     def _reader_of(self, epoch: int) -> PoolReader:
-        order = EpochOrder(self.sizes, self.pool_rows, self.seed, epoch)
+        order = EpochOrder(
+            self.sizes, self.pool_rows, self.seed, epoch, self.share
+        )
         return PoolReader(order, self._load, self._thread)
 
     def __len__(self) -> int:
         return self.num_rows // self.batch_size - self._skip
 
     def __getitem__(self, index: int) -> Arrays:
-        start = (self._skip + index) * self.batch_size
-        return self._reader.read(start, start + self.batch_size)
+        size = self.batch_size // self.share.count
+        start = (self._skip + index) * size
+        return self._reader.read(start, start + size)

@@ -79,7 +79,10 @@ class PoolReader:
             self._pools.pop(index).cancel()
 
     def _mixed(self, pool: int) -> Arrays:
-        units = [self._load(unit) for unit in self.order.pools[pool]]
+        units = [
+            _sliced(self._load(unit), self.order.rows_of_unit(unit))
+            for unit in self.order.pools[pool]
+        ]
         return _joined(units, self.order.rows(pool))
 
 
@@ -90,6 +93,13 @@ def _joined(parts: Sequence[Arrays], order: Any = slice(None)) -> Arrays:
             for name in groups[0]
         }
         for groups in zip(*parts, strict=True)
+    )
+
+
+def _sliced(arrays: Arrays, rows: slice) -> Arrays:
+    return tuple(
+        {name: values[rows] for name, values in group.items()}
+        for group in arrays
     )
 
 

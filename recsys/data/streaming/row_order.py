@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,15 @@ class RowOrder:
             it have.
 
     Args:
-        sizes: How many rows each unit has, at least one.
+        sizes: For each unit of a pool, by index, how many rows it has there,
+            at least one.
         pools: For each pool, the indices of its units.
     """
 
     def __init__(
-        self, sizes: Sequence[int], pools: Iterable[list[int]]
+        self,
+        sizes: Sequence[int] | Mapping[int, int],
+        pools: Iterable[list[int]],
     ) -> None:
         self.pools = list(pools)
         self.ends = np.cumsum(
@@ -38,6 +42,14 @@ class RowOrder:
                 the other.
         """
         raise NotImplementedError
+
+    def rows_of_unit(self, unit: int) -> slice:
+        """Returns which rows of a unit there are; all unless overridden.
+
+        Args:
+            unit: Index of a unit of a pool.
+        """
+        return slice(None)
 
     def size(self, pool: int) -> int:
         """Returns how many rows a pool has."""

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recsys.data.streaming.epoch_order import EpochOrder
+from recsys.data.streaming.epoch_order import Share
 from recsys.training.batches import TrainingBatches
 
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
@@ -68,3 +69,36 @@ def test_one_pool_has_the_order_of_rows_in_memory(
     order = EpochOrder(sizes, len(rows), seed, epoch)
     assert order.pools == [list(range(len(sizes)))]
     assert order.rows(0).tolist() == batches[0][0]["row"].tolist()
+
+
+@given(SIZES, st.integers(1, 20), st.integers(1, 4), st.integers(0, 9))
+def test_each_row_is_in_one_share_and_all_are_as_large(
+    sizes: list[int], pool_rows: int, count: int, epoch: int
+) -> None:
+    each = sum(sizes) // count
+    starts = np.cumsum([0, *sizes])
+    found: list[int] = []
+    cut = 0
+    for index in range(count):
+        order = EpochOrder(sizes, pool_rows, 0, epoch, Share(index, count))
+        units = [unit for pool in order.pools for unit in pool]
+        rows = [
+            starts[unit] + np.arange(sizes[unit])[order.rows_of_unit(unit)]
+            for unit in units
+        ]
+        cut += sum(
+            len(some) < sizes[unit]
+            for unit, some in zip(units, rows, strict=True)
+        )
+        assert sum(map(len, rows)) == each == (order.ends[-1] if each else 0)
+        found += np.concatenate(rows).tolist() if rows else []
+    assert len(set(found)) == len(found) == count * each
+    # Of the units at the ends of a share at most.
+    assert cut <= 2 * count
+
+
+def test_pools_of_two_shares_are_in_orders_of_their_own() -> None:
+    first, second = (
+        EpochOrder([5] * 20, 20, 0, 0, Share(index, 2)) for index in range(2)
+    )
+    assert first.rows(0).tolist() != second.rows(0).tolist()

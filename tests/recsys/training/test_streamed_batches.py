@@ -8,11 +8,14 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from recsys.data import DataError
+from recsys.data.streaming.epoch_order import WHOLE
+from recsys.data.streaming.epoch_order import Share
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.features import Id
 from recsys.features import Number
@@ -46,10 +49,14 @@ class Units:
         self.alive -= 1
 
     def batches(
-        self, batch_size: int = 4, seed: int = 0, pool_rows: int = 10
+        self,
+        batch_size: int = 4,
+        seed: int = 0,
+        pool_rows: int = 10,
+        share: Share = WHOLE,
     ) -> StreamedBatches:
         return StreamedBatches(
-            self.sizes, self.load, batch_size, seed, pool_rows
+            self.sizes, self.load, batch_size, seed, pool_rows, share
         )
 
 
@@ -84,6 +91,49 @@ def test_an_epoch_that_is_resumed_goes_on_as_if_it_had_not_stopped(
     resumed.shuffle(1, skip)
     assert len(resumed) == len(whole) - skip
     assert rows_of(resumed) == rows_of(whole)[skip:]
+
+
+@given(
+    SIZES,
+    st.integers(1, 10),
+    st.integers(1, 20),
+    st.integers(1, 4),
+    st.integers(0, 3),
+)
+def test_shares_make_as_many_steps_of_rows_of_their_own(
+    sizes: list[int], rows: int, pool_rows: int, count: int, epoch: int
+) -> None:
+    batch_size = count * rows
+    assume(batch_size <= sum(sizes))
+    found = []
+    for index in range(count):
+        share = Share(index, count)
+        batches = Units(sizes).batches(batch_size, 0, pool_rows, share)
+        batches.shuffle(epoch)
+        found.append(rows_of(batches))
+        batches.shuffle(epoch, skip=1)
+        assert rows_of(batches) == found[-1][1:]
+    steps = sum(sizes) // batch_size
+    assert [len(share) for share in found] == [steps] * count
+    assert {len(batch) for share in found for batch in share} == {rows}
+    seen = [row for share in found for batch in share for row in batch]
+    assert len(set(seen)) == len(seen) == steps * batch_size
+
+
+def test_a_process_reads_the_units_of_its_share_alone() -> None:
+    opened = []
+    for index in range(4):
+        units = Units([5] * 101)
+        batches = units.batches(20, share=Share(index, 4))
+        for epoch in range(3):
+            batches.shuffle(epoch)
+            rows_of(batches)
+        opened.append(units.loaded)
+    for loaded in opened:
+        # A quarter of them in each epoch, and the two that may be cut.
+        assert len(loaded) <= 3 * (101 / 4 + 2)
+    # In each epoch a new quarter: no row is another process's for ever.
+    assert set(opened[0]) & set(opened[1])
 
 
 def test_order_depends_on_epoch_and_seed_alone() -> None:

@@ -1,0 +1,265 @@
+"""Ends a process when another one dies that trains the same model.
+
+It runs as `python watcher.py INDEX COUNT ERRORS` beside each process, so that
+it gets to act whatever that process is doing, and knows the standard library
+alone, so that it starts in no time. It is told by its standard input:
+
+    join HOST PORT TOKEN    where the watcher of the first process listens,
+                            and what to show it
+    leave                   the training is over; all may end as they like
+
+The end of the input is the end of its process. Watchers tell each other, each
+the first one's and that one all others:
+
+    alive                   every second; who is silent for long is dead
+    leave                   as above
+    died INDEX              which process has died
+
+What its process writes to its standard error comes by the pipe ERRORS, and is
+shown a moment later: JAX and the sockets of a training have much to say when
+another process dies, of which nothing is shown but the one line from here.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+# A machine that is lost says nothing.
+SILENCE_SECONDS = 30.0
+# How long what is written to the standard error is held back.
+_HOLD_SECONDS = 1.0
+_TICK_SECONDS = 0.2
+
+# Of a process that is ended.
+STATUS = 1
+
+_Source = int | socket.socket
+
+
+class _Lines:
+    """The lines that come from a pipe or a socket."""
+
+    def __init__(self, source: _Source) -> None:
+        self.source = source
+        self.is_open = True
+        self.heard = time.monotonic()
+        self._rest = b""
+
+    def read(self) -> list[list[str]]:
+        """Returns the words of each line that is there."""
+        try:
+            if isinstance(self.source, int):
+                found = os.read(self.source, 1 << 16)
+            else:
+                found = self.source.recv(1 << 16)
+        except OSError:
+            found = b""
+        self.is_open = bool(found)
+        self.heard = time.monotonic()
+        *lines, self._rest = (self._rest + found).split(b"\n")
+        return [line.decode(errors="replace").split() for line in lines]
+
+
+class _Watcher:
+    """Watches one process, and what the watchers of others say.
+
+    Args:
+        index: Which of the processes it watches.
+        count: How many processes there are.
+        errors: The pipe with what its process writes to its standard error.
+    """
+
+    def __init__(self, index: int, count: int, errors: int) -> None:
+        self.index = index
+        self.count = count
+        self.starter = os.getppid()
+        self.errors: int | None = errors
+        self.held: list[tuple[float, bytes]] = []
+        self.own = _Lines(sys.stdin.fileno())
+        # By index, those whose processes have not left.
+        self.others: dict[int, _Lines] = {}
+        self.strangers: list[_Lines] = []
+        self.listener: socket.socket | None = None
+        self.token = ""
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.own.source, selectors.EVENT_READ)
+        self.selector.register(errors, selectors.EVENT_READ)
+
+    def listen(self) -> None:
+        """Waits for the watchers of the others; prints where."""
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else None
+        self.listener = socket.create_server(
+            ("", 0),
+            family=family or socket.AF_INET,
+            dualstack_ipv6=family is not None,
+        )
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        print(self.listener.getsockname()[1], flush=True)
+
+    def run(self) -> None:
+        """Watches until its process has left or ended, or another one died."""
+        spoke = 0.0
+        while True:
+            ready = {
+                key.fileobj for key, _ in self.selector.select(_TICK_SECONDS)
+            }
+            self._hold_errors(ready)
+            # Its own process first: the others die of its death, too.
+            if self.own.source in ready and self._hear_own():
+                return
+            self._hear_strangers(ready)
+            for index, lines in list(self.others.items()):
+                if lines.source in ready:
+                    self._hear(index, lines)
+                if time.monotonic() - lines.heard > SILENCE_SECONDS:
+                    self._end(index)
+            if time.monotonic() - spoke > 1.0:
+                spoke = time.monotonic()
+                self._tell("alive")
+
+    def _hear_own(self) -> bool:
+        """Whether its process is one to be watched no longer."""
+        for word, *rest in self.own.read():
+            if word == "leave":
+                self._tell("leave")
+                return True
+            host, port, self.token = rest
+            if self.listener is None:
+                self._join(host, int(port))
+        if not self.own.is_open:
+            self._tell(f"died {self.index}")
+            self._hear_why()
+        return not self.own.is_open
+
+    def _hear_why(self) -> None:
+        """Finds out whether it was another one's death that ended its own."""
+        first = self.others.get(0)
+        while first is not None and first.is_open:
+            assert isinstance(first.source, socket.socket)
+            first.source.settimeout(_HOLD_SECONDS)
+            for word, *rest in first.read():
+                if word == "died" and int(rest[0]) == self.index:
+                    return
+                if word == "died":
+                    self._end(int(rest[0]))
+
+    def _join(self, host: str, port: int) -> None:
+        address = (host.strip("[]"), port)
+        try:
+            link = socket.create_connection(address, SILENCE_SECONDS)
+        except OSError:
+            self._end(0)
+        link.sendall(f"{self.token} {self.index}\n".encode())
+        self._watch(0, _Lines(link))
+        self.selector.register(link, selectors.EVENT_READ)
+
+    def _watch(self, index: int, lines: _Lines) -> None:
+        assert isinstance(lines.source, socket.socket)
+        # Who does not take what is said is dead as well.
+        lines.source.settimeout(SILENCE_SECONDS)
+        self.others[index] = lines
+
+    def _hear_strangers(self, ready: set[Any]) -> None:
+        """Finds out who those are that have come to the listener."""
+        if self.listener in ready and self.listener is not None:
+            link, _ = self.listener.accept()
+            self.selector.register(link, selectors.EVENT_READ)
+            self.strangers.append(_Lines(link))
+        for lines in list(self.strangers):
+            # Until then, nobody can know what is right to say.
+            if lines.source not in ready or not self.token:
+                continue
+            self.strangers.remove(lines)
+            words = lines.read()
+            named = words and len(words[0]) == 2 and words[0][1].isdecimal()
+            if named and words[0][0] == self.token:
+                self._watch(int(words[0][1]), lines)
+            else:
+                self.selector.unregister(lines.source)
+
+    def _hear(self, index: int, lines: _Lines) -> None:
+        for word, *rest in lines.read():
+            if word == "died":
+                self._end(int(rest[0]))
+            if word == "leave":
+                self._forget(index)
+                return
+        if not lines.is_open:
+            self._end(index)
+
+    def _forget(self, index: int) -> None:
+        self.selector.unregister(self.others.pop(index).source)
+
+    def _tell(self, text: str) -> None:
+        for lines in list(self.others.values()):
+            assert isinstance(lines.source, socket.socket)
+            with suppress(OSError):  # Its end is read soon.
+                lines.source.sendall(f"{text}\n".encode())
+
+    def _end(self, died: int) -> None:
+        """Ends its process, since another one has died."""
+        self._tell(f"died {died}")
+        self.held.clear()
+        print(
+            f"error: process {died} of {self.count} (counted from 0) has "
+            "ended before the training was over, and so the others end. To "
+            "go on from the last checkpoint, start all of them again with "
+            "--resume.",
+            file=sys.stderr,
+            flush=True,
+        )
+        with suppress(OSError):  # It has ended.
+            print("end", flush=True)
+        time.sleep(_HOLD_SECONDS)
+        # It is deep within a library, or has been stopped.
+        if os.getppid() == self.starter:
+            os.kill(self.starter, signal.SIGKILL)
+        os._exit(STATUS)
+
+    def _hold_errors(self, ready: set[Any]) -> None:
+        now = time.monotonic()
+        if self.errors in ready and self.errors is not None:
+            text = os.read(self.errors, 1 << 16)
+            self.held.append((now, text))
+            if not text:
+                self.selector.unregister(self.errors)
+                self.errors = None
+        while self.held and now - self.held[0][0] > _HOLD_SECONDS:
+            _show(self.held.pop(0)[1])
+
+    def show_rest(self) -> None:
+        """Shows what its process has written until its end."""
+        while self.errors is not None:
+            text = os.read(self.errors, 1 << 16)
+            self.held.append((0.0, text))
+            if not text:
+                break
+        for _, text in self.held:
+            _show(text)
+
+
+def _show(text: bytes) -> None:
+    with suppress(OSError):  # Nobody reads it any more.
+        while text:
+            text = text[os.write(2, text) :]
+
+
+def _main() -> None:
+    index, count, errors = map(int, sys.argv[1:])
+    # Ctrl-C and the end of a job are for its process.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    watcher = _Watcher(index, count, errors)
+    if index == 0:
+        watcher.listen()
+    watcher.run()
+    watcher.show_rest()
+
+
+if __name__ == "__main__":
+    _main()
