@@ -1,16 +1,24 @@
 """Runs that two processes train, on this machine."""
 
+import json
 import re
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pandas as pd
 import pytest
 
 import recsys
+from recsys.data import Dataset
+from recsys.data.streaming.epoch_order import WHOLE
+from recsys.data.streaming.epoch_order import Share
 from recsys.run import Run
+from recsys.training.streamed_batches import StreamedBatches
 from tests.recsys.distribution.command_processes import run_together
 from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at
@@ -67,3 +75,83 @@ def test_two_processes_go_on_with_what_one_has_begun(
     two = Run(tmp_path / "two").read_metrics()
     for split in ("validation", "test"):
         assert two[split]["loss"] == pytest.approx(one[split]["loss"], rel=1e-4)
+
+
+class Together(StreamedBatches):
+    """The batches of two processes, in one."""
+
+    def __init__(self, *arguments: Any) -> None:
+        *others, share = arguments
+        assert share == WHOLE
+        super().__init__(*others)
+        self.shares = [
+            StreamedBatches(*others, Share(index, 2)) for index in range(2)
+        ]
+
+    def shuffle(self, epoch: int, skip: int = 0) -> None:
+        super().shuffle(epoch, skip)
+        for share in self.shares:
+            share.shuffle(epoch, skip)
+
+    def __getitem__(self, index: int) -> Any:
+        return keras.tree.map_structure(
+            lambda *rows: np.concatenate(rows),
+            *(share[index] for share in self.shares),
+        )
+
+
+def test_whichever_dies_the_others_end_and_all_can_go_on(
+    settings: Settings,
+    tiny: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tiny.write(tmp_path / "data")
+    train = tmp_path / "data" / "train.parquet"
+    pd.read_parquet(train).to_parquet(train, row_group_size=9)
+    fields = settings(
+        tmp_path / "one",
+        data=str(tmp_path / "data"),
+        streaming=True,
+        shuffle_buffer=20,
+        unknown_rate=0.0,
+        expert_dropout=0.0,
+        epochs=3,
+        checkpoint_steps=2,
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "recsys.training.create_batches.StreamedBatches", Together
+        )
+        one = recsys.train(fields)
+    out = tmp_path / "two"
+    (tmp_path / "fields.json").write_text(
+        json.dumps(fields | {"out": str(out), "distribute": "data"})
+    )
+    words = ["train", "--config", str(tmp_path / "fields.json")]
+    for dies, at in enumerate(["0,3", "1,4"]):
+        began = time.monotonic()
+        ended = run_together(words, kill={dies: at})
+        assert time.monotonic() - began < 120
+        assert ended[dies].status == -signal.SIGKILL
+        other = ended[1 - dies]
+        assert other.status == 1
+        (line,) = re.findall("^error: .*", other.errors, re.MULTILINE)
+        assert f"process {dies} of 2 " in line
+        assert "--resume" in line
+        assert "Traceback" not in other.errors
+        # Of what JAX and gloo have to say about it.
+        assert "UNAVAILABLE" not in other.errors
+        assert not (out / "metrics.json").exists()
+        words = ["train", "--out", str(out), "--resume"]
+    first, second = run_together(words)
+    assert (first.status, second.status) == (0, 0), (first, second)
+    pd.testing.assert_frame_equal(
+        read_history(out),
+        read_history(tmp_path / "one"),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    assert Run(out).read_metrics()["test"]["loss"] == pytest.approx(
+        one["test"]["loss"], rel=1e-4
+    )
