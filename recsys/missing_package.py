@@ -7,6 +7,7 @@ _EXTRAS = {
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "httptools": "serve",
+    "ray": "ray",
     "starlette": "serve",
     "tensorflow": "tensorflow",
     "tensorflow_recommenders": "tfrs",

@@ -35,6 +35,13 @@ def tune(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Trials at a time.")] = 1,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="What runs the trials: keras-tuner, or ray, on the cluster "
+            "that the environment variable RAY_ADDRESS names (extra ray)."
+        ),
+    ] = "keras-tuner",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the sweep in --out.")
     ] = False,
@@ -51,7 +58,9 @@ def tune(
     from recsys.tuning.sweep import Sweep
 
     try:
-        records = tune(given, trials, tuner, space, workers, resume, paper)
+        records = tune(
+            given, trials, tuner, space, workers, resume, paper, engine
+        )
     except KeyboardInterrupt:
         print("\nTo go on: the same command with --resume")
         raise

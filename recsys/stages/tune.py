@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from recsys.tuning.sweep import Sweep
 from recsys.tuning.trial_runner import TrialRunner
 from recsys.tuning.yaml_file import read_yaml
 
+Search = Callable[[ResumableOracle, TrialRunner, int], None]
+
 
 def tune(
     fields: Mapping[str, Any],
@@ -37,6 +40,7 @@ def tune(
     workers: int = 1,
     resume: bool = False,
     paper: str | None = None,
+    engine: str = "keras-tuner",
 ) -> list[dict[str, Any]]:
     """Searches for the configuration with the lowest validation loss.
 
@@ -71,6 +75,11 @@ def tune(
         paper: "comet", "moesart" or "dselect-k", whose published space is
             searched instead of a `space`. Unless given, that in which
             `recsys.tuning.published_space` finds the data set first.
+        engine: What runs the trials: "keras-tuner", here or in its workers,
+            or "ray", Ray Tune on the cluster that the environment variable
+            RAY_ADDRESS names, or else on this machine. They are the same
+            trials in the same files, and either goes on with a sweep of the
+            other. Defaults to "keras-tuner".
 
     Returns:
         The content of `trials.jsonl`.
@@ -80,6 +89,7 @@ def tune(
         RunError: The folder is not empty, or there is no sweep to resume, or
             another process leads one there.
         ValueError, TypeError: An argument, a field or the space is wrong.
+        ModuleNotFoundError: `engine="ray"` without the extra `ray`.
         KeyboardInterrupt: After Ctrl-C; the sweep can be resumed.
     """
     for name, number in (("trials", trials), ("workers", workers)):
@@ -87,6 +97,7 @@ def tune(
             raise ValueError(
                 f"`{name}` must be at least 1. Received: {name}={number}"
             )
+    run_trials = _search_of(engine)
     fields = with_current_names(fields)
     base = TrainConfig.from_mapping(fields)
     if base.warm_start is not None:
@@ -118,8 +129,33 @@ def tune(
             _work_for_chief(oracle, runner, plan, workers)
         else:
             with sole_writer(base.out):
-                _lead(oracle, runner, plan, workers, resume)
+                _lead(oracle, runner, plan, workers, resume, run_trials)
     return sweep.log.read()
+
+
+def _search_of(engine: str) -> Search:
+    """What runs the trials.
+
+    Raises:
+        ModuleNotFoundError: Ray is not installed.
+        ValueError: There is no such engine, or KerasTuner's environment
+            variables name another.
+    """
+    if engine == "keras-tuner":
+        return search
+    if engine != "ray":
+        raise ValueError(
+            "`engine` must be one of keras-tuner, ray. "
+            f"Received: engine={engine!r}"
+        )
+    if role() != "alone":
+        raise ValueError(
+            "`engine` must be 'keras-tuner' for its chief and workers. "
+            f"Received: engine={engine!r} in its {role()}"
+        )
+    from recsys.tuning.ray_search import search_on_ray
+
+    return search_on_ray
 
 
 def _content(
@@ -170,6 +206,7 @@ def _lead(
     plan: Plan,
     workers: int,
     resume: bool,
+    run_trials: Search,
 ) -> None:
     """Draws the trials; runs them as well, unless there are workers for it."""
     remove_all_unfinished(runner.sweep.folder)
@@ -186,7 +223,7 @@ def _lead(
         if role() == "chief":
             tuner.search()
         else:
-            search(oracle, runner, workers, tuner.tuner_id)
+            run_trials(oracle, runner, workers)
 
 
 def _restore_log(oracle: ResumableOracle, runner: TrialRunner) -> None:

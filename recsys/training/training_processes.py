@@ -44,6 +44,8 @@ class TrainingProcesses:
             20.
         most_mib: The memory in MiB that a process may have needed at its peak
             to be given another training. Defaults to 4096.
+        threads: How many threads each of them should use. Unless given, each
+            has an equal share of this machine's cores.
 
     Attributes:
         threads: How many threads each of them should use.
@@ -62,12 +64,14 @@ class TrainingProcesses:
         at_a_time: int = 1,
         trainings_each: int = 20,
         most_mib: float = 4096.0,
+        threads: int | None = None,
     ) -> None:
         if at_a_time < 1:
             raise ValueError(
                 f"`at_a_time` must be at least 1. Received: {at_a_time}"
             )
-        self.threads = max(1, (os.cpu_count() or 1) // at_a_time)
+        share = max(1, (os.cpu_count() or 1) // at_a_time)
+        self.threads = share if threads is None else threads
         self.trainings_each = trainings_each
         self.most_mib = most_mib
         self.stopped = threading.Event()

@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
 from contextlib import contextmanager
@@ -15,7 +16,9 @@ from recsys.tuning.trial_runner import TrialRunner
 _PAUSE = 1.0
 
 
-def search(oracle: Any, runner: TrialRunner, workers: int, name: str) -> None:
+def search(
+    oracle: Any, runner: TrialRunner, workers: int, name: str = "tuner0"
+) -> None:
     """Runs the trials that an oracle draws until it draws no more.
 
     KerasTuner's own loop trains in the process that it runs in, takes one
@@ -25,7 +28,8 @@ def search(oracle: Any, runner: TrialRunner, workers: int, name: str) -> None:
         oracle: KerasTuner's oracle, or its proxy in another process.
         runner: Runs a trial.
         workers: How many trials run at a time.
-        name: What the oracle knows this process by.
+        name: What the oracle knows this process by. Defaults to what
+            KerasTuner calls one that is alone.
 
     Raises:
         KeyboardInterrupt: A training was interrupted.
@@ -91,15 +95,26 @@ def _run_trial(
     if trial.status == TrialStatus.IDLE:
         return not runner.processes.stopped.wait(_PAUSE)
     record = runner.run(trial.trial_id, trial.hyperparameters.values)
+    with turns.take():
+        end_trial(oracle, trial, record)
+    return True
+
+
+def end_trial(oracle: Any, trial: Trial, record: Mapping[str, Any]) -> None:
+    """Tells an oracle how a trial has ended.
+
+    Args:
+        oracle: KerasTuner's oracle, or its proxy in another process.
+        trial: What it has drawn.
+        record: The trial's line in the log.
+    """
     # Not the trial itself, which may be the oracle's own: Hyperband would
     # compare the score of a completed trial that has none yet.
     ended = Trial(trial.hyperparameters, trial.trial_id, TrialStatus.COMPLETED)
-    if record["status"] != "completed":
+    if record["status"] == "completed":
+        loss = record["validation"]["loss"]
+        oracle.update_trial(trial.trial_id, {OBJECTIVE.name: loss})
+    else:
         ended.status = TrialStatus.FAILED
         ended.message = record["error"]
-    with turns.take():
-        if ended.status == TrialStatus.COMPLETED:
-            loss = record["validation"]["loss"]
-            oracle.update_trial(trial.trial_id, {OBJECTIVE.name: loss})
-        oracle.end_trial(ended)
-    return True
+    oracle.end_trial(ended)

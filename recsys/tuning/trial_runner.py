@@ -47,14 +47,26 @@ class TrialRunner:
             self.sweep.log.append(record)
         return record
 
+    def give_up(
+        self, trial: str, drawn: Mapping[str, Any], error: str
+    ) -> dict[str, Any]:
+        """Adds a trial to the log that nobody has come to the end of.
+
+        Args:
+            trial: Name of the trial.
+            drawn: The values that KerasTuner has drawn for it.
+            error: Why.
+
+        Returns:
+            The trial's line in the log.
+        """
+        config, values = self._config(trial, drawn)
+        record = _record(trial, config, values, None, error)
+        self.sweep.log.append(record)
+        return record
+
     def _train(self, trial: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
-        values = self.space.decode(drawn)
-        if _EPOCHS in drawn:
-            values["epochs"] = drawn[_EPOCHS]
-        run = Run(self.sweep.runs / trial)
-        config = TrainConfig.from_mapping(
-            {**self.space.fields(values), "out": str(run.folder)}
-        )
+        config, values = self._config(trial, drawn)
         start = time.perf_counter()
         error = None
         try:
@@ -62,19 +74,41 @@ class TrialRunner:
         except RunError as failure:
             error = str(failure)
         seconds = time.perf_counter() - start
-        metrics = run.read_metrics() if error is None else {}
-        test = metrics.get("test")
-        return {
-            "trial": trial,
-            "status": "completed" if error is None else "failed",
-            "hyperparameters": values,
-            # What the run has resolved, if it came so far.
-            "config": (
-                run.read_config() if run.config.is_file() else config
-            ).to_mapping(),
-            "validation": metrics.get("validation"),
-            "test": test,
-            "experts_per_example": test and test["experts_per_example"],
-            "seconds": seconds,
-            "error": error,
-        }
+        return _record(trial, config, values, seconds, error)
+
+    def _config(
+        self, trial: str, drawn: Mapping[str, Any]
+    ) -> tuple[TrainConfig, dict[str, Any]]:
+        """What is trained, and what was drawn for it, by field."""
+        values = self.space.decode(drawn)
+        if _EPOCHS in drawn:
+            values["epochs"] = drawn[_EPOCHS]
+        folder = str(self.sweep.runs / trial)
+        fields = {**self.space.fields(values), "out": folder}
+        return TrainConfig.from_mapping(fields), values
+
+
+def _record(
+    trial: str,
+    config: TrainConfig,
+    values: Mapping[str, Any],
+    seconds: float | None,
+    error: str | None,
+) -> dict[str, Any]:
+    run = Run(config.out)
+    metrics = run.read_metrics() if error is None else {}
+    test = metrics.get("test")
+    return {
+        "trial": trial,
+        "status": "completed" if error is None else "failed",
+        "hyperparameters": values,
+        # What the run has resolved, if it came so far.
+        "config": (
+            run.read_config() if run.config.is_file() else config
+        ).to_mapping(),
+        "validation": metrics.get("validation"),
+        "test": test,
+        "experts_per_example": test and test["experts_per_example"],
+        "seconds": seconds,
+        "error": error,
+    }

@@ -73,6 +73,7 @@ def test_the_best_of_a_sweep_is_sparse(
         (["--trials", "2", "--tuner", "grid"], "`tuner` must be one of"),
         (["--trials", "0"], "`trials` must be at least 1"),
         (["--trials", "2", "--workers", "0"], "`workers` must be at least 1"),
+        (["--engine", "optuna"], "`engine` must be one of keras-tuner, ray"),
         (["--trials", "two"], "'--trials'"),
         (["--trials", "2", "--backend", "numpy"], "`backend` must be one of"),
         (["--trials", "2", "--gate", "best"], "`gate` must be one of softmax"),
@@ -158,4 +159,8 @@ def test_half_an_environment_is_one_line(
     words = ["--data", str(data), "--out", str(out), "--trials", "2"]
     line = error_of(capfd, 2, "tune", *words)
     assert "KERASTUNER_TUNER_ID must be set" in line
+    monkeypatch.setenv("KERASTUNER_TUNER_ID", "worker-0")
+    monkeypatch.setenv("KERASTUNER_ORACLE_PORT", "8000")
+    line = error_of(capfd, 2, "tune", *words, "--engine", "ray")
+    assert "`engine` must be 'keras-tuner' for its chief and workers" in line
     assert not out.exists()

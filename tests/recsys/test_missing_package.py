@@ -48,6 +48,7 @@ def recsys_without(
         ("jax", "train --data synthetic --out run --backend jax", "jax"),
         ("torch", "evaluate --run r --data d --backend torch", "torch"),
         ("faiss", "export --two-stage --index ivf --run r --out x", "faiss"),
+        ("ray", "tune --data synthetic --engine ray --out sweep", "ray"),
         ("tensorflow", "export --run run --out x", "tensorflow"),
         ("starlette", "serve --model x", "serve"),
         ("uvicorn", "serve --model x", "serve"),
