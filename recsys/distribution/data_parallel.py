@@ -1,5 +1,7 @@
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextlib import contextmanager
+from contextlib import nullcontext
 
 import keras
 
@@ -7,6 +9,8 @@ from recsys.config import TrainConfig
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
 from recsys.distribution.processes import leave_processes
+from recsys.tables import RULES
+from recsys.tables.row_split import splitting_tables
 
 
 @contextmanager
@@ -15,8 +19,9 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
 
     Where several processes share a training, they have parted at the end.
 
-    With `distribute="data"`, each device has all weights and its share of the
-    rows of a batch: `keras.distribution.DataParallel`. Steps are those that
+    With `distribute="data"`, each device has its share of the rows of a batch
+    and of each table that is trained by rows, and all other weights:
+    `keras.distribution.DataParallel`. Steps are those that
     one device would make, but for rounding and for dropout, whose noise is
     drawn by each device for its own rows.
 
@@ -52,9 +57,21 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
     distribution = keras.distribution.DataParallel(
         devices=devices, auto_shard_dataset=False
     )
-    with distribution.scope():
+    with distribution.scope(), _tables_split(config):
         yield
     leave_processes()
+
+
+def _tables_split(config: TrainConfig) -> AbstractContextManager[None]:
+    """Splits the tables whose optimizer reads and writes single rows.
+
+    Not over several processes: the one that writes could not read all rows.
+    """
+    import jax
+
+    if config.table_optimizer not in RULES or jax.process_count() > 1:
+        return nullcontext()
+    return splitting_tables(config.min_table_rows or 1)
 
 
 def process_index(config: TrainConfig) -> int:

@@ -4,6 +4,9 @@ import numpy as np
 
 from recsys.errors import FileError
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.tables.row_split import assign
+from recsys.tables.row_split import shape_of
+from recsys.tables.variable_values import variable_values
 
 
 def copy_grown_weights(
@@ -33,21 +36,20 @@ def copy_grown_weights(
     if len(theirs) != len(mine):
         raise FileError.at(place, f"{len(mine)} weights", f"{len(theirs)}")
     for one, other in zip(theirs, mine, strict=True):
-        if one.shape == other.shape:
-            other.assign(one)
-        elif one.shape[1:] == other.shape[1:] and one.shape[0] < other.shape[0]:
-            other.assign(_grown(one, other))
+        held, wanted = tuple(one.shape), shape_of(other)
+        if held == wanted:
+            assign(other, one)
+        elif held[1:] == wanted[1:] and held[0] < wanted[0]:
+            assign(other, _grown(one, other))
         else:
             raise FileError.at(
-                place,
-                f"a weight {tuple(other.shape)} for {other.path}",
-                f"{tuple(one.shape)}",
+                place, f"a weight {wanted} for {other.path}", f"{held}"
             )
 
 
 def _grown(held: Any, wanted: Any) -> Any:
     """The value of a table that has more rows than the held one."""
-    known, values = held.numpy(), np.array(wanted.numpy())
+    known, values = held.numpy(), np.array(variable_values(wanted))
     values[: len(known)] = known
     if getattr(wanted, "is_table", False):
         values[len(known) :] = known[0]

@@ -17,10 +17,12 @@ import keras
 from jax import numpy as jnp
 
 from recsys.tables.jax_rows import look_up
+from recsys.tables.jax_split import look_up_split
 from recsys.tables.row_gradient import RowGradient
 from recsys.tables.row_lookups import RowLookups
 from recsys.tables.row_lookups import TrainsByRows
 from recsys.tables.row_lookups import rows_of
+from recsys.tables.row_split import row_split
 
 State = tuple[Any, Any, Any, Any]
 
@@ -42,7 +44,11 @@ class _JaxLookups(RowLookups):
         self.ids: list[Any] = []
 
     def lookup(self, table: keras.Variable, ids: Any) -> Any:
-        rows = look_up(jax.lax.stop_gradient(table.value), ids)
+        value, split = jax.lax.stop_gradient(table.value), row_split(table)
+        if split is None:
+            rows = look_up(value, ids)
+        else:
+            rows = look_up_split(value, ids, split)
         self.tables.append(table)
         self.ids.append(ids)
         if self.zeros is None:

@@ -4,6 +4,9 @@ import keras
 
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_lookups import current_lookups
+from recsys.tables.row_split import RowSplit
+from recsys.tables.row_split import assign
+from recsys.tables.row_split import row_split
 from recsys.tables.variable_values import variable_values
 
 
@@ -49,15 +52,44 @@ class TableEmbedding(keras.layers.Embedding):
         # Optimizers are given variables, and never their layers.
         self._embeddings.is_table = True
 
+    def add_weight(
+        self, *arguments: Any, name: str | None = None, **options: Any
+    ) -> Any:
+        """Creates a weight, called by `build`: the table split, if it is."""
+        split = None
+        if name == "embeddings":
+            split = RowSplit.of_new_table(self.input_dim)
+        if split is None:
+            return super().add_weight(*arguments, name=name, **options)
+        # `add_weight` of Keras takes no layout.
+        with keras.name_scope(self.name, caller=self):
+            table = keras.Variable(
+                split.initializer(self.embeddings_initializer),
+                split.padded((self.input_dim, self.output_dim)),
+                self.variable_dtype,
+                layout=split.layout,
+                name=name,
+            )
+        table.regularizer = self.embeddings_regularizer
+        table.constraint = self.embeddings_constraint
+        table.row_split = split
+        return table
+
     def call(self, inputs: Any) -> Any:
         lookups = current_lookups()
         by_rows = lookups is not None and lookups.take(self._embeddings)
-        if not by_rows and keras.backend.backend() != "tensorflow":
+        split = row_split(self._embeddings)
+        plain = split is None and keras.backend.backend() != "tensorflow"
+        if not by_rows and plain:
             return super().call(inputs)
         if keras.backend.standardize_dtype(inputs.dtype) not in _INTEGERS:
             inputs = keras.ops.cast(inputs, "int32")
         if lookups is not None and by_rows:
             rows = lookups.lookup(self._embeddings, inputs)
+        elif split is not None:
+            from recsys.tables.jax_split import look_up_split
+
+            rows = look_up_split(self._embeddings.value, inputs, split)
         else:
             rows = backend_rows.whole_lookup(self._embeddings, inputs)
         return keras.ops.cast(rows, self.compute_dtype)
@@ -68,6 +100,13 @@ class TableEmbedding(keras.layers.Embedding):
             super().save_own_variables(store)
         else:  # Keras makes an array of what it is given.
             store["0"] = variable_values(self._embeddings)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the table, called by Keras."""
+        if not self.built or row_split(self._embeddings) is None:
+            super().load_own_variables(store)
+        else:
+            assign(self._embeddings, store["0"])
 
 
 _INTEGERS = ("int32", "int64")

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -6,6 +7,22 @@ from keras import ops
 
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_rule import RowRule
+from recsys.tables.row_rule import Shape
+from recsys.tables.row_split import row_split
+
+
+class _Filled:
+    """What Keras's `Constant` is, which takes the memory of a slot twice.
+
+    Not a function: Keras compiles the `__call__` of what makes large variables
+    for several devices, which JAX does not take of a function.
+    """
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self, shape: Shape, dtype: Any) -> Any:
+        return ops.full(shape, self.value, dtype)
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -112,19 +129,22 @@ class TableOptimizer(keras.optimizers.Optimizer):
             self.inner.build(others)
 
     def _add_slots(self, table: keras.Variable) -> list[keras.Variable]:
-        def start(shape: Any, dtype: Any) -> Any:
-            # Keras's `Constant` is a product, which takes its memory twice.
-            return ops.full(shape, self.rule.initial_slot, dtype)
-
-        return [
-            self.add_variable(
+        split, layout = row_split(table), None
+        start: Any = _Filled(self.rule.initial_slot)
+        if split is not None:
+            start, layout = split.initializer(start), split.layout
+        slots = []
+        for name, shape in self.rule.slot_shapes(table.shape).items():
+            slot = self.add_variable(
                 shape,
                 initializer=start,
                 dtype=table.dtype,
+                layout=layout,
                 name=f"{table.path.replace('/', '_')}_{name}",
             )
-            for name, shape in self.rule.slot_shapes(table.shape).items()
-        ]
+            slot.row_split = split
+            slots.append(slot)
+        return slots
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -218,21 +238,41 @@ class TableOptimizer(keras.optimizers.Optimizer):
                 "all rows"
             )
         dtype = keras.backend.standardize_dtype(variable.dtype)
-        summed = backend_rows.summed(gradient, variable)
         variables = self._slots[self._get_variable_index(variable)]
         names = list(self.rule.slot_shapes(tuple(variable.shape)))
         slots = dict(zip(names, variables, strict=True))
+        rate = ops.cast(self.inner.learning_rate, dtype) * self.rate_factor
+        scalars = rate, ops.cast(self.inner.iterations + 1, dtype)
+        split = row_split(variable)
+        if split is None:
+            self._update_rows(variable, slots, gradient, scalars)
+            return
+        from recsys.tables.jax_split import update_split
+
+        update_split(
+            self._update_rows, variable, slots, gradient, scalars, split
+        )
+
+    def _update_rows(
+        self,
+        table: Any,
+        slots: Mapping[str, Any],
+        gradient: Any,
+        scalars: tuple[Any, Any],
+    ) -> None:
+        """Applies the rule, with the learning rate and the step given."""
+        summed = backend_rows.summed(gradient, table)
+        old = backend_rows.read(table, summed.indices)
         rows, new = self.rule.update(
-            backend_rows.read(variable, summed.indices),
+            old,
             {
                 name: backend_rows.read(slot, summed.indices)
                 for name, slot in slots.items()
             },
-            ops.cast(summed.values, dtype),
-            ops.cast(self.inner.learning_rate, dtype) * self.rate_factor,
-            ops.cast(self.inner.iterations + 1, dtype),
+            ops.cast(summed.values, old.dtype),
+            *scalars,
         )
-        backend_rows.write(variable, summed.indices, rows)
+        backend_rows.write(table, summed.indices, rows)
         for name, slot in slots.items():
             backend_rows.write(slot, summed.indices, new[name])
 

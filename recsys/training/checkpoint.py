@@ -25,6 +25,8 @@ from recsys.json_files import write_json
 from recsys.run import Run
 from recsys.shapes import check_shape
 from recsys.shown import shown
+from recsys.tables.row_split import assign
+from recsys.tables.row_split import shape_of
 from recsys.tables.variable_values import variable_values
 from recsys.training.optimizer_state import save_optimizer
 
@@ -235,14 +237,14 @@ class Checkpoint(keras.callbacks.Callback):
         names = [f"arr_{number}" for number in range(len(variables))]
         arrays = read_npz(file, names).values()
         for variable, array in zip(variables, arrays, strict=True):
-            wanted = tuple(variable.shape)
+            wanted = shape_of(variable)
             if array.shape != wanted or array.dtype.kind not in "iufb":
                 raise DataError.at(
                     file,
                     f"numbers {wanted} for the variable {variable.path}",
                     f"{array.dtype} {array.shape}",
                 )
-            variable.assign(array)
+            assign(variable, array)
 
     def _variables(self) -> list[Any]:
         optimizer = self.model.optimizer

@@ -14,6 +14,8 @@ from recsys.data.formats.npz_file import npz_names
 from recsys.data.formats.npz_file import read_npz
 from recsys.data.formats.npz_file import write_npz
 from recsys.errors import DataError
+from recsys.tables.row_split import assign
+from recsys.tables.row_split import shape_of
 from recsys.tables.variable_values import variable_values
 
 _log = logging.getLogger(__name__)
@@ -96,15 +98,15 @@ def _restore(variable: Any, array: np.ndarray | None) -> bool:
     """Gives a variable its first rows; returns whether it is of them."""
     if array is None:
         return False
-    shape = tuple(variable.shape)
+    shape = shape_of(variable)
     if array.shape == shape:
-        variable.assign(array)
+        assign(variable, array)
         return True
     if not shape or array.shape[1:] != shape[1:] or len(array) > shape[0]:
         return False
-    values = np.array(variable.numpy())
+    values = np.array(variable_values(variable))
     values[: len(array)] = array
-    variable.assign(values)
+    assign(variable, values)
     return True
 
 

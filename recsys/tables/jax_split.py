@@ -1,0 +1,125 @@
+"""Lookups in tables that are split over devices, and their training.
+
+Left to XLA's partitioner, a step may bring all rows of a table to every device.
+Here each device looks up those ids that fall in its rows, and changes these
+rows: what is sent are ids, and rows that were looked up or their gradients.
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import keras
+from jax import numpy as jnp
+from jax.sharding import PartitionSpec
+
+from recsys.tables.jax_rows import look_up
+from recsys.tables.row_gradient import RowGradient
+from recsys.tables.row_split import RowSplit
+
+
+def look_up_split(table: Any, ids: Any, split: RowSplit) -> Any:
+    """Returns what `look_up` does, rows split over devices as a batch is.
+
+    Args:
+        table: Tensor `(padded rows, width)`, split.
+        ids: Integer tensor `(...)`. Those below 0 count from the end.
+        split: How the table is split.
+
+    Returns:
+        Tensor `(..., width)`.
+    """
+    flat = ids.reshape(-1)
+    flat = jnp.where(flat < 0, flat + split.num_rows, flat)
+    padding = -len(flat) % split.num_devices
+
+    def on_device(table: Any, ids: Any) -> Any:
+        own = _own(ids, len(table), split)
+        is_own = own < len(table)
+        rows = look_up(table, jnp.where(is_own, own, 0))
+        rows = jnp.where(is_own[:, None], rows, 0)  # (ids, width)
+        # Each row is zeros but on one device. A device gets the sums of its
+        # share of the ids.
+        return jax.lax.psum_scatter(rows, split.axis, tiled=True)
+
+    own, everywhere = PartitionSpec(split.axis), PartitionSpec()
+    rows = jax.shard_map(
+        on_device,
+        mesh=split.mesh,
+        in_specs=(own, everywhere),
+        out_specs=own,
+        check_vma=False,
+    )(table, jnp.pad(flat, (0, padding)))
+    exists = (flat >= 0) & (flat < split.num_rows)
+    rows = jnp.where(exists[:, None], rows[: len(flat)], jnp.nan)
+    return rows.reshape(*ids.shape, table.shape[1])
+
+
+class _Share:
+    """The rows of a table or a slot that a device has: a variable to it."""
+
+    def __init__(self, value: Any, is_table: bool) -> None:
+        self.value = value
+        self.is_table = is_table
+        self.shape = value.shape
+
+    def assign(self, value: Any) -> None:
+        self.value = value
+
+
+def update_split(
+    update: Callable[[Any, Mapping[str, Any], RowGradient, Any], None],
+    table: keras.Variable,
+    slots: Mapping[str, keras.Variable],
+    gradient: RowGradient,
+    scalars: Any,
+    split: RowSplit,
+) -> None:
+    """Lets each device change its own rows of a table and of its slots.
+
+    Args:
+        update: Called on each device with the table, the slots and the
+            gradient, as if the rows of the device were all there are, and
+            `scalars`.
+        table: The table.
+        slots: Its slots by name.
+        gradient: The gradient of the rows that all devices have looked up.
+        scalars: Tensors, in any structure.
+        split: How the table is split.
+    """
+
+    def on_device(
+        table: Any,
+        slots: Mapping[str, Any],
+        gradient: RowGradient,
+        scalars: Any,
+    ) -> tuple[Any, dict[str, Any]]:
+        share = _Share(table, is_table=True)
+        shares = {name: _Share(slots[name], is_table=False) for name in slots}
+        rows = _own(gradient.indices, len(table), split)
+        update(share, shares, RowGradient(gradient.values, rows), scalars)
+        return share.value, {name: shares[name].value for name in shares}
+
+    own, everywhere = PartitionSpec(split.axis), PartitionSpec()
+    changed, changed_slots = jax.shard_map(
+        on_device,
+        mesh=split.mesh,
+        in_specs=(own, own, everywhere, everywhere),
+        out_specs=own,
+        check_vma=False,
+    )(
+        table.value,
+        {name: slots[name].value for name in slots},
+        gradient,
+        scalars,
+    )
+    table.assign(changed)
+    for name in slots:
+        slots[name].assign(changed_slots[name])
+
+
+def _own(rows: Any, count: int, split: RowSplit) -> Any:
+    """Numbers of rows of this device; `count` for those of others."""
+    own = rows - jax.lax.axis_index(split.axis) * count
+    return jnp.where((own >= 0) & (own < count), own, count)

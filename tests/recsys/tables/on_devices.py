@@ -1,0 +1,218 @@
+"""Training of a table on one device and on several, in its own process.
+
+    python -m tests.recsys.tables.on_devices FILE
+
+JAX counts its devices when it starts, so a test runs this once and compares
+what it has pickled into the file.
+"""
+
+import os
+import pickle
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ["XLA_FLAGS"] = (
+    "--xla_force_host_platform_device_count=4 "
+    "--xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false"
+)
+
+import jax
+import keras
+import numpy as np
+
+from recsys.models.grown_weights import copy_grown_weights
+from recsys.run import Run
+from recsys.tables import RULES
+from recsys.tables import TableEmbedding
+from recsys.tables import TableOptimizer
+from recsys.tables import TableTraining
+from recsys.tables.row_split import splitting_tables
+from recsys.tables.variable_values import variable_values
+from recsys.training.checkpoint import Checkpoint
+
+# Neither 2 nor 4 devices divide the rows.
+ROWS, WIDTH, IDS, BATCH, STEPS = 4001, 4, 3, 8, 4
+
+COLLECTIVE = re.compile(
+    r" = (\S+|\(.*?\)) (?:all-gather|all-reduce|all-to-all|reduce-scatter|"
+    r"collective-permute)(?:-start)?\("
+)
+
+Results = dict[str, Any]
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Model(TableTraining, keras.Model):
+    pass
+
+
+@contextmanager
+def devices(count: int) -> Iterator[None]:
+    """Tables are split over so many devices."""
+    keras.utils.set_random_seed(0)
+    names = keras.distribution.list_devices("cpu")[:count]
+    distribution = keras.distribution.DataParallel(
+        devices=names, auto_shard_dataset=False
+    )
+    with distribution.scope(), splitting_tables(ROWS):
+        yield
+
+
+def compiled(rule: str, **options: Any) -> Model:
+    """A model with a table that is looked up twice, and one that is small."""
+    ids = keras.Input((IDS,), dtype="int32")
+    large, small = TableEmbedding(ROWS, WIDTH), TableEmbedding(9, WIDTH)
+    parts = [large(ids), large(ids[:, :1]), small(ids % 9)]
+    flat = keras.layers.Flatten()(keras.layers.Concatenate(axis=1)(parts))
+    model = Model(ids, keras.layers.Dense(1)(flat))
+    adam = keras.optimizers.Adam(0.01, **options)
+    model.compile(TableOptimizer(adam, RULES[rule](), 10), loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def batches() -> tuple[np.ndarray, np.ndarray]:
+    """Ids that repeat, of all devices, and labels."""
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, ROWS, (STEPS * BATCH, IDS)).astype("int32")
+    ids[:, 0] = rng.choice([0, 1500, ROWS - 1], len(ids))
+    return ids, rng.normal(size=(len(ids), 1)).astype("float32")
+
+
+class LossOfTraining(keras.callbacks.Callback):
+    """Stands for the loss of validation, which `Checkpoint` looks at."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs["val_loss"] = logs["loss"]
+
+
+def train(model: Model, run: Run, epochs: int) -> list[float]:
+    """Goes on with a run; its losses."""
+    checkpoint = Checkpoint(run, patience=9)
+    checkpoint.restore(model)
+    model.fit(
+        *batches(),
+        batch_size=BATCH,
+        initial_epoch=checkpoint.epochs,
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=[LossOfTraining(), checkpoint],
+    )
+    return [row["loss"] for row in checkpoint.progress.history]
+
+
+def resumed(rule: str, **options: Any) -> tuple[Results, Results]:
+    """Three epochs on one device, and on 4, 2 and 1 in turn."""
+    results = []
+    for epochs_on in ({1: 3}, {4: 1, 2: 2, 1: 3}):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(Path(folder))
+            for count, epochs in epochs_on.items():
+                with devices(count):
+                    losses = train(compiled(rule, **options), run, epochs)
+            results.append({"losses": losses, **read(run)})
+    return results[0], results[1]
+
+
+def read(run: Run) -> Results:
+    """What the files of a run hold."""
+    model = keras.saving.load_model(run.model, compile=False)
+    return {
+        "weights": model.get_weights(),
+        "predictions": model.predict(batches()[0], verbose=0),
+        "optimizer": dict(np.load(run.optimizer)),
+    }
+
+
+def held() -> list[tuple[int, ...]]:
+    """What each of 4 devices holds of a table and of its slots, by rule."""
+    shapes = []
+    for rule in RULES:
+        with devices(4):
+            model = compiled(rule)
+        shapes += [
+            shard.data.shape
+            for variable in (*model.variables, *model.optimizer.variables)
+            if variable.shape[:1] > (ROWS,)
+            for shard in variable.value.addressable_shards
+        ]
+    return shapes
+
+
+def sent(training: bool) -> tuple[list[str], int]:
+    """What 4 devices send to each other, and what memory they work in."""
+    with devices(4):
+        model = compiled("lazy-adam", global_clipnorm=1.0)
+        distribution = keras.distribution.distribution()
+        batch = [
+            jax.device_put(
+                part, distribution.get_data_layout(part.shape).backend_layout
+            )
+            for part in (rows[:BATCH] for rows in batches())
+        ]
+        state = tuple(
+            [variable.value for variable in variables]
+            for variables in (
+                model.trainable_variables,
+                model.non_trainable_variables,
+                model.optimizer.variables,
+                model.metrics_variables,
+            )
+        )
+        step, inputs = model.train_step, (state, tuple(batch))
+        if not training:
+            step, inputs = model.stateless_call, (*state[:2], batch[0])
+        program = jax.jit(step, donate_argnums=0 if training else ())
+        done = program.lower(*inputs).compile()
+    memory = done.memory_analysis().temp_size_in_bytes
+    return COLLECTIVE.findall(done.as_text()), memory
+
+
+def wrong_ids() -> tuple[np.ndarray, np.ndarray]:
+    """Rows from the end, and those that no table has."""
+    ids = np.array([-1, -ROWS, ROWS - 1, ROWS, ROWS + 3, -ROWS - 1], "int32")
+    results = []
+    for count in (1, 4):
+        with devices(count):
+            table = TableEmbedding(ROWS, WIDTH, embeddings_initializer="ones")
+            results.append(np.asarray(jax.jit(table)(ids)))
+    return results[0], results[1]
+
+
+def grown() -> tuple[np.ndarray, np.ndarray]:
+    """A table, and a split one that begins with its rows and has more."""
+    source, table = TableEmbedding(ROWS - 5, WIDTH), TableEmbedding(ROWS, WIDTH)
+    source.build()
+    with devices(4):
+        table.build()
+        copy_grown_weights(source, table, "source")
+    return np.array(source.weights[0]), np.array(
+        variable_values(table.weights[0])
+    )
+
+
+def main() -> None:
+    results = {
+        # Gradients are summed before they are clipped.
+        "lazy-adam": resumed("lazy-adam", global_clipnorm=0.01),
+        "rowwise-adagrad": resumed("rowwise-adagrad"),
+        "held": held(),
+        "sent": {training: sent(training) for training in (True, False)},
+        "wrong_ids": wrong_ids(),
+        "grown": grown(),
+    }
+    with open(sys.argv[1], "wb") as file:
+        pickle.dump(results, file)
+
+
+if __name__ == "__main__":
+    main()
