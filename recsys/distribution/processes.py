@@ -1,5 +1,6 @@
 import os
 import secrets
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -25,11 +26,14 @@ class Processes:
         address: `host:port` where the first one listens.
         count: How many there are.
         index: Which one this is, counted from 0.
+        device: Which one of the machine's devices this one has; `None` where
+            it has all of them.
     """
 
     address: str
     count: int
     index: int
+    device: int | None = None
 
     @classmethod
     def of_environment(cls, variables: Mapping[str, str]) -> Self | None:
@@ -40,7 +44,8 @@ class Processes:
                 `WORLD_SIZE` and `RANK`, as torchrun sets them;
                 `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and
                 `JAX_PROCESS_ID`; or `KERAS_DISTRIBUTION_JOB_ADDRESSES`,
-                `..._NUM_PROCESSES` and `..._PROCESS_ID`.
+                `..._NUM_PROCESSES` and `..._PROCESS_ID`. `LOCAL_RANK` counts
+                where `LOCAL_WORLD_SIZE` says that the machine has several.
 
         Returns:
             The processes; `None` where nothing is said, or there is one.
@@ -66,7 +71,7 @@ class Processes:
         where = _text(variables, address)
         if names is _TORCHRUN:
             where = f"{where}:{_port(variables)}"
-        return cls(where.split(",")[0], total, place)
+        return cls(where.split(",")[0], total, place, _device(variables))
 
 
 # Of this process, from joining the others on until parting from them.
@@ -115,8 +120,15 @@ def _meet(processes: Processes, port: int) -> tuple[int, int]:
     # What CPUs talk to each other by; of no account to accelerators.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
-        processes.address, processes.count, processes.index
+        processes.address,
+        processes.count,
+        processes.index,
+        processes.device,
+        # JAX would give a process of Slurm one device alone.
+        cluster_detection_method="deactivate",
     )
+    # JAX takes it for a notice to those who ask for it, and goes on.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     own = np.array([port, secrets.randbelow(1 << 31)], np.int32)
     port, token = multihost_utils.broadcast_one_to_all(own).tolist()
     return port, token
@@ -152,6 +164,12 @@ def _integer(variables: Mapping[str, str], name: str, least: int) -> int:
             f"on. Received: {text!r}"
         )
     return int(text)
+
+
+def _device(variables: Mapping[str, str]) -> int | None:
+    if variables.get("LOCAL_WORLD_SIZE", "1") == "1":
+        return None
+    return _integer(variables, "LOCAL_RANK", 0)
 
 
 def _port(variables: Mapping[str, str]) -> int:

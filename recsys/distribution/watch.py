@@ -44,12 +44,11 @@ class Watch:
         os.dup2(own_errors, 2)
         os.close(errors)
         os.close(own_errors)
-        threading.Thread(target=self._wait_for_end, daemon=True).start()
         # Before JAX's own, which would wait for the others.
         atexit.register(self._give_up)
 
     def join(self, host: str, port: int, token: int) -> None:
-        """Lets the watchers know each other.
+        """Lets the watchers find each other; waits until they have.
 
         Args:
             host: Where the first process runs.
@@ -57,6 +56,8 @@ class Watch:
             token: A secret of the processes.
         """
         print("join", host, port, token, file=self._to_watcher, flush=True)
+        self._hear()  # That all are there.
+        threading.Thread(target=self._hear, daemon=True).start()
 
     def leave(self) -> None:
         """Ends the watch, in all processes at about the same time."""
@@ -78,7 +79,8 @@ class Watch:
         self._close()
         os._exit(watcher.STATUS)
 
-    def _wait_for_end(self) -> None:
-        if self._from_watcher.readline():
+    def _hear(self) -> None:
+        """Ends this process if the watcher says so."""
+        if self._from_watcher.readline() == "end\n":
             sys.stdout.flush()
             os._exit(watcher.STATUS)

@@ -8,8 +8,9 @@ alone, so that it starts in no time. It is told by its standard input:
                             and what to show it
     leave                   the training is over; all may end as they like
 
-The end of the input is the end of its process. Watchers tell each other, each
-the first one's and that one all others:
+The end of the input is the end of its process. By its standard output, it says
+`joined`, once all are there, and `end`, when its process is to end. Watchers
+tell each other, each the first one's and that one all others:
 
     alive                   every second; who is silent for long is dead
     leave                   as above
@@ -20,6 +21,7 @@ shown a moment later: JAX and the sockets of a training have much to say when
 another process dies, of which nothing is shown but the one line from here.
 """
 
+import math
 import os
 import selectors
 import signal
@@ -86,18 +88,20 @@ class _Watcher:
         self.strangers: list[_Lines] = []
         self.listener: socket.socket | None = None
         self.token = ""
+        self.is_joined = False
+        self.joins_until = math.inf
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.own.source, selectors.EVENT_READ)
         self.selector.register(errors, selectors.EVENT_READ)
 
     def listen(self) -> None:
         """Waits for the watchers of the others; prints where."""
-        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else None
-        self.listener = socket.create_server(
-            ("", 0),
-            family=family or socket.AF_INET,
-            dualstack_ipv6=family is not None,
-        )
+        try:
+            self.listener = socket.create_server(
+                ("", 0), family=socket.AF_INET6, dualstack_ipv6=True
+            )
+        except (OSError, ValueError):  # A machine without IPv6.
+            self.listener = socket.create_server(("", 0))
         self.selector.register(self.listener, selectors.EVENT_READ)
         print(self.listener.getsockname()[1], flush=True)
 
@@ -118,7 +122,10 @@ class _Watcher:
                     self._hear(index, lines)
                 if time.monotonic() - lines.heard > SILENCE_SECONDS:
                     self._end(index)
-            if time.monotonic() - spoke > 1.0:
+            if not self.is_joined and time.monotonic() > self.joins_until:
+                self._end(self._missing()[0])
+            # Before all are there, the first one is silent.
+            if self.is_joined and time.monotonic() - spoke > 1.0:
                 spoke = time.monotonic()
                 self._tell("alive")
 
@@ -129,6 +136,7 @@ class _Watcher:
                 self._tell("leave")
                 return True
             host, port, self.token = rest
+            self.joins_until = time.monotonic() + SILENCE_SECONDS
             if self.listener is None:
                 self._join(host, int(port))
         if not self.own.is_open:
@@ -158,6 +166,17 @@ class _Watcher:
         self._watch(0, _Lines(link))
         self.selector.register(link, selectors.EVENT_READ)
 
+    def _missing(self) -> list[int]:
+        """The processes that have not come to the first one."""
+        if self.index:
+            return [0]
+        return [one for one in range(1, self.count) if one not in self.others]
+
+    def _say_joined(self) -> None:
+        self.is_joined = True
+        with suppress(OSError):
+            print("joined", flush=True)
+
     def _watch(self, index: int, lines: _Lines) -> None:
         assert isinstance(lines.source, socket.socket)
         # Who does not take what is said is dead as well.
@@ -175,10 +194,13 @@ class _Watcher:
             if lines.source not in ready or not self.token:
                 continue
             self.strangers.remove(lines)
+            ready.discard(lines.source)
             words = lines.read()
             named = words and len(words[0]) == 2 and words[0][1].isdecimal()
             if named and words[0][0] == self.token:
                 self._watch(int(words[0][1]), lines)
+                if not self._missing():
+                    self._say_joined()
             else:
                 self.selector.unregister(lines.source)
 
@@ -189,6 +211,8 @@ class _Watcher:
             if word == "leave":
                 self._forget(index)
                 return
+            if not self.is_joined and self.index:
+                self._say_joined()
         if not lines.is_open:
             self._end(index)
 

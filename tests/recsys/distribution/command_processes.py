@@ -4,20 +4,22 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Kills itself, as the system does when memory is short, during a step.
-_SCRIPT = """
-import os, signal, sys
+# Ends during a step, as at a signal from without.
+_SCRIPT = r"""
+import os, time
 from recsys.training.finite_loss import FiniteLoss
 
-at = os.environ.get("KILLED_AT")
+epoch, step, signal = map(int, os.environ["ENDED_AT"].split())
 
 def kill(self, batch, logs=None):
-    if f"{self.epoch},{batch}" == at:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if (self.epoch, batch) == (epoch, step):
+        os.write(2, f"ended at {time.time()}\n".encode())
+        os.kill(os.getpid(), signal)
 
 FiniteLoss.on_train_batch_begin = kill
 from recsys.__main__ import main
@@ -33,22 +35,25 @@ class Ended:
         status: Its exit status; that of a signal is negative.
         printed: What it has written to its standard output.
         errors: What it has written to its standard error.
+        at: When all had ended, in seconds.
     """
 
     status: int
     printed: str
     errors: str
+    at: float
 
 
 def run_together(
-    words: Sequence[str], kill: Mapping[int, str] | None = None
+    words: Sequence[str],
+    ended_at: Mapping[int, tuple[int, int, int]] | None = None,
 ) -> list[Ended]:
     """Runs a command as two processes, and waits for both.
 
     Args:
         words: The words after `recsys`.
-        kill: By index, the epoch and the step that a process is killed in, as
-            `"1,3"`.
+        ended_at: By index, the epoch and the step that a process gets a signal
+            in, and the signal. It says when, in its standard error.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -62,7 +67,9 @@ def run_together(
                 "MASTER_PORT": str(port),
                 "WORLD_SIZE": "2",
                 "RANK": str(index),
-                "KILLED_AT": (kill or {}).get(index, ""),
+                "ENDED_AT": "{} {} {}".format(
+                    *(ended_at or {}).get(index, (-1, -1, 0))
+                ),
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -73,10 +80,11 @@ def run_together(
     ]
     try:
         texts = [process.communicate(timeout=300) for process in started]
+        at = time.time()
     finally:
         for process in started:
             process.kill()
     return [
-        Ended(process.returncode, *printed)
+        Ended(process.returncode, *printed, at)
         for process, printed in zip(started, texts, strict=True)
     ]

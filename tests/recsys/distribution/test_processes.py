@@ -36,6 +36,15 @@ def test_one_of_several(variables: dict[str, str], address: str) -> None:
     assert Processes.of_environment(variables) == Processes(address, 4, 2)
 
 
+@pytest.mark.parametrize(("size", "device"), [("1", None), ("2", 1)])
+def test_several_on_a_machine_have_a_device_each(
+    size: str, device: int | None
+) -> None:
+    local = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": size}
+    found = Processes.of_environment(TORCHRUN | local)
+    assert found == Processes("first:29500", 4, 2, device)
+
+
 @pytest.mark.parametrize(
     "variables", [{}, {"PATH": "/"}, {"WORLD_SIZE": "1", "RANK": "0"}]
 )
