@@ -95,20 +95,25 @@ def join_processes() -> Processes | None:
     if processes is None:
         return None
     watch = Watch(processes.index, processes.count)
-    if processes.index:
-        _print_nothing()
-    with quiet_start():
-        port, token = _meet(processes, watch.port)
+    output = _print_nothing()
+    try:
+        with quiet_start():
+            port, token = _meet(processes, watch.port)
+    finally:
+        if processes.index == 0:
+            os.dup2(output, 1)
+        os.close(output)
     watch.join(processes.address.rpartition(":")[0], port, token)
     _watches.append(watch)
     return processes
 
 
-def _print_nothing() -> None:
-    """Leaves it to the first process to print; libraries do so, too."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def _print_nothing() -> int:
+    """Lets nothing be printed, by libraries neither; returns the output."""
+    output, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
+    return output
 
 
 def _meet(processes: Processes, port: int) -> tuple[int, int]:

@@ -63,6 +63,7 @@ def test_two_processes_go_on_with_what_one_has_begun(
     assert (first.status, second.status) == (0, 0), (first, second)
     assert fields["out"] in first.printed
     assert second.printed == ""
+    assert "[Gloo]" not in first.printed
     # TensorFlow has lines of its own.
     assert not re.search("^(Epoch|warning|error)", second.errors, re.MULTILINE)
     pd.testing.assert_frame_equal(
