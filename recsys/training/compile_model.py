@@ -1,3 +1,6 @@
+import keras
+import numpy as np
+
 from recsys.config import TrainConfig
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.shared_weights import shared_weights
@@ -25,6 +28,8 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
     )
     # `fit` would on TensorFlow take the memory of the largest slot twice.
     model.optimizer.build(model.trainable_variables)
+    if keras.backend.backend() == "tensorflow":
+        _create_loss_metrics(model)
     if config.weighting != "fixed":
         model.weighting = create_weighting(
             config.weighting,
@@ -38,3 +43,20 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
             seed=config.seed,
         )
         model.weighting.build(model.optimizer)
+
+
+def _create_loss_metrics(model: MultiTaskModel) -> None:
+    """Creates the means of losses that Keras would in the first step.
+
+    TensorFlow traces a step that creates variables twice, which is a fifth of
+    what a short training takes.
+    """
+    if model.distribute_strategy.num_replicas_in_sync > 1:
+        return  # Keras creates them on every replica.
+    none = model.no_predictions()
+    predictions = {
+        task: np.ones((1, *none[task].shape[1:]), np.float32) for task in none
+    }
+    labels = dict.fromkeys(predictions, np.ones(1, np.float32))
+    model.compute_loss(y=labels, y_pred=predictions)
+    model.reset_metrics()

@@ -1,0 +1,92 @@
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from recsys import Dataset
+from recsys import TrainConfig
+from recsys.models.build import build_model
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.tables import LazyAdam
+from recsys.tables import RowwiseAdagrad
+from recsys.tables import TableOptimizer
+from recsys.training.compile_model import compile_model
+from recsys.training.resolve_config import resolve_config
+
+
+def config_of(dataset: Dataset, **changes: Any) -> TrainConfig:
+    config = TrainConfig(
+        data="synthetic",
+        out="run",
+        gate="softmax",
+        num_experts=2,
+        embedding_dim=2,
+        expert_units=[2],
+        head_units=[2],
+        **changes,
+    )
+    return resolve_config(config, dataset.schema)
+
+
+@pytest.fixture(scope="module")
+def model(tiny: Dataset) -> MultiTaskModel:
+    return build_model(config_of(tiny), tiny)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="others have no graph, or trace a step for its variables first",
+)
+def test_the_first_step_creates_no_variables(
+    model: MultiTaskModel, tiny: Dataset
+) -> None:
+    """It would be traced twice."""
+    compile_model(model, config_of(tiny))
+    before = [id(variable) for variable in model.variables]
+    metrics = model.metrics_variables
+    assert all(not np.asarray(variable.value).any() for variable in metrics)
+    rows = tiny.split("train")[:4]
+    labels = {task: np.ones(4, np.float32) for task in tiny.schema.tasks}
+    model.train_on_batch(model.encode(rows), labels)
+    assert [id(variable) for variable in model.variables] == before
+    assert len(model.metrics_variables) == len(metrics) > 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({}, None),
+        ({"table_optimizer": "adam"}, None),
+        ({"table_optimizer": "rowwise-adagrad", "min_table_rows": 14}, None),
+        (
+            {"table_optimizer": "rowwise-adagrad", "min_table_rows": 13},
+            RowwiseAdagrad,
+        ),
+        ({"table_optimizer": "lazy-adam"}, LazyAdam),
+        ({"min_table_rows": 13}, LazyAdam),
+    ],
+)
+def test_tables_are_trained_by_rows_from_their_least_size_on(
+    changes: dict[str, Any],
+    rule: type | None,
+    model: MultiTaskModel,
+    tiny: Dataset,
+) -> None:
+    """That of users has 13 rows, and of films as many, with unknown ones."""
+    compile_model(model, config_of(tiny, **changes))
+    optimizer = model.optimizer
+    if rule is None:
+        assert type(optimizer) is type(keras.optimizers.Adam())
+        return
+    assert isinstance(optimizer, TableOptimizer)
+    assert type(optimizer.rule) is rule
+    assert optimizer.minimum_rows == changes.get("min_table_rows", 1)
+    assert type(optimizer.inner) is type(keras.optimizers.Adam())
+
+
+def test_the_optimizer_is_the_one_of_the_configuration(
+    model: MultiTaskModel, tiny: Dataset
+) -> None:
+    compile_model(model, config_of(tiny, optimizer="adagrad"))
+    assert type(model.optimizer) is type(keras.optimizers.Adagrad())
