@@ -19,6 +19,10 @@ settings.load_profile("busy")
 # Gates and plans that do not keep what they promise raise errors here.
 os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
 
+# Threads that wait for each other over batches of a few rows take more than
+# half of what a training takes on PyTorch, which reads this when it starts.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Most programs run once here: optimising them takes longer than they do, and
 # so do the emitters of fused operations. XLA reads this when it compiles for
 # the first time.
