@@ -1,11 +1,13 @@
 """The choice of the Keras backend, which holds for a whole process."""
 
+import json
 import os
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 # What TensorFlow logs while it starts, on the many machines where all is well.
 _KNOWN_NOISE = (
@@ -64,6 +66,24 @@ def quiet_start() -> Iterator[None]:
             # sparse execution has it, is what oneDNN has something to say to.
             ops = sys.modules["keras"].ops
             ops.transpose(ops.zeros((1, 1), "bool"))
+
+
+def backend_to_start(name: str | None) -> str:
+    """Returns which backend `start_backend` starts, without starting it.
+
+    Args:
+        name: As there.
+    """
+    if "keras" in sys.modules:
+        return str(sys.modules["keras"].backend.backend())
+    if name or os.environ.get("KERAS_BACKEND"):
+        return name or os.environ["KERAS_BACKEND"]
+    home = os.environ.get("KERAS_HOME", Path.home() / ".keras")
+    try:
+        settings = json.loads(Path(home, "keras.json").read_text("utf-8"))
+        return str(settings["backend"])
+    except (OSError, ValueError, KeyError):
+        return "tensorflow"  # As Keras does without its file.
 
 
 def check_backend(name: str | None) -> None:

@@ -186,9 +186,9 @@ class TrainConfig:
             that at the end of each epoch: an interrupted training is resumed
             from the last one. It takes the time to write all weights with what
             the optimizer keeps of them.
-        distribute: What several devices divide among them, on JAX: nothing
-            (none), or the rows of each batch (data), which all devices that
-            JAX sees have to be able to do evenly.
+        distribute: What several devices divide among them: nothing (none), or
+            the rows of each batch (data), which all devices that JAX sees, or
+            all processes on PyTorch, have to be able to do evenly.
         metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
             look at, where the data name a group, and how many items of the
             catalogue those of the retrieval do.

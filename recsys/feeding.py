@@ -3,8 +3,8 @@ from typing import Any
 
 import keras
 
-from keras_moe.distribution import num_devices
-from keras_moe.distribution import own_rows
+from recsys.process_group import num_shares
+from recsys.process_group import own_rows
 
 
 class InputBatches(keras.utils.PyDataset):
@@ -63,7 +63,7 @@ def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
     [2, 2, 1]
     """
     if keras.backend.backend() != "tensorflow":
-        return _OwnRows(batches) if whole and num_devices() > 1 else batches
+        return _OwnRows(batches) if whole and num_shares() > 1 else batches
     import tensorflow as tf
 
     def spec(array: Any) -> tf.TensorSpec:

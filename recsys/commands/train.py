@@ -4,6 +4,7 @@ from typing import Any
 
 import typer
 
+from recsys.backend import backend_to_start
 from recsys.backend import start_backend
 from recsys.config import TrainConfig
 from recsys.config_file import GivenFields
@@ -39,7 +40,8 @@ def train(
     given = with_fields_of_start(given, resume)
     settings = TrainConfig.from_mapping(given)
     if settings.distribute != "none":
-        join_processes()  # Before Keras starts JAX.
+        # Before Keras starts JAX.
+        join_processes(backend_to_start(settings.backend))
     start_backend(settings.backend)
     from recsys.stages.train import train
 

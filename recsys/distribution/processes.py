@@ -78,27 +78,38 @@ class Processes:
 _watches: list[Watch] = []
 
 
-def join_processes() -> Processes | None:
-    """Joins the processes that the environment tells of, on JAX.
+def join_processes(backend: str) -> Processes | None:
+    """Joins the processes that the environment tells of.
 
     Before anything else is done with JAX. From then on until
     `leave_processes`, each process ends when another one does. All but the
     first print nothing but errors.
 
+    Args:
+        backend: What Keras will run on: "jax" or "torch", where there are
+            several.
+
     Returns:
         What `Processes.of_environment` returns.
 
     Raises:
-        ValueError: As there.
+        ValueError: As there, or the backend is another one.
     """
     processes = Processes.of_environment(os.environ)
     if processes is None:
         return None
+    if backend not in ("jax", "torch"):
+        raise ValueError(
+            "`backend` must be 'jax' or 'torch' for several processes that "
+            f"train one model. Received: backend={backend!r} in process "
+            f"{processes.index} of {processes.count}"
+        )
     watch = Watch(processes.index, processes.count)
     output = _print_nothing()
+    meet = _meet_on_jax if backend == "jax" else _meet_on_torch
     try:
         with quiet_start():
-            port, token = _meet(processes, watch.port)
+            port, token = meet(processes, watch.port)
     finally:
         if processes.index == 0:
             os.dup2(output, 1)
@@ -116,7 +127,7 @@ def _print_nothing() -> int:
     return output
 
 
-def _meet(processes: Processes, port: int) -> tuple[int, int]:
+def _meet_on_jax(processes: Processes, port: int) -> tuple[int, int]:
     """Starts JAX; returns the first process's port, and a secret of all."""
     import jax
     import numpy as np
@@ -139,15 +150,32 @@ def _meet(processes: Processes, port: int) -> tuple[int, int]:
     return port, token
 
 
+def _meet_on_torch(processes: Processes, port: int) -> tuple[int, int]:
+    """As on JAX."""
+    from recsys.distribution.torch_group import join
+    from recsys.distribution.torch_group import of_first
+
+    join(processes.address, processes.count, processes.index, processes.device)
+    port, token = of_first([port, secrets.randbelow(1 << 31)])
+    return port, token
+
+
 def leave_processes() -> None:
     """Parts from the processes that trained together, all at the same time.
 
     Each may end then, or go on for as long as it likes. Where there are no
     others, nothing is done.
     """
-    import jax
+    import keras
 
-    jax.distributed.shutdown()
+    if keras.backend.backend() == "jax":
+        import jax
+
+        jax.distributed.shutdown()
+    elif keras.backend.backend() == "torch":
+        from recsys.distribution.torch_group import leave
+
+        leave()
     while _watches:
         _watches.pop().leave()
 

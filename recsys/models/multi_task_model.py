@@ -18,6 +18,7 @@ from recsys.kind import Declaration
 from recsys.kind import Kind
 from recsys.kind import declarations
 from recsys.kind import declared
+from recsys.models.process_training import ProcessTraining
 from recsys.tables import TableTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task
@@ -26,7 +27,9 @@ from recsys.tensorflow_log import relevant_log
 from recsys.weighting.weighted_training import WeightedTraining
 
 
-class MultiTaskModel(WeightedTraining, TableTraining, keras.Model):
+class MultiTaskModel(
+    ProcessTraining, WeightedTraining, TableTraining, keras.Model
+):
     """A mixture and a head for each task: all that the stages ask of a model.
 
     A model says what its `features` are, how `encode` makes arrays of them,

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_moe.distribution import num_devices
 from keras_moe.distribution import on_all_devices
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
@@ -18,6 +17,8 @@ from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.streamed_inputs import StreamedInputs
+from recsys.process_group import all_rows
+from recsys.process_group import num_shares
 from recsys.tensorflow_log import relevant_log
 
 
@@ -99,7 +100,8 @@ class Scorer(keras.Model):
         }
         shared = all(isinstance(one.mixture, MoE | MMoE) for one in records)
         evaluated = [_count_of_all(selected)] if records and shared else []
-        return on_all_devices((predictions, experts, loads, evaluated))
+        scores = (predictions, experts, loads, evaluated)
+        return all_rows(on_all_devices(scores))
 
     def score(self, split: Split) -> Scores:
         """Runs the model on rows with its features.
@@ -131,7 +133,7 @@ class Scorer(keras.Model):
 
     def _batches(self, split: Split) -> keras.utils.PyDataset:
         encode: Any = self.model.encode
-        devices = num_devices()
+        devices = num_shares()
         size = -(-self.batch_size // devices) * devices
         if isinstance(split, SplitStream):
             return _Shares(StreamedInputs(split, encode, size), devices)

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 from keras_rs.layers import BruteForceRetrieval
 
+from recsys.process_group import all_rows
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
@@ -134,11 +135,12 @@ class Retrieval(keras.layers.Layer):
     def call(self, queries: Any, items: Any, numbers: Any, weights: Any) -> Any:
         # What is unknown is no item.
         weights = ops.where(numbers > 0, ops.cast(weights, "float32"), 0.0)
+        queries, items = self.query_tower(queries), self.item_tower(items)
+        queries, items, numbers, weights = all_rows(
+            (queries, items, numbers, weights)
+        )
         losses = in_batch_softmax(
-            self.query_tower(queries),
-            self.item_tower(items),
-            numbers,
-            ops.take(self.sampling, numbers, axis=0),
+            queries, items, numbers, ops.take(self.sampling, numbers, axis=0)
         )
         total = ops.sum(weights)
         loss = ops.sum(weights * losses) / ops.where(total > 0, total, 1.0)

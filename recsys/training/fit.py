@@ -13,6 +13,7 @@ from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
+from recsys.process_group import current_group
 from recsys.run import Run
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
@@ -23,6 +24,7 @@ from recsys.training.interruption import Interruption
 from recsys.training.outcome import has_routing
 from recsys.training.progress_line import ProgressLine
 from recsys.training.retrieval_index import RetrievalIndex
+from recsys.training.same_state import SameState
 from recsys.training.sample import Sample
 from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
@@ -104,6 +106,8 @@ def _fit_epochs(
     indexing: list[keras.callbacks.Callback] = []
     if isinstance(model, Ranker) and model.retrieval is not None:
         indexing = [RetrievalIndex(model)]
+    group = current_group()
+    same = [] if group is None else [SameState(group)]
     reports: list[keras.callbacks.Callback] = []
     if checkpoint.writes:
         reports = [
@@ -127,6 +131,7 @@ def _fit_epochs(
                     )
                 ),
                 finite_loss,
+                *same,
                 *weighting,
                 *search,
                 *routing,

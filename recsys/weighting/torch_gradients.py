@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import torch
 
+from recsys.process_group import current_group
+
 
 def recorded() -> AbstractContextManager[None]:
     """The scope of the forward pass: tensors remember where they come from."""
@@ -20,13 +22,16 @@ def gradients(
     cotangent: Any,
     variables: Sequence[keras.Variable],
 ) -> list[Any]:
-    """Returns the gradients of the parts times the cotangent, summed."""
+    """Returns the gradients of the parts times the cotangent, summed.
+
+    Where several processes train together, the mean of all.
+    """
     native = [variable.value for variable in variables]
-    return list(
-        torch.autograd.grad(
-            parts, native, cotangent, retain_graph=True, allow_unused=True
-        )
+    own = torch.autograd.grad(
+        parts, native, cotangent, retain_graph=True, allow_unused=True
     )
+    group = current_group()
+    return list(own) if group is None else group.mean_gradients(own, variables)
 
 
 def apply(

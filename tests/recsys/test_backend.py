@@ -77,3 +77,19 @@ def test_comparison_is_refused_in_one_line(tmp_path: Path) -> None:
     assert process.returncode == 2
     (line,) = process.stderr.splitlines()
     assert line.startswith(f"error: {file}: model 'a': `gate` must be one of")
+
+
+def test_backend_that_will_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = keras.backend.backend()
+    assert backend.backend_to_start("any") == running
+    monkeypatch.delitem(sys.modules, "keras")
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    assert backend.backend_to_start(None) == "tensorflow"
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
+    assert backend.backend_to_start(None) == "jax"
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    assert backend.backend_to_start(None) == "torch"
+    assert backend.backend_to_start("jax") == "jax"

@@ -105,11 +105,12 @@ def test_a_batch_that_does_not_divide(
 @pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="devices share batches on JAX"
 )
-def test_other_backends_do_not_divide(
+def test_a_process_alone_on_other_backends(
     settings: Settings, tmp_path: Path
 ) -> None:
     config = settings(tmp_path / "run", distribute="data")
-    backend = keras.backend.backend()
-    with pytest.raises(ValueError, match=f"`distribute`.*JAX.* on {backend}"):
+    says = {"torch": "alone; `torchrun", "tensorflow": "`backend='jax'`"}
+    says_so = says[keras.backend.backend()]
+    with pytest.raises(ValueError, match=f"`distribute` must be.*{says_so}"):
         recsys.train(config)
     assert not (tmp_path / "run").exists()

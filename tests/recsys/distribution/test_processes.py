@@ -3,6 +3,7 @@
 import pytest
 
 from recsys.distribution.processes import Processes
+from recsys.distribution.processes import join_processes
 
 TORCHRUN = {
     "MASTER_ADDR": "first",
@@ -66,3 +67,12 @@ def test_one_alone(variables: dict[str, str]) -> None:
 def test_wrong_variables(change: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Processes.of_environment(TORCHRUN | change)
+
+
+def test_tensorflow_does_not_train_in_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match="`backend` must be 'jax' or 'torch'"):
+        join_processes("tensorflow")

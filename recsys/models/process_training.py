@@ -1,0 +1,68 @@
+from typing import Any
+
+import keras
+
+from recsys.process_group import all_rows
+from recsys.process_group import current_group
+from recsys.tables.row_lookups import lookups_of
+
+
+class ProcessTraining:
+    """Lets several processes take a step of `fit` together.
+
+    A base class beside `keras.Model`, before it and before those that change
+    a step otherwise. Within `recsys.process_group.shared_with`, each process
+    has its rows of a batch. Losses of tasks are those of all rows; what layers
+    add, such as the losses of gates, is the mean of what each process has for
+    its rows. Anywhere else, the model is as it was.
+    """
+
+    weighting: Any
+    optimizer: Any
+
+    def train_step(self, *arguments: Any) -> Any:
+        """A step of `fit`, as Keras calls it."""
+        if current_group() is None or self.weighting is not None:
+            return super().train_step(*arguments)  # type: ignore[misc]
+        return _train_step(self, *arguments)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Returns the loss of all rows, with the gradient of this process."""
+        group = current_group()
+        if group is not None:
+            y, y_pred, sample_weight = all_rows((y, y_pred, sample_weight))
+        loss = super().compute_loss(  # type: ignore[misc]
+            x, y, y_pred, sample_weight, training=training
+        )
+        if group is None:
+            return loss
+        return loss + (group.mean(loss) - loss.detach())
+
+
+def _train_step(model: Any, data: Any) -> Any:
+    """That of Keras on PyTorch, with the mean of the gradients."""
+    import torch
+
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    model.zero_grad()
+    with lookups_of(model.optimizer):
+        predictions = model(x, training=True)
+        loss = model.compute_loss(x, y, predictions, sample_weight)
+        model._loss_tracker.update_state(loss)
+        model.optimizer.scale_loss(loss).backward()
+    variables = model.trainable_variables
+    with torch.no_grad():
+        gradients = [variable.value.grad for variable in variables]
+        group = current_group()
+        assert group is not None
+        model.optimizer.apply(
+            group.mean_gradients(gradients, variables), variables
+        )
+    return model.compute_metrics(x, y, predictions, sample_weight)
