@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Keras has no backend "none": nobody can import it there, child processes neither.
 BACKENDS ?= none tensorflow jax torch
-WITHOUT_KERAS := tests/recsys/data tests/recsys/metrics
+# Files and folders of tests that run there, and nowhere else.
+WITHOUT_KERAS := $(shell cat tests/without_keras.txt)
 WORKERS ?= 2
 # Who has run out of tests takes some of the other's: the last are long ones.
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
@@ -61,7 +62,7 @@ test: lint ## Run every check on every backend; what needs none, without
 		echo "== $$backend"; \
 		tests='$(WITHOUT_KERAS:%=--ignore=%)'; \
 		if [ $$backend = none ]; then tests='$(WITHOUT_KERAS)'; fi; \
-		KERAS_BACKEND=$$backend $(PYTEST) $$tests || exit 1; \
+		KERAS_BACKEND=$$backend $(PYTEST) --once $$tests || exit 1; \
 	done
 
 test-quick: lint ## Run what needs no training, on PyTorch, which compiles nothing

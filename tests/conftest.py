@@ -39,7 +39,40 @@ pytest.register_assert_rewrite(
 
 Arrays = dict[str, np.ndarray]
 
+BACKENDS = ("tensorflow", "jax", "torch")
 ORACLES = Path(__file__).parent / "oracles"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--once",
+        action="store_true",
+        help="leave out tests that another backend than this one is to run",
+    )
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """With `--once`, leaves out what is marked `once` for another backend."""
+    if not config.getoption("--once"):
+        return
+    backend = _backend()
+    elsewhere = [item for item in items if once_on(item) not in (None, backend)]
+    config.hook.pytest_deselected(items=elsewhere)
+    left_out = set(elsewhere)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def once_on(item: pytest.Item) -> str | None:
+    """The one backend that `make test` runs a test on, if it is marked."""
+    marker = item.get_closest_marker("once")
+    if marker is None:
+        return None
+    (backend,) = marker.args
+    if backend not in BACKENDS:
+        raise ValueError(f"{item.nodeid}: `once` on {backend!r}")
+    return str(backend)
 
 
 def pytest_collection_finish() -> None:

@@ -226,6 +226,7 @@ def test_a_log_that_is_read_as_it_is_needed(
 
 
 @pytest.mark.slow
+@pytest.mark.once("torch")  # In processes of its own, which it starts first.
 def test_training_on_a_log_by_few_steps(tmp_path: Path) -> None:
     def run_script(name: str, options: str) -> str:
         command = [sys.executable, str(FOLDER / name), *options.split()]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import keras
 import pandas as pd
 import pytest
 
@@ -16,10 +15,7 @@ from recsys.data import read_table
 
 Settings = Callable[..., dict[str, Any]]
 
-on_tensorflow = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow",
-    reason="starts processes of its own; once is enough",
-)
+once = pytest.mark.once("torch")  # Processes of its own; it starts first.
 
 
 def words(fields: dict[str, Any]) -> list[str]:
@@ -86,7 +82,7 @@ def test_from_training_to_predictions(
 
 
 @pytest.mark.slow
-@on_tensorflow
+@once
 def test_killed_run_is_resumed_from_its_own_configuration(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -119,7 +115,7 @@ def test_killed_run_is_resumed_from_its_own_configuration(
 
 
 @pytest.mark.slow
-@on_tensorflow
+@pytest.mark.once("tensorflow")
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_model_is_used_under_another_backend(
     backend: str, run: Path, data: Path, tmp_path: Path
@@ -395,7 +391,7 @@ def test_lack_of_memory_is_one_line(
     assert "allocate 9 EiB" in error_of(capfd, 1, "train")
 
 
-@on_tensorflow
+@once
 @pytest.mark.parametrize("module", ["recsys", "recsys.child_process"])
 def test_interruption_while_it_starts_is_one_line(
     module: str, interruptible: None

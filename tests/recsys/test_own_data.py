@@ -19,6 +19,10 @@ from recsys.run import load_ranker
 PAGE = Path(__file__).parents[2] / "docs" / "own_data.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+# What the page says is of files and options; every kind of feature and task
+# that is in it is trained on every backend elsewhere.
+pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
+
 SAMPLES = {
     "ali-ccp": "ali_ccp_{}_sample.csv",
     "aliexpress": "aliexpress_{}_sample.csv",
@@ -168,7 +172,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 def test_the_page_runs(folder: Path) -> None:
     write_clicks(folder / "logs" / "clicks.csv")
     write_clicks(folder / "logs" / "new_day.csv", first=10)
@@ -191,7 +194,6 @@ def test_the_page_runs(folder: Path) -> None:
     assert (folder / "serving" / "clicks" / "1" / "saved_model.pb").exists()
 
 
-@pytest.mark.slow
 def test_the_page_runs_on_the_published_samples(
     folder: Path, real_data: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_census_income(tmp_path: Path) -> None:
     check_every_stage(tmp_path / "data", tmp_path)
 
 
+@pytest.mark.once("tensorflow")
 def test_the_sample_of_ali_ccp(samples: Path, tmp_path: Path) -> None:
     """It has one id and its weight in columns of their own."""
     raw_dir = tmp_path / "raw"
@@ -126,6 +127,7 @@ def test_the_sample_of_ali_ccp(samples: Path, tmp_path: Path) -> None:
     check_every_stage(tmp_path / "data", tmp_path)
 
 
+@pytest.mark.once("tensorflow")
 def test_the_sample_of_the_census(samples: Path, tmp_path: Path) -> None:
     raw_dir = tmp_path / "raw"
     raw_dir.mkdir()

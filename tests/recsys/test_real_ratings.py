@@ -10,6 +10,7 @@ from recsys.json_files import read_json
 
 
 @pytest.mark.slow
+@pytest.mark.once("torch")  # Whose features and tasks others train as well.
 @pytest.mark.parametrize(
     ("name", "download", "test_rows"),
     [("books", "book-crossing", 5_028), ("jester", "jester", 374_745)],

@@ -8,6 +8,9 @@ import pytest
 from tests.recsys.serving.client import PREDICT
 from tests.recsys.serving.client import Client
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 ROW = {"user": 3, "film": "abc", "tags": [1, 2], "age": 1.5}
 COLUMNS = {"user": [3], "film": ["abc"], "tags": [[1, 2]], "age": [1.5]}
 

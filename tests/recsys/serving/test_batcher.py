@@ -9,6 +9,9 @@ import pytest
 from recsys.serving.batcher import Batcher
 from recsys.serving.predict_request import PredictRequest
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 Calls = list[tuple[str, list[int]]]
 
 

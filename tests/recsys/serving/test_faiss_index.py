@@ -14,6 +14,9 @@ from recsys.serving.index_file import checksum
 from recsys.serving.index_file import read_index
 from recsys.serving.ivf_index import IvfIndex
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 NUM_ITEMS, COUNT = 4000, 10
 
 

@@ -6,6 +6,9 @@ import pytest
 
 from recsys.serving.import_faiss import import_faiss
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 
 class Seeing:
     """Sees the environment in which faiss is looked for."""

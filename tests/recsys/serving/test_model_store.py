@@ -7,6 +7,9 @@ import pytest
 from recsys.errors import FileError
 from recsys.serving.model_store import ModelStore
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 
 def write_version(folder: Path, content: str) -> None:
     """A model that is a text; `broken` cannot be loaded."""

@@ -15,6 +15,9 @@ from tests.recsys.serving.onnx_models import INT64
 from tests.recsys.serving.onnx_models import write
 from tests.recsys.serving.onnx_models import write_tiny
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:

@@ -16,6 +16,9 @@ from schemathesis.specs.openapi import checks
 from tests.recsys.serving.client import PREDICT
 from tests.recsys.serving.client import Client
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 EXAMPLES = settings(
     max_examples=60,
     deadline=None,

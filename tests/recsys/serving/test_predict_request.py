@@ -14,6 +14,9 @@ from recsys.serving.request_error import RequestError
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 VECTOR = TensorSpec("float32", (None, 2))
 JSON = st.recursive(
     st.none()

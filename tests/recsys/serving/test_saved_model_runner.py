@@ -12,6 +12,9 @@ from recsys.serving.request_error import RequestError
 from recsys.serving.runner import Runner
 from recsys.serving.runner import load
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 
 def write(folder: Path, function: Any, *specs: Any, name: str = "") -> None:
     serve = tf.function(function, input_signature=specs)

@@ -24,6 +24,9 @@ from recsys.serving.server import listen
 from recsys.stages.serve import read_token
 from tests.recsys.serving.server_process import ServerProcess
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 once = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
     reason="no backend is served; once is enough",

@@ -11,6 +11,9 @@ import pytest
 from recsys.serving import server
 from recsys.serving.model_store import ModelStore
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 
 class Model:
     """As one of TensorFlow, part of a cycle."""

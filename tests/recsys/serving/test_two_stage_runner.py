@@ -18,6 +18,9 @@ from recsys.serving.two_stage_runner import TWO_STAGE_FILE
 from recsys.serving.two_stage_runner import import_operations
 from recsys.serving.two_stage_runner import with_index
 
+# A server does not import Keras, whatever the backend.
+pytestmark = pytest.mark.once("tensorflow")
+
 VECTORS = np.eye(6, dtype=np.float32)
 
 

@@ -238,6 +238,7 @@ def test_data_of_a_comparison_are_needed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once("torch")  # Each training is a process, by any backend.
 def test_trains_what_is_missing_and_writes_the_table(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -331,10 +331,7 @@ def test_command_line(
     assert "expected a run on tables" in line
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow",
-    reason="starts processes of its own; once is enough",
-)
+@pytest.mark.once("tensorflow")
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_model_is_used_under_another_backend(
     backend: str, image_run: Path, image_data: Path, tmp_path: Path

@@ -99,6 +99,7 @@ def test_a_column_for_each_class(
     assert right.mean() == pytest.approx(accuracy)
 
 
+@pytest.mark.once("tensorflow")  # It writes exports of any backend.
 def test_the_export_returns_each_class(
     trained: Path, shop: Path, tmp_path: Path
 ) -> None:

@@ -18,10 +18,7 @@ from tests.recsys.stages.sweeps import SPACE
 from tests.recsys.stages.sweeps import in_order
 from tests.recsys.stages.sweeps import use_fake
 
-on_tensorflow = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow",
-    reason="starts processes of its own; once is enough",
-)
+once = pytest.mark.once("torch")  # Processes of its own; it starts first.
 
 
 def options(fields: dict[str, Any], **more: Any) -> list[str]:
@@ -34,6 +31,7 @@ def options(fields: dict[str, Any], **more: Any) -> list[str]:
     ]
 
 
+@once
 def test_killed_sweep_goes_on_as_an_uninterrupted_one(
     fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +71,7 @@ def test_killed_sweep_goes_on_as_an_uninterrupted_one(
 
 
 @pytest.mark.slow
-@on_tensorflow
+@once
 def test_lost_training_is_a_failed_trial(
     fields: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -97,7 +95,7 @@ def test_lost_training_is_a_failed_trial(
 
 
 @pytest.mark.slow
-@on_tensorflow
+@once
 def test_killed_training_goes_on_from_its_checkpoint(
     fields: dict[str, Any], tmp_path: Path, interruptible: None
 ) -> None:
@@ -131,7 +129,7 @@ def test_killed_training_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.slow
-@on_tensorflow
+@once
 def test_chief_and_two_workers(
     fields: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
