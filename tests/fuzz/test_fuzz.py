@@ -16,7 +16,7 @@ from tests.fuzz.cases import verdict
 from tests.fuzz.corpus import TARGETS
 from tests.fuzz.corpus import Target
 
-CASES = 300
+CASES = 150
 
 pytestmark = [
     pytest.mark.slow,

@@ -227,13 +227,13 @@ def test_empty_lists_unknown_and_missing_values_have_predictions(
     assert model.predict(rows[:0]).shape == (0, 7)
 
 
+# Around once, each backend has read what one of the others wrote.
+NEXT = {"tensorflow": "jax", "jax": "torch", "torch": "tensorflow"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "backend",
-    sorted({"tensorflow", "jax", "torch"} - {keras.backend.backend()}),
-)
 def test_a_run_predicts_the_same_on_another_backend(
-    run: Path, tmp_path: Path, backend: str
+    run: Path, tmp_path: Path
 ) -> None:
     rows = strange_rows()
     for name, some in (("all", rows), ("one", rows[:1]), ("none", rows[:0])):
@@ -250,7 +250,7 @@ for file in Path(sys.argv[2]).glob("*.pickle"):
 """
     subprocess.run(
         [sys.executable, "-c", code, str(run), str(tmp_path)],
-        env={**os.environ, "KERAS_BACKEND": backend},
+        env={**os.environ, "KERAS_BACKEND": NEXT[keras.backend.backend()]},
         check=True,
     )
     expected = recsys.load_model(run).predict(rows)

@@ -1,6 +1,8 @@
 """A ranker with each gate, written and run in a process without Keras."""
 
 import dataclasses
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -13,6 +15,7 @@ from recsys import Ranker
 from recsys import TrainConfig
 from recsys.exporting import FORMATS
 from recsys.exporting import ExportFormat
+from recsys.exporting import verification
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import compare
 from recsys.exporting.verification import fresh_outputs
@@ -79,6 +82,15 @@ def ranker_of(dataset: Dataset, changes: dict[str, Any]) -> Ranker:
 def form(request: Any) -> ExportFormat:
     chosen: ExportFormat = request.param
     return chosen
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once() -> Iterator[None]:
+    """Lets the comparisons with one ranker share what is compiled of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        cached = functools.cache(verification.LiveOutputs)
+        patch.setattr(verification, "LiveOutputs", cached)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,8 @@ def train_shop(
             "expert_dropout": 0.0,
             "head_units": [],
             "epochs": 8,
+            "batch_size": 64,
+            "learning_rate": 0.02,
         }
         return recsys.train(settings(out, **fields | changes))
 
@@ -165,6 +167,7 @@ def test_predictions_are_in_the_own_unit(
     assert np.square(errors).mean() ** 0.5 == pytest.approx(rmse, rel=1e-4)
 
 
+@pytest.mark.once("tensorflow")  # It writes exports of any backend.
 def test_exported_model_predicts_in_the_own_unit(
     trained: Path, shop: Dataset, tmp_path: Path
 ) -> None:

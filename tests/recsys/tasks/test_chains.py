@@ -193,5 +193,5 @@ def test_training_to_export(
     scores = model.predict(rows)
     assert (scores["buy"] <= scores["click"]).all()
     assert scores["buy"][click == 0].mean() < 0.1
-    pytest.importorskip("tensorflow")
-    recsys.export(run, tmp_path / "export")  # Verifies what it predicts.
+    if keras.backend.backend() == "tensorflow":
+        recsys.export(run, tmp_path / "export")  # Verifies what it predicts.
