@@ -2,21 +2,25 @@
 
 The one module that knows the mesh. Its axes, and what lies along them:
 
-    batch    the distribution's `batch_dim_name`: each device along it has its
-             share of the rows, and all of the weights
-    others   those of a `ModelParallel`: devices along them have the same rows
+    rows     the axes along which the rows of a batch are split: the
+             distribution's `batch_dim_name`, or all of an `ExpertParallel`'s
+    experts  the axis along which a bank's weights are split, each device
+             having some of its experts; the devices that have all of them
+             together are a group. It may be one of the axes of the rows
+    others   devices along them have the same rows and weights
 
 Keras leaves it to XLA to cut a computation along these axes. That goes well
 with operations on all rows at once, but a loop over blocks of rows would run
 in full on every device. `map_over_devices` gives each device its own loop.
 
-Nothing is mapped without a distribution, where its batch axis has one device,
-and on backends other than JAX.
+Nothing is mapped without a distribution, where the rows lie on one device, and
+on backends other than JAX.
 """
 
 from collections.abc import Callable
 from collections.abc import Sequence
 from contextvars import ContextVar
+from math import prod
 from typing import Any
 from typing import NamedTuple
 from typing import TypeVar
@@ -33,94 +37,183 @@ if keras.backend.backend() == "jax":
     import jax
     from jax.sharding import PartitionSpec
 
+# What there is room for in an exchange beyond even routing, unless the
+# distribution says otherwise: a quarter.
+EXCHANGE_SLACK = 0.25
+
 # Tensors, in any structure: one entry for each row, or the same everywhere.
 ByRow = TypeVar("ByRow")
 Replicated = TypeVar("Replicated")
+Carried = TypeVar("Carried")
 
 
-class _BatchAxis(NamedTuple):
+class _Axes(NamedTuple):
+    """The axes that the function is mapped over which is being traced."""
+
     mesh: Any
-    name: str
+    rows: tuple[str, ...]
+    experts: str | None = None
 
     @property
-    def size(self) -> int:
-        return int(self.mesh.shape[self.name])
+    def num_devices(self) -> int:
+        return prod(self.mesh.shape[name] for name in self.rows)
 
 
-# The axis that the function is mapped over which is being traced.
-_mapped: ContextVar[_BatchAxis | None] = ContextVar("mapped_axis", default=None)
+_mapped: ContextVar[_Axes | None] = ContextVar("mapped_axes", default=None)
 
 
-def num_devices() -> int:
-    """Over how many devices `map_over_devices` splits the rows of a batch."""
-    axis = _batch_axis()
-    return 1 if axis is None else axis.size
+def num_devices(expert_axis: str | None = None) -> int:
+    """Over how many devices `map_over_devices` splits the rows of a batch.
+
+    Args:
+        expert_axis: As for `map_over_devices`.
+    """
+    axes = _axes(expert_axis)
+    return 1 if axes is None else axes.num_devices
 
 
 def map_over_devices(
     function: Callable[..., tuple[ByRow, Replicated]],
     rows: Sequence[Tensor],
     replicated: Structure = (),
+    weights: Sequence[Tensor] = (),
+    expert_axis: str | None = None,
 ) -> tuple[ByRow, Replicated]:
     """Calls a function once on each device, on that device's rows.
 
     Args:
-        function: Called with the list of rows and `replicated`. It returns
-            what has an entry for each row, and what `max_over_devices` or
-            the like has made the same on all devices. Gradients reach only
-            what it is called with: it must not close over other tensors.
+        function: Called with the list of rows, `replicated` and `weights`. It
+            returns what has an entry for each row, and what
+            `max_over_devices` or the like has made the same on all devices.
+            Gradients reach only what it is called with: it must not close
+            over other tensors.
         rows: Tensors `(N, ...)`. Where `N` does not divide by the number of
             devices, `function` gets zeros behind the last row.
         replicated: Tensors of any shape, in any structure.
+        weights: Tensors. With an `expert_axis` they are `(E, ...)`, and each
+            device gets the entries of its experts.
+        expert_axis: The axis along which `weights` are split, and the rows,
+            too. Defaults to `None`.
 
     Returns:
         What `function` returned, for all rows.
     """
-    axis = _batch_axis()
-    if axis is None:
-        return function(list(rows), replicated)
+    axes = _axes(expert_axis)
+    if axes is None:
+        return function(list(rows), replicated, list(weights))
     num_rows = rows[0].shape[0]
-    padding = -num_rows % axis.size
+    padding = -num_rows % axes.num_devices
+    of_rows, everywhere = PartitionSpec(axes.rows), PartitionSpec()
+    of_weights = PartitionSpec(expert_axis) if expert_axis else everywhere
 
-    def on_device(
-        rows: list[Tensor], replicated: Structure
-    ) -> tuple[ByRow, Replicated]:
-        token = _mapped.set(axis)
+    def on_device(*arguments: Any) -> tuple[ByRow, Replicated]:
+        token = _mapped.set(axes)
         try:
-            return function(rows, replicated)
+            return function(*arguments)
         finally:
             _mapped.reset(token)
 
-    specs = (PartitionSpec(axis.name), PartitionSpec())
-    by_row, everywhere = jax.shard_map(
+    by_row, same = jax.shard_map(
         on_device,
-        mesh=axis.mesh,
-        in_specs=specs,
-        out_specs=specs,
+        mesh=axes.mesh,
+        in_specs=(of_rows, everywhere, of_weights),
+        out_specs=(of_rows, everywhere),
         # JAX cannot tell what a loop of unknown length leaves the same.
         check_vma=False,
-    )([_pad(tensor, padding) for tensor in rows], replicated)
+    )([_pad(tensor, padding) for tensor in rows], replicated, list(weights))
     if padding:
         by_row = tree.map_structure(lambda tensor: tensor[:num_rows], by_row)
-    return by_row, everywhere
+    return by_row, same
 
 
 def device_index() -> int | Tensor:
     """Which of the devices it is, within `map_over_devices`; 0 outside."""
-    axis = _mapped.get()
-    return 0 if axis is None else jax.lax.axis_index(axis.name)
+    axes = _mapped.get()
+    return 0 if axes is None else jax.lax.axis_index(axes.rows)
 
 
 def max_over_devices(value: Tensor) -> Tensor:
     """The largest of the devices' values, the same for all of them."""
-    axis = _mapped.get()
-    return value if axis is None else jax.lax.pmax(value, axis.name)
+    axes = _mapped.get()
+    return value if axes is None else jax.lax.pmax(value, axes.rows)
 
 
 def sum_over_devices(value: Tensor) -> Tensor:
     """The sum of the devices' values, the same for all of them."""
-    axis = _mapped.get()
-    return value if axis is None else jax.lax.psum(value, axis.name)
+    axes = _mapped.get()
+    return value if axes is None else jax.lax.psum(value, axes.rows)
+
+
+def group_size() -> int:
+    """How many devices have all experts together, where each has some."""
+    axes = _mapped.get()
+    if axes is None or axes.experts is None:
+        return 1
+    return int(axes.mesh.shape[axes.experts])
+
+
+def exchange_slack() -> float:
+    """How much more than even routing devices have room for in an exchange."""
+    distribution = keras.distribution.distribution()
+    return float(getattr(distribution, "exchange_slack", EXCHANGE_SLACK))
+
+
+def place_in_group() -> Tensor:
+    """Which of the devices of its group it is: the one of those experts."""
+    return jax.lax.axis_index(_expert_axis())
+
+
+def exchange(tensor: Tensor) -> Tensor:
+    """Each device of a group sends each other what is for that one.
+
+    Args:
+        tensor: Tensor `(G B, ...)`, `G` being the size of the group: `B`
+            entries for its first device, then those for its second, and so on.
+
+    Returns:
+        Tensor `(G B, ...)`: the entries from the first device, then those
+        from the second, and so on.
+    """
+    return jax.lax.all_to_all(tensor, _expert_axis(), 0, 0, tiled=True)
+
+
+def pass_around(
+    function: Callable[[Structure, ByRow, Carried], tuple[ByRow, Carried]],
+    visiting: Structure,
+    results: ByRow,
+    carried: Carried,
+) -> tuple[ByRow, Carried]:
+    """Calls a function on each device with what every device of a group has.
+
+    What a device has goes around the group once, one step after the other, so
+    that no device ever holds more than that of one.
+
+    Args:
+        function: Called with `visiting` and `results` of one device, and with
+            what this device's last call has left in `carried`. It returns the
+            new `results` and `carried`. It is called again in the backward
+            pass, which would otherwise keep what each step computes.
+        visiting: Tensors of any shape, in any structure.
+        results: Tensors, which travel with `visiting`.
+        carried: Tensors, which stay.
+
+    Returns:
+        This device's `results` after a call on each device of the group, and
+        what the last of this device's calls has left in `carried`.
+    """
+    axis, size = _expert_axis(), group_size()
+    neighbours = [(place, (place + 1) % size) for place in range(size)]
+
+    def step(state: Any, _: None) -> tuple[Any, None]:
+        visiting, results, carried = state
+        results, carried = jax.checkpoint(function)(visiting, results, carried)
+        travelling = jax.lax.ppermute((visiting, results), axis, neighbours)
+        return (*travelling, carried), None
+
+    state, _ = jax.lax.scan(
+        step, (visiting, results, carried), None, length=size
+    )
+    return state[1:]
 
 
 def own_rows(batch: Structure) -> Structure:
@@ -132,7 +225,7 @@ def own_rows(batch: Structure) -> Structure:
         batch: Arrays `(N, ...)` in any structure, the same in all processes;
             `N` divides by the number of devices.
     """
-    if _batch_axis() is None or jax.process_count() == 1:
+    if _axes() is None or jax.process_count() == 1:
         return batch
     index, count = jax.process_index(), jax.process_count()
     return tree.map_structure(lambda rows: np.split(rows, count)[index], batch)
@@ -147,10 +240,10 @@ def on_all_devices(tensors: Structure) -> Structure:
         tensors: Tensors of any shape, in any structure, of a call that JAX
             traces.
     """
-    axis = _batch_axis()
-    if axis is None:
+    axes = _axes()
+    if axes is None:
         return tensors
-    everywhere = jax.sharding.NamedSharding(axis.mesh, PartitionSpec())
+    everywhere = jax.sharding.NamedSharding(axes.mesh, PartitionSpec())
     return tree.map_structure(
         lambda tensor: jax.lax.with_sharding_constraint(tensor, everywhere),
         tensors,
@@ -159,28 +252,59 @@ def on_all_devices(tensors: Structure) -> Structure:
 
 def are_replicated(variables: Sequence[keras.Variable]) -> bool:
     """Whether each device has all values of the variables."""
-    distribution = keras.distribution.distribution()
-    if distribution is None:
-        return True
-    layouts = map(distribution.get_variable_layout, variables)
     return all(
-        # A variable may have a layout of JAX's own.
-        getattr(layout, "backend_layout", layout).is_fully_replicated
-        for layout in layouts
+        layout is None or layout.is_fully_replicated
+        for layout in map(_layout, variables)
     )
 
 
-def _batch_axis() -> _BatchAxis | None:
+def axis_of_experts(variables: Sequence[keras.Variable]) -> str | None:
+    """The axis along which the first dimension of all variables is split.
+
+    `None` if there is no such axis, or the variables are split elsewhere.
+    """
+    if keras.backend.backend() != "jax":
+        return None
+    names = set()
+    for layout in map(_layout, variables):
+        if layout is None or layout.is_fully_replicated:
+            return None
+        first, *others = layout.spec
+        names.add(None if any(others) else first)
+    name = names.pop() if len(names) == 1 else None
+    return name if isinstance(name, str) else None
+
+
+def _layout(variable: keras.Variable) -> Any:
+    """JAX's sharding of a variable, if there is a distribution."""
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return None
+    layout = distribution.get_variable_layout(variable)
+    # A variable may have a layout of JAX's own.
+    return getattr(layout, "backend_layout", layout)
+
+
+def _axes(expert_axis: str | None = None) -> _Axes | None:
     """What to map over; `None` where there is nothing, or a mapped function."""
     if keras.backend.backend() != "jax" or _mapped.get() is not None:
         return None
     distribution = keras.distribution.distribution()
     if distribution is None:
         return None
-    axis = _BatchAxis(
-        distribution.device_mesh.backend_mesh, distribution.batch_dim_name
-    )
-    return axis if axis.size > 1 else None
+    names = getattr(distribution, "row_axes", (distribution.batch_dim_name,))
+    if expert_axis is not None and expert_axis not in names:
+        names = (*names, expert_axis)
+    mesh = distribution.device_mesh.backend_mesh
+    axes = _Axes(mesh, tuple(names), expert_axis)
+    return axes if axes.num_devices > 1 else None
+
+
+def _expert_axis() -> str:
+    axes = _mapped.get()
+    if axes is None or axes.experts is None:
+        raise RuntimeError("No function is mapped over devices with experts.")
+    return axes.experts
 
 
 def _pad(rows: Tensor, padding: int) -> Tensor:

@@ -7,9 +7,16 @@ from keras import ops
 
 from keras_moe.checks import check_choice
 from keras_moe.distribution.devices import are_replicated
+from keras_moe.distribution.devices import axis_of_experts
+from keras_moe.distribution.devices import exchange_slack
+from keras_moe.distribution.devices import group_size
 from keras_moe.distribution.devices import max_over_devices
 from keras_moe.distribution.devices import num_devices
 from keras_moe.layers.break_even import sparse_pays
+from keras_moe.layers.exchange import exchange_budget
+from keras_moe.layers.exchange import fits
+from keras_moe.layers.exchange import run_around
+from keras_moe.layers.exchange import run_at_owners
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
@@ -103,23 +110,26 @@ class Execution:
             A float32 tensor `(N, H)` for each task, `H` being the number of
             values in an expert's output.
         """
-        split = self._runs_on_devices(rows)
-        bounded = self._is_bounded(training, split)
+        expert_axis = self._expert_axis(rows)
+        mapped = expert_axis is not None or self._runs_on_devices(rows)
+        bounded = self._is_bounded(training, mapped)
         shape = tuple(rows.shape)
-        if split:
-            shape = (-(-shape[0] // num_devices()), *shape[1:])
-        if self._is_dense(shape, bounded):
+        if mapped:
+            share = -(-shape[0] // num_devices(expert_axis))
+            shape = (share, *shape[1:])
+        dense = self._is_dense(shape, bounded)
+
+        def run(rows: Tensor, weights: Tensor) -> list[Tensor]:
+            if expert_axis is not None:
+                return self._run_split(rows, weights, bounded, dense, training)
+            return self._run_planned(rows, weights, bounded, training)
+
+        if dense and expert_axis is None:
             # One operation on all rows, which XLA itself splits well.
             return self._run_dense(rows, weights, training)
-        if not split:
-            return self._run_planned(rows, weights, bounded, training)
-        return run_on_devices(
-            lambda rows, weights: self._run_planned(
-                rows, weights, bounded, training
-            ),
-            self.experts,
-            [rows, weights],
-        )
+        if not mapped:
+            return run(rows, weights)
+        return run_on_devices(run, self.experts, [rows, weights], expert_axis)
 
     def _runs_on_devices(self, rows: Tensor) -> bool:
         """Whether each device runs the experts on its own rows.
@@ -131,6 +141,14 @@ class Execution:
             and is_traced_by_jax(rows)
             and are_replicated(self.experts.variables)
         )
+
+    def _expert_axis(self, rows: Tensor) -> str | None:
+        """Along which axis each device runs its own experts, if any."""
+        if not (
+            self.experts.stacked and is_traced_by_jax(rows) and rows.shape[0]
+        ):
+            return None
+        return axis_of_experts(self.experts.weights)
 
     def _run_planned(
         self,
@@ -153,6 +171,77 @@ class Execution:
             lambda: self._run_sparse(rows, weights, budget, training),
             lambda: self._run_dense(rows, weights, training),
         )
+
+    def _run_split(
+        self,
+        rows: Tensor,
+        weights: Tensor,
+        bounded: bool,
+        dense: bool,
+        training: bool | None,
+    ) -> list[Tensor]:
+        """Runs experts of which each device has its own.
+
+        Args:
+            rows: Tensor `(N, *features)`, the rows of this device.
+            weights: Float32 `(N, T, E)`, for the experts of all devices.
+            bounded: Whether no rows of a device have more than `_max_pairs`.
+            dense: Whether all experts run on all rows.
+            training: Boolean, for the experts.
+        """
+        num_rows = rows.shape[0]
+        pairs = self._pairs_of_gates(num_rows, training)
+        # A row with NaN needs no expert to become NaN.
+        lost = ops.any(ops.isnan(weights), axis=2)  # (N, T)
+        weights = ops.where(lost[..., None], 0.0, weights)
+
+        def run_own(rows: Tensor, weights: Tensor) -> list[Tensor]:
+            if dense:
+                return self._run_dense(rows, weights, training)
+            return self._run_planned(rows, weights, bounded, training)
+
+        def around() -> list[Tensor]:
+            return self._run_around(rows, weights, run_own)
+
+        if dense:
+            outputs = around()
+        else:
+            budget = exchange_budget(num_rows, pairs, exchange_slack())
+            most = budget.pairs * group_size()
+            outputs = self._run_first_if(
+                fits(weights, budget),
+                lambda: run_at_owners(
+                    rows,
+                    weights,
+                    budget,
+                    lambda rows, weights: self._run_plan(
+                        rows, weights, most, most, training
+                    ),
+                ),
+                around,
+            )
+        return _with_nan(outputs, lost)
+
+    def _run_around(
+        self,
+        rows: Tensor,
+        weights: Tensor,
+        run_own: Callable[[Tensor, Tensor], list[Tensor]],
+    ) -> list[Tensor]:
+        """Runs this device's experts for the rows of each of its group."""
+        states = random_states(self.experts)
+        outputs, values = run_around(
+            rows,
+            weights,
+            _size(self.experts.expert_output_shape(tuple(rows.shape))[1:]),
+            lambda rows, weights, values: run_isolated(
+                lambda: run_own(rows, weights), states, values
+            ),
+            [state.value for state in states],
+        )
+        for state, value in zip(states, values, strict=True):
+            state.assign(value)
+        return outputs
 
     def _is_bounded(self, training: bool | None, split: bool) -> bool:
         """Whether no rows, or no device's, have more than `_max_pairs`."""
@@ -201,12 +290,18 @@ class Execution:
         self, num_rows: IntegerLike, training: bool | None
     ) -> IntegerLike:
         """How many weights of all tasks are not zero, at most."""
-        return sum(
+        return sum(self._pairs_of_gates(num_rows, training))
+
+    def _pairs_of_gates(
+        self, num_rows: IntegerLike, training: bool | None
+    ) -> list[IntegerLike]:
+        """How many weights of each task are not zero, at most."""
+        return [
             num_rows * gate.k
             if self._is_limited(gate, training) and gate.k is not None
             else gate.max_pairs(num_rows)
             for gate in self.gates
-        )
+        ]
 
     def _check_bound(self, weights: Tensor, max_pairs: IntegerLike) -> None:
         """Raises an error where gates do not keep the bound that they give.
@@ -247,7 +342,7 @@ class Execution:
     ) -> list[Tensor]:
         outputs = self.experts(rows, training=training)
         outputs = ops.reshape(  # (N, E, ...) to (N, E, H)
-            outputs, (-1, self.experts.num_experts, _size(outputs.shape[2:]))
+            outputs, (-1, weights.shape[2], _size(outputs.shape[2:]))
         )
         combined = ops.einsum(  # (N, T, E) times (N, E, H) is (T, N, H)
             "nte,neh->tnh", weights, ops.cast(outputs, "float32")
@@ -280,12 +375,9 @@ class Execution:
         lost = ops.logical_or(lost, _num_pairs(weights) > max_pairs)
         num_slots = max_pairs
         if self._experts_per_row == self.experts.num_experts:
-            num_slots = ops.shape(rows)[0] * self.experts.num_experts
+            num_slots = ops.shape(rows)[0] * weights.shape[2]
         outputs = self._run_plan(rows, weights, num_slots, max_pairs, training)
-        return [
-            ops.where(lost[:, task, None], float("nan"), output)  # (N, H)
-            for task, output in enumerate(outputs)
-        ]
+        return _with_nan(outputs, lost)
 
     def _run_plan(
         self,
@@ -336,6 +428,14 @@ def pair_budget(pairs: IntegerLike) -> IntegerLike:
         8
     """
     return pairs + (pairs + PAIR_BUDGET_SLACK - 1) // PAIR_BUDGET_SLACK
+
+
+def _with_nan(outputs: Sequence[Tensor], lost: Tensor) -> list[Tensor]:
+    """NaN in the rows `(N, T)` that are lost to a task."""
+    return [
+        ops.where(lost[:, task, None], float("nan"), output)  # (N, H)
+        for task, output in enumerate(outputs)
+    ]
 
 
 def _num_pairs(weights: Tensor) -> Tensor:

@@ -79,6 +79,7 @@ def run_on_devices(
     function: Callable[..., Outputs],
     layer: keras.layers.Layer,
     rows: Sequence[Tensor],
+    expert_axis: str | None = None,
 ) -> Outputs:
     """Runs `function`, which calls `layer`, on each device's rows.
 
@@ -90,6 +91,8 @@ def run_on_devices(
             tensors with as many rows.
         layer: The only layer whose variables `function` reads.
         rows: Tensors `(N, ...)`.
+        expert_axis: The axis of devices along which the weights of `layer`
+            are split. Defaults to `None`: each device has them all.
 
     Returns:
         The outputs of `function` for all rows.
@@ -103,14 +106,16 @@ def run_on_devices(
     weights = [v for v in layer.variables if id(v) not in of_states]
 
     def on_device(
-        rows: list[Tensor], values: list[list[Tensor]]
+        rows: list[Tensor], starts: list[Tensor], values: list[Tensor]
     ) -> tuple[Outputs, list[Tensor]]:
-        weight_values, starts = values
         # A random state is (seed, counter).
         seed = SEED_STRIDE * ops.cast(device_index(), "uint32")
         offset = ops.stack([seed, 0 * seed])  # (2,)
         starts = [start + ops.cast(offset, start.dtype) for start in starts]
-        with _NestedScope(list(zip(weights, weight_values, strict=True))):
+        scope = _NestedScope()
+        # Keras itself would refuse those of some experts as too few.
+        scope.state_mapping.update(zip(map(id, weights), values, strict=True))
+        with scope:
             outputs, ends = run_isolated(
                 lambda: function(*rows), states, starts
             )
@@ -121,8 +126,10 @@ def run_on_devices(
         ]
         return outputs, draws
 
-    values = [[v.value for v in variables] for variables in (weights, states)]
-    outputs, draws = map_over_devices(on_device, rows, values)
+    starts, values = [[v.value for v in vs] for vs in (states, weights)]
+    outputs, draws = map_over_devices(
+        on_device, rows, starts, values, expert_axis
+    )
     for state, drawn in zip(states, draws, strict=True):
         state.assign(state.value + drawn)
     return outputs

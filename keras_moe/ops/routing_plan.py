@@ -86,6 +86,33 @@ def slot_experts(group_sizes: Tensor, num_slots: IntegerLike) -> Tensor:
     return ops.sum(ops.cast(behind, "int32"), axis=1)
 
 
+def first_rows(selected: Tensor, count: int) -> Tensor:
+    """The first rows that are selected, for each expert.
+
+    Args:
+        selected: Boolean `(N, E)`, of static shape.
+        count: Integer, how many rows of each expert to list.
+
+    Returns:
+        Int32 `(E, count)`, in ascending order; `N` behind an expert's last.
+
+    Example:
+        >>> selected = np.array([[True, False], [True, True], [True, False]])
+        >>> keras.ops.convert_to_numpy(first_rows(selected, 2)).tolist()
+        [[0, 1], [1, 3]]
+    """
+    counts = _counts(selected)
+    num_experts = counts.shape[1]
+    slots = ops.arange(num_experts * count, dtype="int32")
+    rows = _rows_at(slots % count, slots // count, counts)
+    return ops.reshape(rows, (num_experts, count))
+
+
+def _counts(selected: Tensor) -> Tensor:
+    """How many of the first i rows selected expert e, `(N + 1, E)`."""
+    return ops.pad(prefix_sums(ops.cast(selected, "int32")), [[1, 0], [0, 0]])
+
+
 def _exact_plan(selected: Tensor) -> RoutingPlan:
     # (E, N), so that the pairs of an expert come one after the other.
     experts, rows = ops.nonzero(ops.transpose(selected))  # (S,) each.
@@ -101,8 +128,7 @@ def _exact_plan(selected: Tensor) -> RoutingPlan:
 
 def _static_plan(selected: Tensor, max_pairs: IntegerLike) -> RoutingPlan:
     num_experts = selected.shape[1]
-    # counts[i, e]: how many of the first i rows selected expert e.
-    counts = ops.pad(prefix_sums(ops.cast(selected, "int32")), [[1, 0], [0, 0]])
+    counts = _counts(selected)
     if checks_values():
         require(
             ops.sum(counts[-1]) <= max_pairs,

@@ -149,7 +149,7 @@ def kth_largest(x: Tensor, k: int) -> Tensor:
     if len(x.shape) == 1 or not is_traced_by_jax(x):
         return of_rows(x)
     # XLA's partitioner would gather the rows of all devices on each.
-    entries, _ = map_over_devices(lambda rows, _: (of_rows(*rows), ()), [x])
+    entries, _ = map_over_devices(lambda rows, *_: (of_rows(*rows), ()), [x])
     return entries
 
 

@@ -33,6 +33,7 @@ from keras import tree
 from keras_moe.callbacks import PermutationSearch
 from keras_moe.callbacks.measure_routing import measure_routing
 from keras_moe.callbacks.routing_model import RoutingModel
+from keras_moe.distribution import ExpertParallel
 from keras_moe.layers import CGC
 from keras_moe.layers import COMETGate
 from keras_moe.layers import ExpertChoiceGate
@@ -42,6 +43,7 @@ from keras_moe.layers import MoE
 from keras_moe.layers import PermutedGate
 from keras_moe.layers import TopKGate
 from keras_moe.layers import execution
+from tests.keras_moe.layers.gates import registry
 from tests.keras_moe.layers.gates.registry import GATES
 from tests.keras_moe.layers.gates.registry import NUM_EXPERTS
 from tests.keras_moe.layers.gates.registry import NUM_FEATURES
@@ -71,8 +73,8 @@ def placed(array: np.ndarray) -> Any:
     return jax.device_put(array, layout.backend_layout)
 
 
-def step(layer: keras.layers.Layer, *inputs: Any) -> Results:
-    """Loss, outputs, state and gradients of a compiled step of training."""
+def backward(layer: keras.layers.Layer) -> Callable[[Any], Results]:
+    """Compiles loss, outputs, state and gradients of a step of training."""
 
     def loss(trained: Any, fixed: Any, inputs: Any) -> Any:
         outputs, state, losses = layer.stateless_call(
@@ -84,17 +86,30 @@ def step(layer: keras.layers.Layer, *inputs: Any) -> Results:
         )
         return total + sum(losses), (outputs, state)
 
-    trained, fixed = values(layer)
     run = jax.jit(jax.value_and_grad(loss, argnums=(0, 2), has_aux=True))
-    inputs = tree.map_structure(placed, inputs)
-    (total, (outputs, state)), gradients = run(trained, fixed, inputs)
-    results = {
-        "loss": total,
-        "outputs": outputs,
-        "state": state,
-        "gradients": gradients,
-    }
-    return tree.map_structure(np.asarray, results)
+
+    def results(inputs: Any) -> Results:
+        (total, (outputs, state)), gradients = run(*values(layer), inputs)
+        results = {
+            "loss": total,
+            "outputs": outputs,
+            "state": state,
+            "gradients": gradients,
+        }
+        return tree.map_structure(np.asarray, results)
+
+    return results
+
+
+def forward(layer: keras.layers.Layer) -> Callable[[Any], Any]:
+    """Compiles the outputs of a call."""
+    run = jax.jit(lambda *args: layer.stateless_call(*args)[0])
+    return lambda inputs: run(*values(layer), *inputs)
+
+
+def step(layer: keras.layers.Layer, *inputs: Any) -> Results:
+    """A compiled step of training."""
+    return backward(layer)(list(tree.map_structure(placed, inputs)))
 
 
 def random_rows(num_rows: int) -> np.ndarray:
@@ -102,18 +117,22 @@ def random_rows(num_rows: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=shape).astype("float32")
 
 
-def sparse_gates() -> Results:
-    """All gates with a `k`; the rows do not divide by the devices."""
-    gates = {
-        name: make(seed=1)
-        for name, make in GATES.items()
-        if make().experts_per_row is not None
-    }
-    gates.pop("hash")  # Looks at integers, which have no gradient.
-    experts = MLPExperts(NUM_EXPERTS, [4, 2], seed=2)
-    mixture = MMoE(gates, experts, "sparse")
-    mixture.build((None, NUM_FEATURES))
-    return step(mixture, random_rows(10))
+def every_gate(num_experts: int = NUM_EXPERTS) -> Results:
+    """In every mode; the rows do not divide by the devices."""
+    inputs = keras.Input((NUM_FEATURES,))
+    outputs = []
+    with patch.object(registry, "NUM_EXPERTS", num_experts):
+        for mode in ("dense", "sparse", "auto"):
+            gates = {
+                name: make(seed=1)
+                for name, make in GATES.items()
+                if mode == "dense" or make().experts_per_row is not None
+            }
+            seen = dict.fromkeys(gates, inputs)
+            seen["hash"] = ops.cast(100 * inputs[:, 0], "int32")
+            experts = MLPExperts(num_experts, [4, 2], seed=2)
+            outputs.append(MMoE(gates, experts, mode)(inputs, seen))
+    return step(keras.Model(inputs, outputs), random_rows(10))
 
 
 def auto_mixtures() -> Results:
@@ -152,19 +171,36 @@ def capacity_per_device() -> Results:
     }
 
 
-def model_parallel() -> Results:
-    """Two axes of two devices, and experts that are split over the second."""
-    if keras.distribution.distribution() is not None:
-        mesh = keras.distribution.DeviceMesh(
-            (2, 2), ["batch", "model"], keras.distribution.list_devices("cpu")
-        )
+def use_mesh(
+    shape: tuple[int, ...], make: Callable[[Any], Any] = ExpertParallel
+) -> None:
+    """Takes another distribution, where there is one."""
+    if keras.distribution.distribution() is None:
+        return
+    devices = keras.distribution.list_devices("cpu")
+    names = ["batch", "experts"][-len(shape) :]
+    mesh = keras.distribution.DeviceMesh(shape, names, devices)
+    keras.distribution.set_distribution(make(mesh))
+
+
+def every_gate_with_split_experts() -> Results:
+    """On two groups of two devices, each with half of the experts."""
+    use_mesh((2, 2))
+    return every_gate(num_experts=8)
+
+
+def layout_map() -> Results:
+    """Experts that a layout map of Keras's own splits, and others."""
+
+    def split(mesh: Any) -> Any:
         layouts = keras.distribution.LayoutMap(mesh)
-        layouts["split.*kernel.*"] = ("model", None, None)
-        keras.distribution.set_distribution(
-            keras.distribution.ModelParallel(
-                layout_map=layouts, batch_dim_name="batch"
-            )
+        layouts["split.*kernel.*"] = ("experts", None, None)
+        layouts["split.*bias.*"] = ("experts", None)
+        return keras.distribution.ModelParallel(
+            layout_map=layouts, batch_dim_name="batch"
         )
+
+    use_mesh((2, 2), split)
     inputs = keras.Input((NUM_FEATURES,))
     outputs = [
         MoE(
@@ -186,11 +222,16 @@ def list_of_experts() -> Results:
 
 
 def half_precision() -> Results:
-    experts = MLPExperts(3, 2, seed=2, dtype="mixed_bfloat16")
-    gate = TopKGate(3, k=1, seed=1)
+    experts = MLPExperts(4, 2, seed=2, dtype="mixed_bfloat16")
+    gate = TopKGate(4, k=1, seed=1)
     mixture = MoE(gate, experts, "sparse", dtype="mixed_bfloat16")
     mixture.build((None, NUM_FEATURES))
     return step(mixture, random_rows(8))
+
+
+def half_precision_with_split_experts() -> Results:
+    use_mesh((4,))
+    return half_precision()
 
 
 def training() -> Results:
@@ -244,6 +285,12 @@ def training() -> Results:
     }
 
 
+def training_with_split_experts() -> Results:
+    """Of the banks, those of two experts; five do not divide by two."""
+    use_mesh((2, 2))
+    return training()
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class SeenExperts(MLPExperts):
     """Tell how they are called, by each device when it calls them."""
@@ -262,34 +309,85 @@ def branches() -> Results:
     """The calls for a batch that fits, and with one row that does not."""
     mixture = MoE(GivenGate(5, k=1), SeenExperts(5, 2))
     mixture.build((None, NUM_FEATURES), (None, 5))
+    call = forward(mixture)
     weights = np.eye(5, dtype="float32")[np.arange(8) % 5]
     results = {}
     for name in ("fits", "exceeds"):
         if name == "exceeds":
             weights[0] = 1.0
         SeenExperts.calls.clear()
-        run = jax.jit(lambda *x: mixture.stateless_call(*values(mixture), *x))
-        run(placed(random_rows(8)), placed(weights))
+        call([placed(random_rows(8)), placed(weights)])
         jax.effects_barrier()
         results[name] = list(SeenExperts.calls)
     return results
 
 
+def uneven_routing() -> Results:
+    """Batches that fit the exchange between four devices, and others."""
+    use_mesh((4,))
+    even = np.eye(8, dtype="float32")[np.arange(16) % 8]
+    to_one_device = np.eye(8, dtype="float32")[np.arange(16) % 2 + 2]
+    everywhere, with_nan = even.copy(), even.copy()
+    everywhere[5:7] = 0.5
+    with_nan[3] = float("nan")
+    results = {}
+    for bounded in (True, False):
+        mixture = MoE(
+            GivenGate(8, k=1, bounded=bounded),
+            SeenExperts(8, 2, seed=2),
+        )
+        mixture.build((None, NUM_FEATURES), (None, 8))
+        call, gradients = forward(mixture), backward(mixture)
+        for name, weights in (
+            ("even", even),
+            ("one device", to_one_device),
+            ("everywhere", everywhere),
+            ("nan", with_nan),
+        ):
+            if bounded and name == "everywhere":
+                continue
+            inputs = [placed(random_rows(16)), placed(weights)]
+            SeenExperts.calls.clear()
+            outputs = call(inputs)
+            jax.effects_barrier()
+            results[name, bounded] = {
+                "outputs": np.asarray(outputs),
+                "calls": sorted(SeenExperts.calls),
+            }
+            if name != "nan":
+                found = gradients(inputs)
+                # Dense execution has gradients of weights of 0, too.
+                trained, (of_rows, of_weights) = found["gradients"]
+                of_weights = of_weights * (weights != 0)
+                found["gradients"] = [trained, of_rows, of_weights]
+                results[name, bounded] |= found
+    return results
+
+
 def dropout() -> Results:
     """Eight equal rows, of which each device drops others."""
-    experts = MLPExperts(3, 32, dropout=0.5, seed=1)
-    mixture = MoE(TopKGate(3, k=1, seed=2), experts, "sparse")
+    experts = MLPExperts(4, 32, dropout=0.5, seed=1)
+    mixture = MoE(TopKGate(4, k=1, seed=2), experts, "sparse")
     mixture.build((None, NUM_FEATURES))
     return step(mixture, np.ones((8, NUM_FEATURES), "float32"))
+
+
+def dropout_with_split_experts() -> Results:
+    """All rows are for one device, which runs for each device in turn."""
+    use_mesh((4,))
+    return dropout()
 
 
 def collectives() -> Results:
     """What a step sends between devices, by the name of the operation.
 
-    Also where XLA's partitioner splits it, instead of the mixture.
+    Also where experts are split, and where XLA's partitioner splits the step
+    instead of the mixture.
     """
     results = {}
-    for way in ("mapped", "partitioned"):
+    for way in ("mapped", "partitioned", "exchanged"):
+        if way == "exchanged":
+            use_mesh((2, 2))
         gates = [TopKGate(4, k=2, seed=1), TopKGate(4, k=2, seed=2)]
         mixture = MMoE(gates, MLPExperts(4, 8, seed=3), "sparse")
         mixture.build((None, 8))
@@ -298,15 +396,15 @@ def collectives() -> Results:
             outputs, _ = mixture.stateless_call(trained, fixed, rows)
             return sum(ops.sum(ops.square(output)) for output in outputs)
 
-        rows = placed(np.ones((64, 8), "float32"))
-        run = jax.jit(jax.grad(loss, argnums=(0, 2)))
-        if way == "mapped":
+        mapped = execution.Execution._runs_on_devices
+        with patch.object(
+            execution.Execution,
+            "_runs_on_devices",
+            mapped if way == "mapped" else lambda *_: False,
+        ):
+            rows = placed(np.ones((64, 8), "float32"))
+            run = jax.jit(jax.grad(loss, argnums=(0, 2)))
             program = run.lower(*values(mixture), rows)
-        else:
-            with patch.object(
-                execution.Execution, "_runs_on_devices", lambda *_: False
-            ):
-                program = run.lower(*values(mixture), rows)
         text = program.compile().as_text()
         results[way] = set(re.findall(COLLECTIVE, text))
     return results
@@ -315,15 +413,20 @@ def collectives() -> Results:
 CHECKS: dict[str, Callable[[], Results]] = {
     check.__name__: check
     for check in (
-        sparse_gates,
+        every_gate,
+        every_gate_with_split_experts,
         auto_mixtures,
         capacity_per_device,
-        model_parallel,
+        layout_map,
+        uneven_routing,
         list_of_experts,
         half_precision,
+        half_precision_with_split_experts,
         training,
+        training_with_split_experts,
         branches,
         dropout,
+        dropout_with_split_experts,
         collectives,
     )
 }

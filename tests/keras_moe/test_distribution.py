@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,12 @@ def assert_same(results: dict[Any, Any]) -> Compare:
     return assert_same
 
 
-def test_every_gate_that_can_run_sparse(assert_same: Compare) -> None:
-    assert_same("sparse_gates")
+def test_every_gate_in_every_mode(assert_same: Compare) -> None:
+    assert_same("every_gate")
+
+
+def test_every_gate_with_split_experts(assert_same: Compare) -> None:
+    assert_same("every_gate_with_split_experts", rtol=2e-5)
 
 
 def test_gates_that_become_sparse_or_need_the_whole_batch(
@@ -68,10 +73,34 @@ def test_expert_choice_on_each_devices_rows(assert_same: Compare) -> None:
     assert_same("capacity_per_device")
 
 
-def test_experts_that_are_split_and_a_mesh_of_two_axes(
-    assert_same: Compare,
+def test_experts_that_a_layout_map_splits(assert_same: Compare) -> None:
+    assert_same("layout_map")
+
+
+@pytest.mark.parametrize(
+    ("batch", "bounded", "calls"),
+    [
+        ("even", True, 1),
+        ("even", False, 1),
+        ("nan", True, 1),
+        ("nan", False, 1),
+        # Too many for the exchange: each device runs its experts for each.
+        ("one device", True, 4),
+        ("one device", False, 4),
+        ("everywhere", False, 4),
+    ],
+)
+def test_rows_go_to_their_experts_as_far_as_there_is_room(
+    batch: str, bounded: bool, calls: int, results: dict[Any, Any]
 ) -> None:
-    assert_same("model_parallel")
+    one, four = (
+        results["uneven_routing", number][batch, bounded] for number in (1, 4)
+    )
+    assert four.pop("calls") == ["sparse"] * calls * 4
+    one.pop("calls")
+    tree.map_structure(
+        partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5), four, one
+    )
 
 
 def test_a_list_of_experts_on_fewer_rows_than_devices(
@@ -80,14 +109,16 @@ def test_a_list_of_experts_on_fewer_rows_than_devices(
     assert_same("list_of_experts")
 
 
-def test_half_precision(assert_same: Compare) -> None:
-    assert_same("half_precision", rtol=1e-2)
+@pytest.mark.parametrize("experts", ["", "_with_split_experts"])
+def test_half_precision(experts: str, assert_same: Compare) -> None:
+    assert_same("half_precision" + experts, rtol=1e-2)
 
 
+@pytest.mark.parametrize("experts", ["", "_with_split_experts"])
 def test_training_with_masks_weights_and_permutation_search(
-    assert_same: Compare,
+    experts: str, assert_same: Compare
 ) -> None:
-    assert_same("training")
+    assert_same("training" + experts, rtol=2e-5)
 
 
 def test_all_devices_take_the_same_branch(results: dict[Any, Any]) -> None:
@@ -97,17 +128,28 @@ def test_all_devices_take_the_same_branch(results: dict[Any, Any]) -> None:
     assert results["branches", 4]["exceeds"] == ["dense"] * 4
 
 
-def test_each_device_drops_units_of_its_own(results: dict[Any, Any]) -> None:
-    one, four = results["dropout", 1], results["dropout", 4]
+@pytest.mark.parametrize(
+    ("experts", "draws"), [("", 1), ("_with_split_experts", 4)]
+)
+def test_each_device_has_other_units_dropped(
+    experts: str, draws: int, results: dict[Any, Any]
+) -> None:
+    one, four = (results["dropout" + experts, number] for number in (1, 4))
     dropped = (four["outputs"] == 0).reshape(4, -1)  # 2 rows of each device.
     assert len(np.unique(dropped, axis=0)) == 4
     assert 0.3 < dropped.mean() < 0.9
-    tree.map_structure(
-        np.testing.assert_array_equal, one["state"], four["state"]
-    )
+    (seed, counter), (_, expected) = four["state"][0], one["state"][0]
+    assert (seed, counter) == (one["state"][0][0], draws * expected)
 
 
-def test_only_gradients_are_sent(results: dict[Any, Any]) -> None:
+def test_neither_rows_nor_weights_are_gathered(
+    results: dict[Any, Any],
+) -> None:
     sent = results["collectives", 4]
     assert sent["mapped"] == {"all-reduce"}
+    assert sent["exchanged"] == {
+        "all-reduce",
+        "all-to-all",
+        "collective-permute",
+    }
     assert "all-gather" in sent["partitioned"]

@@ -4,6 +4,7 @@ from typing import Any
 import keras
 
 from keras_moe.checks import check_integer
+from keras_moe.distribution.expert_parallel import stacked_weights
 from keras_moe.types import Shape
 
 
@@ -16,6 +17,10 @@ class Experts(keras.layers.Layer):
     Attributes:
         feature_rank: How many axes one row of the inputs has, or `None`
             (default) where any number will do.
+        stacked: Whether the first dimension of every weight counts the
+            experts, and `call` computes as many experts as the weights have
+            when it is called: then devices may have some of them each.
+            Defaults to `False`.
 
     Args:
         num_experts: Integer `n >= 1`.
@@ -35,6 +40,7 @@ class Experts(keras.layers.Layer):
     """
 
     feature_rank: int | None = None
+    stacked = False
     # Which of the banks of its mixture and seed it is; `None` for one that
     # stands alone.
     _place: int | None = None
@@ -43,6 +49,10 @@ class Experts(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_experts = check_integer("num_experts", num_experts, 1)
         self.seed: int | None = None
+
+    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
+        with stacked_weights(self.stacked):
+            return super().add_weight(*args, **kwargs)
 
     @property
     def sparse_unsupported_reason(self) -> str | None:

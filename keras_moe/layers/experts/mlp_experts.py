@@ -68,6 +68,7 @@ class MLPExperts(Experts):
     """
 
     feature_rank = 1
+    stacked = True
 
     def __init__(
         self,
@@ -148,8 +149,11 @@ class MLPExperts(Experts):
         training: bool | None = None,
     ) -> Tensor:
         outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (N or S, D)
-        for layer, kernel in enumerate(self.kernels):
-            bias = self.biases[layer] if self.use_bias else None
+        # The values: of them, a device may have those of some experts.
+        kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
+        biases = [ops.convert_to_tensor(bias) for bias in self.biases]
+        for layer, kernel in enumerate(kernels):
+            bias = biases[layer] if self.use_bias else None
             if group_sizes is not None:
                 outputs = grouped_matmul(outputs, kernel, group_sizes, bias)
             else:
@@ -164,7 +168,7 @@ class MLPExperts(Experts):
         if group_sizes is None:
             leading = ops.shape(inputs)[:-1]
             outputs = ops.reshape(  # (N, E, H) to (..., E, H)
-                outputs, (*leading, self.num_experts, self.units[-1])
+                outputs, (*leading, *outputs.shape[1:])
             )
         return outputs
 

@@ -182,7 +182,7 @@ class ExpertChoiceGate(LogitGate):
             mask = ops.cast(ops.reshape(mask, (-1,)), "bool")  # (N,)
             valid = ops.logical_and(valid, mask)
         chosen, _ = self._map(
-            lambda x, _: (self._choose(*x), ()), [rows, valid]
+            lambda x, *_: (self._choose(*x), ()), [rows, valid]
         )
         if training:
             self._update_cutoffs(rows, chosen)
@@ -239,7 +239,7 @@ class ExpertChoiceGate(LogitGate):
 
     def _update_cutoffs(self, scores: Tensor, chosen: Tensor) -> None:
         _, (total, count) = self._map(
-            lambda x, _: ((), _lowest_chosen(*x)), [scores, chosen]
+            lambda x, *_: ((), _lowest_chosen(*x)), [scores, chosen]
         )
         # An expert that chose no example keeps its cut-off.
         lowest = ops.where(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
+from keras_moe.ops.routing_plan import first_rows
 
 ROWS, EXPERTS = 11, 5
 
@@ -59,6 +60,13 @@ def test_every_selected_pair_has_exactly_one_slot(
         if max_pairs is None:
             rows = to_numpy(plan.rows)[to_numpy(plan.by_row)]
             np.testing.assert_array_equal(rows, np.nonzero(selected)[0])
+            return
+        for rows, column in zip(
+            to_numpy(first_rows(selected, 4)), selected.T, strict=True
+        ):
+            (chosen,) = np.nonzero(column)
+            expected = [*chosen, *[ROWS] * 4][:4]
+            np.testing.assert_array_equal(rows, expected)
 
     check()
 
