@@ -31,7 +31,7 @@ from recsys.weightings import WEIGHTINGS
 # No size or number of epochs is larger, but larger ones overflow somewhere.
 LARGEST = 2**32
 
-DISTRIBUTIONS = ("none", "data")
+DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
 ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 
@@ -186,9 +186,13 @@ class TrainConfig:
             that at the end of each epoch: an interrupted training is resumed
             from the last one. It takes the time to write all weights with what
             the optimizer keeps of them.
-        distribute: What several devices divide among them: nothing (none), or
-            the rows of each batch (data), which all devices that JAX sees, or
-            all processes on PyTorch, have to be able to do evenly.
+        distribute: What several devices divide among them: nothing (none), the
+            rows of each batch (data), which all devices that JAX sees, or all
+            processes on PyTorch, have to be able to do evenly; on JAX the
+            experts as well (experts), or these in groups of devices that have
+            all of them (both).
+        expert_devices: How many devices have all experts together, with
+            distribute both.
         metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
             look at, where the data name a group, and how many items of the
             catalogue those of the retrieval do.
@@ -253,6 +257,7 @@ class TrainConfig:
     patience: _Count = 3
     checkpoint_steps: _Count | None = None
     distribute: Annotated[_Text, one_of(DISTRIBUTIONS)] = "none"
+    expert_devices: _Count | None = None
     metrics_k: _Count = 10
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     backend: Annotated[_Text, one_of(["tensorflow", "jax", "torch"])] | None = (

@@ -62,6 +62,14 @@ class _Axes(NamedTuple):
 _mapped: ContextVar[_Axes | None] = ContextVar("mapped_axes", default=None)
 
 
+def row_axes() -> tuple[str, ...]:
+    """The axes along which the active distribution splits the rows."""
+    distribution = keras.distribution.distribution()
+    return tuple(
+        getattr(distribution, "row_axes", (distribution.batch_dim_name,))
+    )
+
+
 def num_devices(expert_axis: str | None = None) -> int:
     """Over how many devices `map_over_devices` splits the rows of a batch.
 
@@ -292,11 +300,11 @@ def _axes(expert_axis: str | None = None) -> _Axes | None:
     distribution = keras.distribution.distribution()
     if distribution is None:
         return None
-    names = getattr(distribution, "row_axes", (distribution.batch_dim_name,))
+    names = row_axes()
     if expert_axis is not None and expert_axis not in names:
         names = (*names, expert_axis)
     mesh = distribution.device_mesh.backend_mesh
-    axes = _Axes(mesh, tuple(names), expert_axis)
+    axes = _Axes(mesh, names, expert_axis)
     return axes if axes.num_devices > 1 else None
 
 

@@ -9,6 +9,7 @@ import keras
 from recsys.config import TrainConfig
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
+from recsys.distribution.expert_parallel import expert_parallel
 from recsys.distribution.processes import leave_processes
 from recsys.process_group import shared_with
 from recsys.tables import RULES
@@ -21,13 +22,13 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
 
     Where several processes share a training, they have parted at the end.
 
-    With `distribute="data"`, each device has its share of the rows of a batch:
-    on JAX by `keras.distribution.DataParallel`, with a share of the rows of
-    each table that is trained by rows and all other weights; on PyTorch one
-    device a process, with all weights. Steps are those that one device would
-    make, but for rounding, for dropout, whose noise is drawn by each device
-    for its own rows, and on PyTorch for losses of gates that look at several
-    rows.
+    Each device has its share of the rows of a batch. On JAX, the devices of
+    `keras.distribution` have a share of the rows of each table that is trained
+    by rows, too, all other weights, but of the experts a share if the
+    configuration says so; on PyTorch each process has one device, with all
+    weights. Steps are those that one device would make, but for rounding, for
+    dropout, whose noise is drawn by each device for the rows it computes, and
+    on PyTorch for losses of gates that look at several rows.
 
     Args:
         config: The configuration.
@@ -35,7 +36,8 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
 
     Raises:
         ValueError: The backend cannot do it, or there is one device alone, or
-            the rows of a batch do not divide among the devices.
+            the rows of a batch, or the experts, do not divide among the
+            devices.
     """
     if config.distribute == "none":
         yield
@@ -52,12 +54,15 @@ def _on_jax(config: TrainConfig, rows: int) -> Iterator[None]:
     if len(devices) == 1:
         raise ValueError(
             "`distribute` must be 'none' where JAX sees one device. Received: "
-            f"distribute='data', with {devices[0]}"
+            f"distribute={config.distribute!r}, with {devices[0]}"
         )
     _check_divides(rows, len(devices))
-    distribution = keras.distribution.DataParallel(
-        devices=devices, auto_shard_dataset=False
-    )
+    if config.distribute == "data":
+        distribution = keras.distribution.DataParallel(
+            devices=devices, auto_shard_dataset=False
+        )
+    else:
+        distribution = expert_parallel(config, devices)
     with distribution.scope(), _tables_split(config):
         yield
 
@@ -66,6 +71,12 @@ def _on_jax(config: TrainConfig, rows: int) -> Iterator[None]:
 def _on_torch(config: TrainConfig, rows: int) -> Iterator[None]:
     from recsys.distribution.torch_group import TorchGroup
 
+    if config.distribute != "data":
+        raise ValueError(
+            "`distribute` must be 'data' or 'none' on PyTorch; devices divide "
+            "experts on JAX. Received: "
+            f"distribute={config.distribute!r} on torch"
+        )
     group = TorchGroup()
     if group.count == 1:
         raise ValueError(
@@ -84,7 +95,7 @@ def _on_tensorflow(config: TrainConfig, rows: int) -> Iterator[None]:
     raise ValueError(
         "`distribute` must be 'none' on TensorFlow; take `backend='jax'` for "
         "several devices or processes, or `backend='torch'` for several "
-        "processes. Received: distribute='data' on tensorflow"
+        f"processes. Received: distribute={config.distribute!r} on tensorflow"
     )
     yield
 

@@ -42,7 +42,7 @@ from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
 
 # What a run may be resumed with that it was not started with.
-_MAY_CHANGE = ("out", "checkpoint_steps", "distribute")
+_MAY_CHANGE = ("out", "checkpoint_steps", "distribute", "expert_devices")
 
 
 def train(

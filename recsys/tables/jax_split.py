@@ -41,9 +41,9 @@ def look_up_split(table: Any, ids: Any, split: RowSplit) -> Any:
         rows = jnp.where(is_own[:, None], rows, 0)  # (ids, width)
         # Each row is zeros but on one device. A device gets the sums of its
         # share of the ids.
-        return jax.lax.psum_scatter(rows, split.axis, tiled=True)
+        return jax.lax.psum_scatter(rows, split.axes, tiled=True)
 
-    own, everywhere = PartitionSpec(split.axis), PartitionSpec()
+    own, everywhere = PartitionSpec(split.axes), PartitionSpec()
     rows = jax.shard_map(
         on_device,
         mesh=split.mesh,
@@ -101,7 +101,7 @@ def update_split(
         update(share, shares, RowGradient(gradient.values, rows), scalars)
         return share.value, {name: shares[name].value for name in shares}
 
-    own, everywhere = PartitionSpec(split.axis), PartitionSpec()
+    own, everywhere = PartitionSpec(split.axes), PartitionSpec()
     changed, changed_slots = jax.shard_map(
         on_device,
         mesh=split.mesh,
@@ -121,5 +121,5 @@ def update_split(
 
 def _own(rows: Any, count: int, split: RowSplit) -> Any:
     """Numbers of rows of this device; `count` for those of others."""
-    own = rows - jax.lax.axis_index(split.axis) * count
+    own = rows - jax.lax.axis_index(split.axes) * count
     return jnp.where((own >= 0) & (own < count), own, count)

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 from typing import Self
 
 import keras
 import numpy as np
+
+from keras_moe.distribution import row_axes
 
 Shape = tuple[int, ...]
 Initializer = Callable[[Shape, Any], Any]
@@ -26,8 +29,8 @@ _minimum_rows: ContextVar[int | None] = ContextVar("minimum_rows", default=None)
 def splitting_tables(minimum_rows: int) -> Iterator[None]:
     """Lets tables that are built inside be split over devices.
 
-    Over those along the batch axis of the active `keras.distribution`. Only a
-    `TableOptimizer` trains such tables.
+    Over all that share the rows of a batch in the active
+    `keras.distribution`. Only a `TableOptimizer` trains such tables.
 
     Args:
         minimum_rows: How many rows a table has to have to be split.
@@ -45,12 +48,12 @@ class RowSplit:
 
     Attributes:
         mesh: The `jax.sharding.Mesh` of the devices.
-        axis: The axis of the mesh that the rows lie along.
+        axes: The axes of the mesh that the rows lie along.
         num_rows: How many rows there are, without padding.
     """
 
     mesh: Any
-    axis: str
+    axes: tuple[str, ...]
     num_rows: int
 
     @classmethod
@@ -61,13 +64,13 @@ class RowSplit:
         if minimum is None or distribution is None or num_rows < minimum:
             return None
         mesh = distribution.device_mesh.backend_mesh
-        split = cls(mesh, distribution.batch_dim_name, num_rows)
+        split = cls(mesh, row_axes(), num_rows)
         return split if split.num_devices > 1 else None
 
     @property
     def num_devices(self) -> int:
         """How many devices share the rows."""
-        return int(self.mesh.shape[self.axis])
+        return prod(self.mesh.shape[axis] for axis in self.axes)
 
     @property
     def padded_rows(self) -> int:
@@ -80,7 +83,7 @@ class RowSplit:
         from jax.sharding import NamedSharding
         from jax.sharding import PartitionSpec
 
-        return NamedSharding(self.mesh, PartitionSpec(self.axis))
+        return NamedSharding(self.mesh, PartitionSpec(self.axes))
 
     def padded(self, shape: Shape) -> Shape:
         """Returns the shape that an array of all rows has with padding."""

@@ -56,11 +56,12 @@ def assert_same(results: dict[Any, Any]) -> Compare:
 
 
 def test_every_gate_in_every_mode(assert_same: Compare) -> None:
-    assert_same("every_gate")
+    # Gradients are sums of large terms that cancel.
+    assert_same("every_gate", rtol=2e-4)
 
 
 def test_every_gate_with_split_experts(assert_same: Compare) -> None:
-    assert_same("every_gate_with_split_experts", rtol=2e-5)
+    assert_same("every_gate_with_split_experts", rtol=2e-4)
 
 
 def test_gates_that_become_sparse_or_need_the_whole_batch(

@@ -23,18 +23,18 @@ Settings = Callable[..., dict[str, Any]]
 on_jax = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="devices share batches on JAX"
 )
-DEVICES = 3
+DEVICES = 4
 
 
 @on_jax
 @pytest.mark.slow
-def test_three_devices_go_on_with_what_one_has_begun(
+def test_groups_of_devices_go_on_with_what_one_has_begun(
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     interruptible: None,
 ) -> None:
-    # Neither 50 rows of validation nor 40 of the test divide by 3.
+    # The 50 rows of validation do not divide by 4, and tables are split.
     fields = settings(
         tmp_path / "one",
         gate="comet",
@@ -43,18 +43,21 @@ def test_three_devices_go_on_with_what_one_has_begun(
         table_optimizer="lazy-adam",
         unknown_rate=0.0,
         expert_dropout=0.0,
-        batch_size=30,
+        batch_size=32,
         epochs=3,
+        num_experts=4,
+        min_table_rows=5,
     )
     one = recsys.train(fields)
-    fields |= {"out": str(tmp_path / "three")}
+    fields |= {"out": str(tmp_path / "four")}
     with monkeypatch.context() as patch:
         interrupt_at(patch, epoch=1, batch=3)
         with pytest.raises(KeyboardInterrupt):
             recsys.train(fields)
     words = ["train", "--out", fields["out"], "--resume"]
+    words += ["--distribute", "both", "--expert-devices", "2"]
     subprocess.run(
-        [sys.executable, "-m", "recsys", *words, "--distribute", "data"],
+        [sys.executable, "-m", "recsys", *words],
         check=True,
         env={
             **os.environ,
@@ -63,14 +66,14 @@ def test_three_devices_go_on_with_what_one_has_begun(
         },
     )
     pd.testing.assert_frame_equal(
-        read_history(tmp_path / "three"),
+        read_history(tmp_path / "four"),
         read_history(tmp_path / "one"),
         rtol=1e-4,
         atol=1e-5,
     )
-    three = Run(tmp_path / "three").read_metrics()
+    four = Run(tmp_path / "four").read_metrics()
     for split in ("validation", "test"):
-        assert three[split]["loss"] == pytest.approx(
+        assert four[split]["loss"] == pytest.approx(
             one[split]["loss"], rel=1e-4
         )
 
@@ -86,7 +89,7 @@ def test_one_device_has_nothing_to_divide(
 
 
 @on_jax
-@pytest.mark.parametrize(("batch_size", "num_rows"), [(32, 99), (99, 32)])
+@pytest.mark.parametrize(("batch_size", "num_rows"), [(30, 99), (99, 30)])
 def test_a_batch_that_does_not_divide(
     batch_size: int, num_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,9 +99,33 @@ def test_a_batch_that_does_not_divide(
         data="synthetic", out="run", distribute="data", batch_size=batch_size
     )
     with (
-        pytest.raises(ValueError, match=r"`batch_size`.* 3 devices.* 32 rows"),
+        pytest.raises(ValueError, match=r"`batch_size`.* 4 devices.* 30 rows"),
         distributed(config, num_rows),
     ):
+        pass
+
+
+@on_jax
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"distribute": "both"}, "`expert_devices` must be given"),
+        ({"expert_devices": 2}, "left out with 'experts'.*expert_devices=2"),
+        ({"num_experts": 6}, "num_experts=6, on 4 devices"),
+        (
+            {"distribute": "both", "expert_devices": 3, "num_experts": 6},
+            "all devices, 4.*on 3 devices",
+        ),
+    ],
+)
+def test_experts_that_do_not_divide(
+    change: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = [f"cpu:{number}" for number in range(DEVICES)]
+    monkeypatch.setattr(keras.distribution, "list_devices", lambda: devices)
+    fields = {"distribute": "experts", "num_experts": 8} | change
+    config = TrainConfig(data="synthetic", out="run", batch_size=32, **fields)
+    with pytest.raises(ValueError, match=message), distributed(config, 99):
         pass
 
 
