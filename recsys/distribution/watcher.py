@@ -134,6 +134,7 @@ class _Watcher:
         for word, *rest in self.own.read():
             if word == "leave":
                 self._tell("leave")
+                self._part()
                 return True
             host, port, self.token = rest
             self.joins_until = time.monotonic() + SILENCE_SECONDS
@@ -141,7 +142,9 @@ class _Watcher:
                 self._join(host, int(port))
         if not self.own.is_open:
             self._tell(f"died {self.index}")
-            self._hear_why()
+            if self.index:
+                self._hear_why()
+            self._part()
         return not self.own.is_open
 
     def _hear_why(self) -> None:
@@ -155,6 +158,23 @@ class _Watcher:
                     return
                 if word == "died":
                     self._end(int(rest[0]))
+
+    def _part(self) -> None:
+        """Lets the others hear what was told.
+
+        If this one ended with something unread, the system would take back
+        what they have not read.
+        """
+        until = time.monotonic() + 2 * _HOLD_SECONDS
+        for lines in self.others.values():
+            assert isinstance(lines.source, socket.socket)
+            with suppress(OSError):
+                lines.source.shutdown(socket.SHUT_WR)
+        for lines in self.others.values():
+            assert isinstance(lines.source, socket.socket)
+            while lines.is_open and time.monotonic() < until:
+                lines.source.settimeout(_HOLD_SECONDS)
+                lines.read()
 
     def _join(self, host: str, port: int) -> None:
         address = (host.strip("[]"), port)
@@ -202,22 +222,24 @@ class _Watcher:
                 if not self._missing():
                     self._say_joined()
             else:
-                self.selector.unregister(lines.source)
+                self._forget(lines)
 
     def _hear(self, index: int, lines: _Lines) -> None:
         for word, *rest in lines.read():
             if word == "died":
                 self._end(int(rest[0]))
             if word == "leave":
-                self._forget(index)
+                self._forget(self.others.pop(index))
                 return
             if not self.is_joined and self.index:
                 self._say_joined()
         if not lines.is_open:
             self._end(index)
 
-    def _forget(self, index: int) -> None:
-        self.selector.unregister(self.others.pop(index).source)
+    def _forget(self, lines: _Lines) -> None:
+        assert isinstance(lines.source, socket.socket)
+        self.selector.unregister(lines.source)
+        lines.source.close()
 
     def _tell(self, text: str) -> None:
         for lines in list(self.others.values()):
