@@ -32,7 +32,9 @@ import re
 import resource
 import time
 from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from math import prod
 from statistics import median
 from typing import Any
@@ -94,7 +96,7 @@ def make_step(
     with nullcontext() if hidden else distribution.scope():
         step = _gradients(mixture).lower(*arguments).compile()
     return Step(
-        lambda: jax.block_until_ready(step(*arguments)),
+        partial(_run_and_wait, step, *arguments),
         sent_bytes(step.as_text(), num_devices) / 1024,
         least_bytes(variant, mixture, arguments[1], num_devices) / 1024,
     )
@@ -187,6 +189,52 @@ def cpu_and_wall_times(
         key: tuple(map(median, zip(*of_step, strict=True)))
         for key, of_step in times.items()
     }
+
+
+def bytes_cost(
+    numbers_of_devices: Sequence[int], runs: int
+) -> dict[tuple[str, int], float]:
+    """CPU seconds, of all devices, for a byte that one of them sends.
+
+    Of each operation and number of devices, with 16 MiB on each device.
+    """
+    operations = {
+        "all-reduce": partial(jax.lax.psum, axis_name="rows"),
+        "all-to-all": partial(
+            jax.lax.all_to_all,
+            axis_name="rows",
+            split_axis=0,
+            concat_axis=0,
+            tiled=True,
+        ),
+    }
+    steps, sent = {}, {}
+    for name, operation in operations.items():
+        for number in numbers_of_devices:
+            mesh = jax.make_mesh((number,), ("rows",))
+            rows = jax.sharding.PartitionSpec("rows")
+            run = jax.jit(
+                jax.shard_map(
+                    operation,
+                    mesh=mesh,
+                    in_specs=rows,
+                    out_specs=rows,
+                    check_vma=False,
+                )
+            )
+            values = jax.device_put(
+                np.ones((number * 16 * number, 2**18 // number), "float32"),
+                jax.sharding.NamedSharding(mesh, rows),
+            )
+            step = run.lower(values).compile()
+            sent[name, number] = number * sent_bytes(step.as_text(), number)
+            steps[name, number] = partial(_run_and_wait, step, values)
+    times = cpu_and_wall_times(steps, runs)
+    return {key: times[key][0] / 1e3 / sent[key] for key in steps}
+
+
+def _run_and_wait(step: Callable[..., Any], *arguments: Any) -> None:
+    jax.block_until_ready(step(*arguments))
 
 
 def _cpu_seconds() -> float:

@@ -119,9 +119,34 @@ def test_other_scripts(
 )
 def test_scaling(run: Run) -> None:
     (line,) = run("scaling.py", f"{TINY} --devices 1")
-    for variant in ("sparse", "partitioner", "dense"):
+    for variant in ("sparse", "experts", "partitioner", "dense"):
         assert line[f"{variant}_cpu_ms"] > 0
         assert line[f"{variant}_times_the_first"] == 1
+    # Alone, nothing is sent.
+    assert line["sparse_sent_kb"] == line["experts_least_kb"] == 0
+    lines = run(
+        "scaling_model.py",
+        "--check --devices 1 --rows 8 --experts 4 --width 4 --runs 1",
+    )
+    assert {line["variant"] for line in lines} == {"sparse", "experts"}
+    assert all(line["predicted_cpu_ms"] > 0 for line in lines)
+
+
+def test_a_model_of_scaling(run: Run) -> None:
+    lines = run("scaling_model.py", "")
+    found = {
+        (line["machine"], line["devices"], line["experts"]): line
+        for line in lines
+    }
+    assert len(found) == len(lines) == 16
+    one, other = (found["h100", 8, way] for way in ("on each", "split"))
+    assert one["experts_ms"] == other["experts_ms"]
+    assert one["exchange_ms"] == other["gradients_ms"] == 0
+    # 256 experts of 1,024 x 1,024 and their biases, weight and two moments.
+    weights = 256 * 1025 * 1024 * 3 * 4 / 1e9
+    assert one["held_gb"] - other["held_gb"] == pytest.approx(
+        weights * 7 / 8, abs=0.11
+    )
 
 
 @pytest.mark.skipif(
