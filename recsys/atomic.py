@@ -11,7 +11,8 @@ from pathlib import Path
 from filelock import FileLock
 from filelock import Timeout
 
-_PREFIX = ".unfinished-"
+# What names begin with that are not left behind but by a process that died.
+UNFINISHED = ".unfinished-"
 _LOCK = ".lock"
 
 
@@ -49,14 +50,14 @@ def remove_unfinished(folder: Path, name: str) -> None:
         folder: The folder of the output; it need not exist.
         name: The name of the output.
     """
-    for unfinished in folder.glob(f"{_PREFIX}*"):
-        if unfinished.name.startswith(f"{_PREFIX}{name}-"):
+    for unfinished in folder.glob(f"{UNFINISHED}*"):
+        if unfinished.name.startswith(f"{UNFINISHED}{name}-"):
             _remove_if_dead(unfinished)
 
 
 def remove_all_unfinished(folder: Path) -> None:
     """Removes what killed processes have left in a folder and below."""
-    for unfinished in list(folder.rglob(f"{_PREFIX}*")):
+    for unfinished in list(folder.rglob(f"{UNFINISHED}*")):
         _remove_if_dead(unfinished)
 
 
@@ -72,7 +73,7 @@ def _remove_if_dead(unfinished: Path) -> None:
 def _create_folder(path: Path) -> tuple[Path, FileLock]:
     """Creates a folder of a new name beside a path, and locks it."""
     while True:
-        prefix = f"{_PREFIX}{path.name}-"
+        prefix = f"{UNFINISHED}{path.name}-"
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
         lock = FileLock(folder / _LOCK, blocking=False)
         # Until it is locked, another process may take it for left over.

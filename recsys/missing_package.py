@@ -7,6 +7,7 @@ _EXTRAS = {
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "httptools": "serve",
+    "orbax": "orbax",
     "ray": "ray",
     "starlette": "serve",
     "tensorflow": "tensorflow",

@@ -117,13 +117,8 @@ def _check_divides(rows: int, devices: int) -> None:
 
 
 def _tables_split(config: TrainConfig) -> AbstractContextManager[None]:
-    """Splits the tables whose optimizer reads and writes single rows.
-
-    Not over several processes: the one that writes could not read all rows.
-    """
-    import jax
-
-    if config.table_optimizer not in RULES or jax.process_count() > 1:
+    """Splits the tables whose optimizer reads and writes single rows."""
+    if config.table_optimizer not in RULES:
         return nullcontext()
     return splitting_tables(config.min_table_rows or 1)
 

@@ -37,6 +37,7 @@ from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config
 from recsys.training.retrieval_index import update_index
 from recsys.training.search_distance import warn_if_apart
+from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.sparsity import warn_if_dense
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
@@ -159,11 +160,12 @@ def _fit(
     with distributed(config, len(dataset.split("train"))):
         keras.utils.set_random_seed(config.seed)
         model = build_model(config, dataset, start.model if start else None)
+        is_sharded(model.variables)  # What it needs is there, or an error.
         if writes:
             run.write_config(config)
             write_data(run.data, config.data)
         if start is not None:
-            start.begin(model)
+            start.begin(model, writes)
             refill_catalogue(config, dataset, model)
         try:
             fit(model, run, config, dataset, start)

@@ -7,11 +7,13 @@ rows: what is sent are ids, and rows that were looked up or their gradients.
 
 from collections.abc import Callable
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
 import keras
 from jax import numpy as jnp
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 
 from recsys.tables.jax_rows import look_up
@@ -20,7 +22,9 @@ from recsys.tables.row_split import RowSplit
 
 
 def look_up_split(table: Any, ids: Any, split: RowSplit) -> Any:
-    """Returns what `look_up` does, rows split over devices as a batch is.
+    """Returns what `look_up` does.
+
+    In a compiled step, rows are split over devices as those of a batch are.
 
     Args:
         table: Tensor `(padded rows, width)`, split.
@@ -53,7 +57,13 @@ def look_up_split(table: Any, ids: Any, split: RowSplit) -> Any:
     )(table, jnp.pad(flat, (0, padding)))
     exists = (flat >= 0) & (flat < split.num_rows)
     rows = jnp.where(exists[:, None], rows[: len(flat)], jnp.nan)
-    return rows.reshape(*ids.shape, table.shape[1])
+    rows = rows.reshape(*ids.shape, table.shape[1])
+    if isinstance(rows, jax.core.Tracer):
+        return rows
+    # Outside of a compiled step, a process may want to read all of them.
+    return jax.lax.with_sharding_constraint(
+        rows, NamedSharding(split.mesh, everywhere)
+    )
 
 
 class _Share:
@@ -117,6 +127,35 @@ def update_split(
     table.assign(changed)
     for name in slots:
         slots[name].assign(changed_slots[name])
+
+
+@partial(jax.jit, static_argnames=("size", "split"))
+def read_share(
+    rows: Any, device: Any, start: Any, size: int, split: RowSplit
+) -> Any:
+    """Returns some of the rows of one device, to all processes.
+
+    Args:
+        rows: Tensor `(padded rows, ...)`, split.
+        device: Which device, counted from 0.
+        start: The first row, counted from that device's first.
+        size: How many rows; they have to lie within the device's.
+        split: How the tensor is split.
+    """
+
+    def on_device(rows: Any, device: Any, start: Any) -> Any:
+        block = jax.lax.dynamic_slice_in_dim(rows, start, size)
+        is_its = jax.lax.axis_index(split.axes) == device
+        return jax.lax.psum(jnp.where(is_its, block, 0), split.axes)
+
+    everywhere = PartitionSpec()
+    return jax.shard_map(
+        on_device,
+        mesh=split.mesh,
+        in_specs=(PartitionSpec(split.axes), everywhere, everywhere),
+        out_specs=everywhere,
+        check_vma=False,
+    )(rows, device, start)
 
 
 def _own(rows: Any, count: int, split: RowSplit) -> Any:

@@ -73,6 +73,12 @@ class RowSplit:
         return prod(self.mesh.shape[axis] for axis in self.axes)
 
     @property
+    def spans_processes(self) -> bool:
+        """Whether no process has all of the devices."""
+        devices = self.mesh.devices.flat
+        return len({device.process_index for device in devices}) > 1
+
+    @property
     def padded_rows(self) -> int:
         """How many rows the devices have together, with padding."""
         return self.num_rows + -self.num_rows % self.num_devices
@@ -144,6 +150,12 @@ class _Split:
 def row_split(variable: Any) -> RowSplit | None:
     """How a table or a slot is split; `None` for any other variable."""
     return getattr(variable, "row_split", None)
+
+
+def spans_processes(variable: Any) -> bool:
+    """Whether no process has all rows of a variable."""
+    split = row_split(variable)
+    return split is not None and split.spans_processes
 
 
 def shape_of(variable: keras.Variable) -> Shape:

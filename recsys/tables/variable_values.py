@@ -1,16 +1,22 @@
+from collections.abc import Iterable
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from recsys.atomic import UNFINISHED
 from recsys.row_blocks import RowBlocks
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_split import row_split
 from recsys.tables.row_split import shape_of
+from recsys.tables.row_split import spans_processes
 
 _BYTES_AT_ONCE = 1 << 26
 
@@ -19,7 +25,9 @@ def variable_values(variable: keras.Variable) -> Any:
     """Returns the values of a variable, in blocks of rows if there are many.
 
     TensorFlow takes the memory of a table that is trained by rows twice to
-    return all of it at once.
+    return all of it at once. Of a table that is split over the devices of
+    several processes, all of them have to read all blocks together, outside of
+    `readable_by_first`.
 
     Args:
         variable: A variable with a value.
@@ -27,31 +35,117 @@ def variable_values(variable: keras.Variable) -> Any:
     Returns:
         An array, or `RowBlocks`.
     """
-    split, shape = row_split(variable), shape_of(variable)
-    dtype = np.dtype(variable.dtype)
-    row_bytes = prod(shape[1:]) * dtype.itemsize
-    at_once = max(1, _BYTES_AT_ONCE // max(1, row_bytes))
-    if split is not None:
-        return RowBlocks(shape, dtype, partial(_parts, variable, at_once))
-    if not shape or shape[0] <= at_once:
+    shape, dtype = shape_of(variable), np.dtype(variable.dtype)
+    if row_split(variable) is not None:
+        return RowBlocks(shape, dtype, partial(_blocks, variable))
+    if not shape or shape[0] <= _rows_at_once(variable):
         return variable.numpy()
 
     def blocks() -> Iterator[Any]:
-        for start in range(0, shape[0], at_once):
-            rows = ops.arange(start, min(start + at_once, shape[0]))
+        size = _rows_at_once(variable)
+        for start in range(0, shape[0], size):
+            rows = ops.arange(start, min(start + size, shape[0]))
             yield ops.convert_to_numpy(backend_rows.read(variable, rows))
 
     return RowBlocks(shape, dtype, blocks)
 
 
-def _parts(variable: keras.Variable, at_once: int) -> Iterator[Any]:
+@contextmanager
+def readable_by_first(
+    variables: Iterable[keras.Variable], folder: Path
+) -> Iterator[None]:
+    """Lets the first process alone call `variable_values`.
+
+    All processes have to enter and to leave together. What is split over them
+    is in temporary files of the first one meanwhile.
+
+    Args:
+        variables: The variables, in the same order in all processes.
+        folder: Where the files are to be.
+    """
+    spanning = [one for one in variables if spans_processes(one)]
+    if not spanning:
+        yield
+        return
+    import jax
+    from jax.experimental import multihost_utils
+
+    if jax.process_index():
+        for variable in spanning:
+            for _ in _gathered(variable):
+                pass  # The first process needs this one's rows.
+        yield
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=UNFINISHED, dir=folder) as temporary:
+            for number, variable in enumerate(spanning):
+                file = Path(temporary) / f"{number}.npy"
+                variable.gathered_rows = _in_file(variable, file)
+            try:
+                yield
+            finally:
+                for variable in spanning:
+                    variable.gathered_rows = None
+    multihost_utils.sync_global_devices("read by the first process")
+
+
+def _in_file(variable: keras.Variable, file: Path) -> Any:
+    """Writes all rows of a variable; returns them as they are in the file."""
+    rows = np.lib.format.open_memmap(
+        file, "w+", np.dtype(variable.dtype), shape_of(variable)
+    )
+    start = 0
+    for block in _gathered(variable):
+        rows[start : start + len(block)] = block
+        start += len(block)
+    rows.flush()
+    return np.load(file, mmap_mode="r")
+
+
+def _blocks(variable: keras.Variable) -> Iterator[Any]:
     """The rows of a variable that is split, without padding."""
-    num_rows = shape_of(variable)[0]
-    shards = {
+    rows = getattr(variable, "gathered_rows", None)
+    if rows is not None:
+        size = _rows_at_once(variable)
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
+    elif spans_processes(variable):
+        yield from _gathered(variable)
+    else:
+        yield from _own_rows(variable)
+
+
+def _own_rows(variable: keras.Variable) -> Iterator[Any]:
+    """The rows of a variable whose devices are all of this process."""
+    num_rows, size = shape_of(variable)[0], _rows_at_once(variable)
+    shares = {
         shard.index[0].start or 0: shard.data
         for shard in variable.value.addressable_shards
     }
-    for first in sorted(shards):
-        share = shards[first][: max(0, num_rows - first)]
-        for start in range(0, len(share), at_once):
-            yield np.asarray(share[start : start + at_once])
+    for first in sorted(shares):
+        share = shares[first][: max(0, num_rows - first)]
+        for start in range(0, len(share), size):
+            yield np.asarray(share[start : start + size])
+
+
+def _gathered(variable: keras.Variable) -> Iterator[Any]:
+    """The rows of all processes, which have to iterate together."""
+    from recsys.tables.jax_split import read_share
+
+    split = row_split(variable)
+    assert split is not None, "asked for of what is split alone"
+    share = split.padded_rows // split.num_devices
+    size = min(share, _rows_at_once(variable))
+    for device in range(split.num_devices):
+        rows = min(share, split.num_rows - device * share)
+        for start in range(0, rows, size):
+            # The last block has as many rows as the others, to be compiled
+            # once: those before it are read again.
+            first = min(start, share - size)
+            block = read_share(variable.value, device, first, size, split)
+            yield np.asarray(block)[start - first : rows - first]
+
+
+def _rows_at_once(variable: keras.Variable) -> int:
+    row_bytes = prod(variable.shape[1:]) * np.dtype(variable.dtype).itemsize
+    return max(1, _BYTES_AT_ONCE // max(1, row_bytes))

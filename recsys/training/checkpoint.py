@@ -1,5 +1,6 @@
 import math
 import re
+import shutil
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
@@ -27,8 +28,12 @@ from recsys.shapes import check_shape
 from recsys.shown import shown
 from recsys.tables.row_split import assign
 from recsys.tables.row_split import shape_of
+from recsys.tables.variable_values import readable_by_first
 from recsys.tables.variable_values import variable_values
 from recsys.training.optimizer_state import save_optimizer
+from recsys.training.sharded_checkpoint import is_sharded
+from recsys.training.sharded_checkpoint import restore_shards
+from recsys.training.sharded_checkpoint import save_shards
 
 
 @dataclass
@@ -61,7 +66,7 @@ class _Epoch(BaseModel, extra="allow"):
 
 
 _Count = Annotated[StrictInt, Field(ge=0)]
-_FILE = r"^epoch-\d+(-step-\d+)?\.npz$"
+_FILE = r"^epoch-\d+(-step-\d+)?\.(npz|orbax)$"
 
 
 class _Saved(BaseModel):
@@ -88,8 +93,9 @@ class Checkpoint(keras.callbacks.Callback):
         patience: Epochs without a lower `val_loss` before training stops.
         every: After how many steps of an epoch there is a checkpoint as well.
             At the end of epochs alone unless given.
-        writes: Whether it writes anything; of several processes that train one
-            model, one does. Defaults to `True`.
+        writes: Whether it writes anything but its share of tables that are
+            split over processes; of several that train one model, one does.
+            Defaults to `True`.
     """
 
     def __init__(
@@ -147,15 +153,16 @@ class Checkpoint(keras.callbacks.Callback):
         if row["val_loss"] < self.progress.best:
             self.progress.best = row["val_loss"]
             self.progress.wait = 0
-            if self.writes:
-                save_optimizer(self.run.optimizer, self.model)
-                self.run.save_model(self.model)
+            with readable_by_first(self._variables(), self.run.folder):
+                if self.writes:
+                    save_optimizer(self.run.optimizer, self.model)
+                    self.run.save_model(self.model)
         if self.progress.wait >= self.patience:
             self.model.stop_training = True
-        if not self.writes:
-            return
-        with replacing(self.run.history) as unfinished:
-            pd.DataFrame(self.progress.history).to_csv(unfinished, index=False)
+        if self.writes:
+            with replacing(self.run.history) as unfinished:
+                frame = pd.DataFrame(self.progress.history)
+                frame.to_csv(unfinished, index=False)
         self._save()
 
     def _add_metrics(self) -> None:
@@ -170,21 +177,30 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _save(self) -> None:
         """Writes the variables, then the file that makes them count."""
-        if not self.writes:
+        variables = self._variables()
+        sharded = is_sharded(variables)
+        if not (self.writes or sharded):
             return
         folder = self.run.checkpoint
         step = f"-step-{self.progress.step}" if self.progress.step else ""
-        file = folder / f"epoch-{self.epochs}{step}.npz"
-        with replacing(file) as unfinished:
-            variables = self._variables()
-            # A piece at a time: all take as much memory as the training.
-            write_npz(
-                unfinished,
-                (
-                    (f"arr_{number}", variable_values(variable))
-                    for number, variable in enumerate(variables)
-                ),
-            )
+        suffix = "orbax" if sharded else "npz"
+        file = folder / f"epoch-{self.epochs}{step}.{suffix}"
+        numbered = _numbered(variables)
+        if sharded:
+            values = {name: numbered[name].value for name in numbered}
+            save_shards(file, values)
+        else:
+            with replacing(file) as unfinished:
+                # A piece at a time: all take as much memory as the training.
+                write_npz(
+                    unfinished,
+                    (
+                        (name, variable_values(variable))
+                        for name, variable in numbered.items()
+                    ),
+                )
+        if not self.writes:
+            return
         write_json(
             folder / "progress.json",
             {
@@ -193,8 +209,10 @@ class Checkpoint(keras.callbacks.Callback):
                 **asdict(self.progress),
             },
         )
-        for older in folder.glob("epoch-*.npz"):
-            if older != file:
+        for older in folder.glob("epoch-*"):
+            if older.is_dir() and older != file:
+                shutil.rmtree(older)
+            elif older != file:
                 older.unlink()
 
     def restore(self, model: keras.Model) -> None:
@@ -233,10 +251,13 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _assign(self, file: Path) -> None:
         """Gives the variables the values that `_save` has written."""
-        variables = self._variables()
-        names = [f"arr_{number}" for number in range(len(variables))]
-        arrays = read_npz(file, names).values()
-        for variable, array in zip(variables, arrays, strict=True):
+        variables = _numbered(self._variables())
+        if file.suffix == ".orbax":
+            restore_shards(file, variables)
+            return
+        arrays = read_npz(file, list(variables))
+        for name, variable in variables.items():
+            array = arrays[name]
             wanted = shape_of(variable)
             if array.shape != wanted or array.dtype.kind not in "iufb":
                 raise DataError.at(
@@ -250,6 +271,11 @@ class Checkpoint(keras.callbacks.Callback):
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)
         return [*self.model.variables, *optimizer.variables]
+
+
+def _numbered(variables: list[Any]) -> dict[str, Any]:
+    """The variables by the names that their values have in a checkpoint."""
+    return {f"arr_{number}": one for number, one in enumerate(variables)}
 
 
 def _name(variable: Any) -> str:

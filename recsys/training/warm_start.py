@@ -14,6 +14,7 @@ from recsys.models.grown_weights import copy_grown_weights
 from recsys.models.model_file import load_model_file
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.run import Run
+from recsys.tables.variable_values import readable_by_first
 from recsys.tasks import Task
 from recsys.training.optimizer_state import restore_optimizer
 from recsys.training.resolve_config import resolve_config
@@ -111,24 +112,29 @@ class WarmStart:
                     received,
                 )
 
-    def begin(self, model: MultiTaskModel) -> None:
+    def begin(self, model: MultiTaskModel, writes: bool = True) -> None:
         """Gives a new model its weights, and keeps what it begins with.
 
         Args:
             model: What `build_model` makes of `model`.
+            writes: Whether this process keeps it; of several that train one
+                model, one does. Defaults to `True`.
         """
         copy_grown_weights(self.model, model, self.source.model)
-        if self.kept:
-            return
-        if self.source.optimizer.is_file():
-            with replacing(self.run.start_optimizer) as unfinished:
-                shutil.copyfile(self.source.optimizer, unfinished)
-        # The last: with it, all is there.
-        self.run.save_model(model, self.run.start)
+        with readable_by_first(model.variables, self.run.folder):
+            if self.kept or not writes:
+                return
+            if self.source.optimizer.is_file():
+                with replacing(self.run.start_optimizer) as unfinished:
+                    shutil.copyfile(self.source.optimizer, unfinished)
+            # The last: with it, all is there.
+            self.run.save_model(model, self.run.start)
 
     def restore_optimizer(self, model: MultiTaskModel) -> None:
         """Brings the optimizer of a compiled model to where the other was."""
-        restore_optimizer(self.run.start_optimizer, model)
+        # Another process may not have kept it yet.
+        kept = self.run.start_optimizer
+        restore_optimizer(kept if self.kept else self.source.optimizer, model)
 
 
 def _types(tasks: Mapping[str, Task]) -> dict[str, Declaration]:

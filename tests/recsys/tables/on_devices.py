@@ -12,9 +12,11 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ["XLA_FLAGS"] = (
@@ -34,6 +36,7 @@ from recsys.tables import RULES
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer
 from recsys.tables import TableTraining
+from recsys.tables.row_split import RowSplit
 from recsys.tables.row_split import splitting_tables
 from recsys.tables.variable_values import variable_values
 from recsys.training.checkpoint import Checkpoint
@@ -110,17 +113,26 @@ def train(model: Model, run: Run, epochs: int) -> list[float]:
     return [row["loss"] for row in checkpoint.progress.history]
 
 
-def resumed(rule: str, **options: Any) -> tuple[Results, Results]:
-    """Three epochs on one device, and on 4, 2 and 1 in turn."""
+def resumed(
+    rule: str, counts: Sequence[int], **options: Any
+) -> tuple[Results, Results]:
+    """An epoch on each number of devices, and as many on one device."""
     results = []
-    for epochs_on in ({1: 3}, {4: 1, 2: 2, 1: 3}):
+    for numbers in ([1] * len(counts), counts):
         with tempfile.TemporaryDirectory() as folder:
             run = Run(Path(folder))
-            for count, epochs in epochs_on.items():
+            for epochs, count in enumerate(numbers, start=1):
                 with devices(count):
                     losses = train(compiled(rule, **options), run, epochs)
-            results.append({"losses": losses, **read(run)})
+            files = sorted(file.name for file in run.checkpoint.iterdir())
+            results.append({"losses": losses, "files": files, **read(run)})
     return results[0], results[1]
+
+
+def sharded(rule: str, counts: Sequence[int]) -> tuple[Results, Results]:
+    """As if several processes had the devices."""
+    with patch.object(RowSplit, "spans_processes", property(lambda _: True)):
+        return resumed(rule, counts)
 
 
 def read(run: Run) -> Results:
@@ -188,6 +200,13 @@ def wrong_ids() -> tuple[np.ndarray, np.ndarray]:
     return results[0], results[1]
 
 
+def outside_of_a_step() -> bool:
+    """Whether all devices have the rows of a lookup that is not compiled."""
+    with devices(4):
+        rows = TableEmbedding(ROWS, WIDTH)(np.arange(8))
+    return bool(rows.sharding.is_fully_replicated)
+
+
 def grown() -> tuple[np.ndarray, np.ndarray]:
     """A table, and a split one that begins with its rows and has more."""
     source, table = TableEmbedding(ROWS - 5, WIDTH), TableEmbedding(ROWS, WIDTH)
@@ -203,11 +222,14 @@ def grown() -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     results = {
         # Gradients are summed before they are clipped.
-        "lazy-adam": resumed("lazy-adam", global_clipnorm=0.01),
-        "rowwise-adagrad": resumed("rowwise-adagrad"),
+        "lazy-adam": resumed("lazy-adam", [4, 2, 1], global_clipnorm=0.01),
+        # From one device to several, then to other numbers.
+        "rowwise-adagrad": sharded("rowwise-adagrad", [1, 4, 2]),
+        "to_one": sharded("lazy-adam", [4, 1]),
         "held": held(),
         "sent": {training: sent(training) for training in (True, False)},
         "wrong_ids": wrong_ids(),
+        "outside_of_a_step": outside_of_a_step(),
         "grown": grown(),
     }
     with open(sys.argv[1], "wb") as file:

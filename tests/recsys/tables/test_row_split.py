@@ -36,13 +36,23 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(pickle.loads(file.read_bytes()))
 
 
-@pytest.mark.parametrize("check", ["lazy-adam", "rowwise-adagrad"])
+@pytest.mark.parametrize(
+    ("check", "checkpoint"),
+    [
+        ("lazy-adam", "epoch-3.npz"),
+        ("rowwise-adagrad", "epoch-3.orbax"),
+        ("to_one", "epoch-2.npz"),
+    ],
+)
 def test_what_is_written_is_what_one_device_writes(
-    results: dict[str, Any], check: str
+    results: dict[str, Any], check: str, checkpoint: str
 ) -> None:
-    """Also where training goes on, from 4 devices to 2 and to 1."""
+    """Also where training goes on, on another number of devices."""
     one, several = results[check]
     assert one["weights"][0].shape == (ROWS, WIDTH)
+    # Older ones are removed.
+    assert several.pop("files") == [checkpoint, "progress.json"]
+    del one["files"]
     tree.assert_same_structure(one, several)
     for expected, actual in zip(
         tree.flatten(one), tree.flatten(several), strict=True
@@ -78,6 +88,12 @@ def test_ids_that_count_from_the_end_and_ids_without_a_row(
     one, several = results["wrong_ids"]
     np.testing.assert_array_equal(several, one)
     assert np.isnan(several).all(axis=1).tolist() == [False] * 3 + [True] * 3
+
+
+def test_any_process_can_read_what_it_looks_up_outside_of_a_step(
+    results: dict[str, Any],
+) -> None:
+    assert results["outside_of_a_step"]
 
 
 def test_a_table_that_begins_with_rows_of_a_smaller_one(
