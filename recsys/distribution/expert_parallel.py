@@ -14,19 +14,19 @@ def expert_parallel(config: TrainConfig, devices: list[str]) -> ExpertParallel:
 
     Raises:
         ValueError: The devices of a group do not divide all devices, or the
-            experts; or there are several processes.
+            experts.
     """
     size = _group_size(config, len(devices))
-    mesh = keras.distribution.DeviceMesh(
-        (len(devices) // size, size), ["batch", "experts"], devices
-    )
+    shape, names = [len(devices) // size, size], ["batch", "experts"]
+    if size == len(devices):
+        # Devices would ask, for each sum, those along an axis of one.
+        shape, names = shape[1:], names[1:]
+    mesh = keras.distribution.DeviceMesh(tuple(shape), names, devices)
     return ExpertParallel(mesh, auto_shard_dataset=False)
 
 
 def _group_size(config: TrainConfig, num_devices: int) -> int:
     """How many devices have all experts together."""
-    import jax
-
     size = config.expert_devices
     if (size is None) != (config.distribute == "experts"):
         raise ValueError(
@@ -40,11 +40,5 @@ def _group_size(config: TrainConfig, num_devices: int) -> int:
             "The devices that divide the experts must divide both "
             f"`num_experts` and all devices, {num_devices}. Received: "
             f"num_experts={config.num_experts}, on {size} devices"
-        )
-    if jax.process_count() > 1:
-        raise ValueError(
-            "`distribute` must be 'data' where several processes train: the "
-            "one that writes could not read the experts of all. Received: "
-            f"distribute={config.distribute!r}"
         )
     return size

@@ -153,9 +153,16 @@ def row_split(variable: Any) -> RowSplit | None:
 
 
 def spans_processes(variable: Any) -> bool:
-    """Whether no process has all rows of a variable."""
+    """Whether no process has all values of a variable."""
     split = row_split(variable)
-    return split is not None and split.spans_processes
+    if split is not None:
+        return split.spans_processes
+    # Of experts that devices divide, JAX knows it.
+    value = variable.value
+    return not (
+        getattr(value, "is_fully_addressable", True)
+        or value.is_fully_replicated
+    )
 
 
 def shape_of(variable: keras.Variable) -> Shape:

@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
@@ -54,10 +55,11 @@ def variable_values(variable: keras.Variable) -> Any:
 def readable_by_first(
     variables: Iterable[keras.Variable], folder: Path
 ) -> Iterator[None]:
-    """Lets the first process alone call `variable_values`.
+    """Lets the first process alone read the values of variables.
 
-    All processes have to enter and to leave together. What is split over them
-    is in temporary files of the first one meanwhile.
+    All processes have to enter and to leave together. Meanwhile, tables that
+    are split over them are in temporary files of the first one, for
+    `variable_values` to read, and other variables in memory.
 
     Args:
         variables: The variables, in the same order in all processes.
@@ -70,23 +72,37 @@ def readable_by_first(
     import jax
     from jax.experimental import multihost_utils
 
-    if jax.process_index():
-        for variable in spanning:
-            for _ in _gathered(variable):
-                pass  # The first process needs this one's rows.
-        yield
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=UNFINISHED, dir=folder) as temporary:
-            for number, variable in enumerate(spanning):
-                file = Path(temporary) / f"{number}.npy"
-                variable.gathered_rows = _in_file(variable, file)
-            try:
+    tables = [one for one in spanning if row_split(one) is not None]
+    whole = [
+        (one, multihost_utils.process_allgather(one.value, tiled=True))
+        for one in spanning
+        if row_split(one) is None
+    ]
+    with keras.StatelessScope(whole):
+        if jax.process_index():
+            for table in tables:
+                for _ in _gathered(table):
+                    pass  # The first process needs this one's rows.
+            yield
+        else:
+            with _in_files(tables, folder):
                 yield
-            finally:
-                for variable in spanning:
-                    variable.gathered_rows = None
     multihost_utils.sync_global_devices("read by the first process")
+
+
+@contextmanager
+def _in_files(tables: Sequence[keras.Variable], folder: Path) -> Iterator[None]:
+    """Has all rows of tables in files, from which `variable_values` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=UNFINISHED, dir=folder) as temporary:
+        for number, table in enumerate(tables):
+            file = Path(temporary) / f"{number}.npy"
+            table.gathered_rows = _in_file(table, file)
+        try:
+            yield
+        finally:
+            for table in tables:
+                table.gathered_rows = None
 
 
 def _in_file(variable: keras.Variable, file: Path) -> Any:

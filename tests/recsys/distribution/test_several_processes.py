@@ -47,6 +47,7 @@ def test_two_processes_go_on_with_what_one_has_begun(
         table_optimizer="lazy-adam",
         unknown_rate=0.0,
         expert_dropout=0.0,
+        num_experts=4,
         train_rows=149,
         batch_size=30,
         epochs=3,
@@ -58,7 +59,7 @@ def test_two_processes_go_on_with_what_one_has_begun(
         with pytest.raises(KeyboardInterrupt):
             recsys.train(fields)
     first, second = run_together(
-        ["train", "--out", fields["out"], "--resume", "--distribute", "data"]
+        ["train", "--out", fields["out"], "--resume", "--distribute", "experts"]
     )
     assert (first.status, second.status) == (0, 0), (first, second)
     assert fields["out"] in first.printed
