@@ -1,13 +1,12 @@
 """What mixtures compute on one device and on four, in a process of its own.
 
-    python -m tests.keras_moe.on_devices FILE
+    python -m tests.keras_moe.on_devices FILE [CHECK...]
 
-JAX counts its devices when it starts, so a test runs this once and compares
-what it has pickled into the file: for each check below and each number of
-devices, arrays by name.
+A test runs this once, with `tests.virtual_devices`, and compares what it has
+pickled into the file: for each check below and each number of devices, arrays
+by name.
 """
 
-import os
 import pickle
 import re
 import sys
@@ -15,14 +14,6 @@ from collections.abc import Callable
 from typing import Any
 from typing import ClassVar
 from unittest.mock import patch
-
-os.environ["KERAS_BACKEND"] = "jax"
-os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=4 "
-    "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
-)
 
 import jax
 import keras
@@ -50,6 +41,8 @@ from tests.keras_moe.layers.gates.registry import NUM_FEATURES
 from tests.keras_moe.layers.given_gate import GivenGate
 
 NUM_DEVICES = (1, 4)
+# What fit does, and with it most of the others, also on a mesh of two.
+ON_TWO = ("training",)
 
 COLLECTIVE = (
     r"(all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)"
@@ -450,7 +443,7 @@ def main() -> None:
         results = {
             (name, count): run(CHECKS[name], count)
             for name in names
-            for count in NUM_DEVICES
+            for count in (*NUM_DEVICES, *[2] * (name in ON_TWO))
         }
     with open(sys.argv[1], "wb") as file:
         pickle.dump(results, file)

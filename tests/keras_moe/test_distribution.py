@@ -1,18 +1,15 @@
 """Mixtures on four devices compute what they do on one."""
 
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 from keras import tree
+
+from tests.virtual_devices import results_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,8 +19,6 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parents[2]
-
 Compare = Callable[..., None]
 
 
@@ -31,19 +26,13 @@ Compare = Callable[..., None]
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Any]:
     """What `on_devices.py` computes, by check and number of devices."""
     file = tmp_path_factory.mktemp("devices") / "results.pickle"
-    subprocess.run(
-        [sys.executable, "-m", "tests.keras_moe.on_devices", str(file)],
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "KERAS_MOE_CHECK_VALUES": "1"},
-    )
-    return dict(pickle.loads(file.read_bytes()))
+    return results_of("tests.keras_moe.on_devices", file)
 
 
 @pytest.fixture
 def assert_same(results: dict[Any, Any]) -> Compare:
-    def assert_same(check: str, rtol: float = 1e-5) -> None:
-        expected, actual = results[check, 1], results[check, 4]
+    def assert_same(check: str, rtol: float = 1e-5, devices: int = 4) -> None:
+        expected, actual = results[check, 1], results[check, devices]
         tree.assert_same_structure(expected, actual)
         for one, four in zip(
             tree.flatten(expected), tree.flatten(actual), strict=True
@@ -120,6 +109,10 @@ def test_training_with_masks_weights_and_permutation_search(
     experts: str, assert_same: Compare
 ) -> None:
     assert_same("training" + experts, rtol=2e-5)
+
+
+def test_training_on_two_devices(assert_same: Compare) -> None:
+    assert_same("training", rtol=2e-5, devices=2)
 
 
 def test_all_devices_take_the_same_branch(results: dict[Any, Any]) -> None:

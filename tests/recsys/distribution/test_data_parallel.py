@@ -1,6 +1,5 @@
 """Runs that several devices train."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import pandas as pd
 import pytest
 
 import recsys
 from recsys.config import TrainConfig
 from recsys.distribution.data_parallel import distributed
-from recsys.run import Run
-from tests.recsys.stages.histories import read_history
-from tests.recsys.stages.interruptions import interrupt_at
+from tests.recsys.distribution.begun_by_one import assert_same_run
+from tests.recsys.distribution.begun_by_one import begin
+from tests.virtual_devices import environment
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -35,47 +33,23 @@ def test_groups_of_devices_go_on_with_what_one_has_begun(
     interruptible: None,
 ) -> None:
     # The 50 rows of validation do not divide by 4, and tables are split.
-    fields = settings(
-        tmp_path / "one",
-        gate="comet",
+    whole, begun = begin(
+        settings,
+        tmp_path,
+        monkeypatch,
         gate_options={"load_balance_loss_weight": 0.1},
         execution="sparse",
-        table_optimizer="lazy-adam",
-        unknown_rate=0.0,
-        expert_dropout=0.0,
         batch_size=32,
-        epochs=3,
-        num_experts=4,
         min_table_rows=5,
     )
-    one = recsys.train(fields)
-    fields |= {"out": str(tmp_path / "four")}
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=1, batch=3)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(fields)
-    words = ["train", "--out", fields["out"], "--resume"]
+    words = ["train", "--out", str(begun), "--resume"]
     words += ["--distribute", "both", "--expert-devices", "2"]
     subprocess.run(
         [sys.executable, "-m", "recsys", *words],
         check=True,
-        env={
-            **os.environ,
-            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} "
-            f"--xla_force_host_platform_device_count={DEVICES}",
-        },
+        env=environment(DEVICES),
     )
-    pd.testing.assert_frame_equal(
-        read_history(tmp_path / "four"),
-        read_history(tmp_path / "one"),
-        rtol=1e-4,
-        atol=1e-5,
-    )
-    four = Run(tmp_path / "four").read_metrics()
-    for split in ("validation", "test"):
-        assert four[split]["loss"] == pytest.approx(
-            one[split]["loss"], rel=1e-4
-        )
+    assert_same_run(begun, whole)
 
 
 @on_jax

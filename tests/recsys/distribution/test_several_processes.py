@@ -16,11 +16,10 @@ import recsys
 from recsys.data import Dataset
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
-from recsys.run import Run
 from recsys.training.streamed_batches import StreamedBatches
+from tests.recsys.distribution.begun_by_one import assert_same_run
+from tests.recsys.distribution.begun_by_one import begin
 from tests.recsys.distribution.command_processes import run_together
-from tests.recsys.stages.histories import read_history
-from tests.recsys.stages.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -39,43 +38,25 @@ def test_two_processes_go_on_with_what_one_has_begun(
     interruptible: None,
 ) -> None:
     # Neither 149 rows of training nor 50 of validation fill whole batches.
-    fields = settings(
-        tmp_path / "one",
-        gate="comet",
+    whole, begun = begin(
+        settings,
+        tmp_path,
+        monkeypatch,
         gate_options={"load_balance_loss_weight": 0.1},
         execution="auto",
-        table_optimizer="lazy-adam",
-        unknown_rate=0.0,
-        expert_dropout=0.0,
-        num_experts=4,
         train_rows=149,
         batch_size=30,
-        epochs=3,
     )
-    one = recsys.train(fields)
-    fields |= {"out": str(tmp_path / "two")}
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=1, batch=3)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(fields)
     first, second = run_together(
-        ["train", "--out", fields["out"], "--resume", "--distribute", "experts"]
+        ["train", "--out", str(begun), "--resume", "--distribute", "experts"]
     )
     assert (first.status, second.status) == (0, 0), (first, second)
-    assert fields["out"] in first.printed
+    assert str(begun) in first.printed
     assert second.printed == ""
     assert "[Gloo]" not in first.printed
     # TensorFlow has lines of its own.
     assert not re.search("^(Epoch|warning|error)", second.errors, re.MULTILINE)
-    pd.testing.assert_frame_equal(
-        read_history(tmp_path / "two"),
-        read_history(tmp_path / "one"),
-        rtol=1e-4,
-        atol=1e-5,
-    )
-    two = Run(tmp_path / "two").read_metrics()
-    for split in ("validation", "test"):
-        assert two[split]["loss"] == pytest.approx(one[split]["loss"], rel=1e-4)
+    assert_same_run(begun, whole)
 
 
 class Together(StreamedBatches):
@@ -126,7 +107,7 @@ def test_whichever_dies_the_others_end_and_all_can_go_on(
         patch.setattr(
             "recsys.training.create_batches.StreamedBatches", Together
         )
-        one = recsys.train(fields)
+        recsys.train(fields)
     out = tmp_path / "two"
     (tmp_path / "fields.json").write_text(
         json.dumps(fields | {"out": str(out), "distribute": "data"})
@@ -152,12 +133,4 @@ def test_whichever_dies_the_others_end_and_all_can_go_on(
         words = ["train", "--out", str(out), "--resume"]
     first, second = run_together(words)
     assert (first.status, second.status) == (0, 0), (first, second)
-    pd.testing.assert_frame_equal(
-        read_history(out),
-        read_history(tmp_path / "one"),
-        rtol=1e-4,
-        atol=1e-5,
-    )
-    assert Run(out).read_metrics()["test"]["loss"] == pytest.approx(
-        one["test"]["loss"], rel=1e-4
-    )
+    assert_same_run(out, tmp_path / "one")

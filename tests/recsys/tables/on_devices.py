@@ -2,11 +2,10 @@
 
     python -m tests.recsys.tables.on_devices FILE
 
-JAX counts its devices when it starts, so a test runs this once and compares
-what it has pickled into the file.
+A test runs this once, with `tests.virtual_devices`, and compares what it has
+pickled into the file.
 """
 
-import os
 import pickle
 import re
 import sys
@@ -17,14 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-
-os.environ["KERAS_BACKEND"] = "jax"
-os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=4 "
-    "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
-)
 
 import jax
 import keras

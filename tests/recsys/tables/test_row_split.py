@@ -1,16 +1,14 @@
 """Tables that are split over devices train as on one."""
 
-import pickle
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 from keras import tree
+
+from tests.virtual_devices import results_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,7 +17,6 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parents[3]
 ROWS, WIDTH, DEVICES = 4001, 4, 4
 SHARE = 1001  # 3 of the rows on 4 devices are padding.
 
@@ -28,12 +25,7 @@ SHARE = 1001  # 3 of the rows on 4 devices are padding.
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `on_devices.py` computes."""
     file = tmp_path_factory.mktemp("devices") / "results.pickle"
-    subprocess.run(
-        [sys.executable, "-m", "tests.recsys.tables.on_devices", str(file)],
-        check=True,
-        cwd=ROOT,
-    )
-    return dict(pickle.loads(file.read_bytes()))
+    return results_of("tests.recsys.tables.on_devices", file)
 
 
 @pytest.mark.parametrize(

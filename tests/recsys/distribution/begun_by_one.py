@@ -1,0 +1,65 @@
+"""Runs that one device begins and several go on with."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.run import Run
+from tests.recsys.stages.histories import read_history
+from tests.recsys.stages.interruptions import interrupt_at
+
+Settings = Callable[..., dict[str, Any]]
+
+
+def begin(
+    settings: Settings,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    **fields: Any,
+) -> tuple[Path, Path]:
+    """Trains a run on one device, and another until it is interrupted.
+
+    Nothing in them is drawn while they are trained, and rows of their tables
+    are trained on their own.
+
+    Returns:
+        The folders of both.
+    """
+    whole, begun = folder / "whole", folder / "begun"
+    config = settings(
+        whole,
+        gate="comet",
+        table_optimizer="lazy-adam",
+        unknown_rate=0.0,
+        expert_dropout=0.0,
+        epochs=3,
+        **fields,
+    )
+    recsys.train(config)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, epoch=1, batch=3)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train({**config, "out": str(begun)})
+    return whole, begun
+
+
+def assert_same_run(run: Path, other: Path) -> None:
+    """Histories, weights and losses of two runs agree, but for rounding."""
+    pd.testing.assert_frame_equal(
+        read_history(run), read_history(other), rtol=1e-4, atol=1e-5
+    )
+    weights, others = (
+        Run(folder).load_model().get_weights() for folder in (run, other)
+    )
+    for one, two in zip(weights, others, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-4)
+    metrics, expected = (Run(folder).read_metrics() for folder in (run, other))
+    for split in ("validation", "test"):
+        assert metrics[split]["loss"] == pytest.approx(
+            expected[split]["loss"], rel=1e-4
+        )
