@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+from equal_groups import run_equal_groups
 from keras import ops
 from routing_scores import count_pairs
 from routing_scores import make_scores
@@ -89,11 +90,7 @@ class Limit(keras.layers.Layer):
         self.experts.build(shape)
 
     def call(self, groups: Any) -> Any:
-        experts = self.experts
-        for kernel, bias in zip(experts.kernels, experts.biases, strict=True):
-            groups = ops.matmul(groups, kernel) + bias[:, None]
-            groups = experts.activation(groups)
-        return groups
+        return run_equal_groups(self.experts, groups)
 
 
 def make_experts(shape: Shape, bank: type[MLPExperts]) -> MLPExperts:

@@ -1,4 +1,4 @@
-"""Times a training step of the MovieLens ranker, dense against sparse.
+"""Times a training step of the MovieLens ranker, dense, sparse, at its limit.
 
     KERAS_BACKEND=tensorflow python benchmarks/ranker_step.py
 
@@ -6,6 +6,13 @@ Forward, backward and Adam, two tasks with a gate each, experts Dense 256 with
 dropout. Prints one JSON line for every (gate, n, batch size): milliseconds a
 step, the median of several epochs of `--steps` steps that the executions take
 in turn.
+
+The limit is the same model and `fit` without gates, its experts on equal
+groups, with an Adam that passes over every weight once (`ranker_limit.py`). It
+has all that a step must do, and nothing that depends on who chose whom: the
+input, the lookup, the pairs' matmuls with dropout, heads, losses, all gradients
+and the update of all weights. `times_the_limit` is what routing and the
+optimizer's other passes cost.
 """
 
 import argparse
@@ -15,6 +22,7 @@ from typing import Any
 import keras
 from movielens_ranker import make_ranker
 from movielens_ranker import make_rows
+from ranker_limit import make_limit
 from report import report
 from side_by_side import Function
 from side_by_side import medians
@@ -32,26 +40,42 @@ def make_epoch(ranker: keras.Model, batch: int, steps: int) -> Function:
     return lambda: ranker.fit(feed(batches), shuffle=False, verbose=0)
 
 
+def make_model(
+    execution: str, gate: str, num_experts: int, batch: int
+) -> tuple[keras.Model, float | None]:
+    """The model, and for the limit its experts per row."""
+    if execution != "limit":
+        return make_ranker(
+            gate=gate, num_experts=num_experts, execution=execution
+        ), None
+    ranker = make_ranker(gate=gate, num_experts=num_experts)
+    inputs, _ = make_rows(batch)
+    limit, pairs = make_limit(ranker, inputs)
+    return limit, round(pairs / batch, 2)
+
+
 def measure(
     gate: str, num_experts: int, batch: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    epochs = {
-        execution: make_epoch(
-            make_ranker(
-                gate=gate, num_experts=num_experts, execution=execution
-            ),
-            batch,
-            options.steps,
-        )
+    models = {
+        execution: make_model(execution, gate, num_experts, batch)
         for execution in options.execution
     }
+    epochs = {
+        execution: make_epoch(model, batch, options.steps)
+        for execution, (model, _) in models.items()
+    }
     times = medians(epochs, options.runs)
-    result = {
+    result: dict[str, Any] = {
         f"{name}_ms": round(t / options.steps, 2) for name, t in times.items()
     }
     if {"dense", "sparse"} <= set(times):
         ratio = times["dense"] / times["sparse"]
         result["faster_than_dense"] = round(ratio, 2)
+    if {"limit", "sparse"} <= set(times):
+        ratio = times["sparse"] / times["limit"]
+        result["times_the_limit"] = round(ratio, 2)
+        result["experts_per_row"] = models["limit"][1]
     return result
 
 
@@ -60,7 +84,9 @@ def main() -> None:
     parser.add_argument("--gate", default=["top-k"], nargs="+")
     parser.add_argument("--experts", default=[16, 64], type=int, nargs="+")
     parser.add_argument("--batch", default=[512, 2048], type=int, nargs="+")
-    parser.add_argument("--execution", default=["dense", "sparse"], nargs="+")
+    parser.add_argument(
+        "--execution", default=["dense", "sparse", "limit"], nargs="+"
+    )
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()

@@ -90,7 +90,7 @@ def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
         (
             "ranker_step.py",
             "--experts 4 --batch 8 --steps 1 --runs 1",
-            "faster_than_dense",
+            "times_the_limit",
         ),
         (
             "inference.py",
