@@ -1,16 +1,23 @@
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
+from keras_moe.layers import Experts
+from keras_moe.layers import LayerExperts
 from keras_moe.layers import MLPExperts
+from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import break_even
 from keras_moe.layers import execution
 from keras_moe.layers.break_even import sparse_pays
+from tests.gradients import gradient
 from tests.keras_moe.layers.given_gate import GivenGate
 from tests.keras_moe.layers.given_gate import balanced
+from tests.keras_moe.layers.given_gate import skewed
 
 WIDE = {"row_values": 512, "row_cost": 256 * 256}
 NARROW = {"row_values": 64, "row_cost": 32 * 32}
@@ -50,8 +57,8 @@ def test_of_unknown_experts_only_their_share_counts() -> None:
     assert not sparse_pays(8, 4, 10, most + 0.1, None)
 
 
-class NotingExperts(MLPExperts):
-    """Notes how it is called."""
+class Noting(Experts):
+    """Notes how it is called, a base class before that of the experts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -65,6 +72,14 @@ class NotingExperts(MLPExperts):
     ) -> Any:
         self.ran_sparse.append(group_sizes is not None)
         return super().call(inputs, group_sizes, training)
+
+
+class NotingExperts(Noting, MLPExperts):
+    pass
+
+
+class NotingList(Noting, LayerExperts):
+    pass
 
 
 @pytest.mark.parametrize("pays", [True, False])
@@ -86,15 +101,113 @@ def test_auto_runs_what_pays(
     assert asked == [(6, 4 + 3, 8, 2, 4 * 5 + 5 * 3)]
 
 
+# Whether a plan costs more than what dense execution has to do as well.
+PLANS_COST = keras.backend.backend() != "tensorflow"
+
+
 @pytest.mark.parametrize(
-    ("rows", "n", "width", "sparse"),
-    [(512, 16, 128, True), (512, 4, 8, False)],
+    ("rows", "n", "width", "num_tasks", "sparse"),
+    [
+        (512, 16, 128, 1, True),
+        (512, 4, 8, 1, False),
+        # What planning costs, few rows of narrow experts do not pay back.
+        (8, 16, 32, 1, not PLANS_COST),
+        # Two tasks: up to four experts a row.
+        (512, 16, 128, 2, True),
+        (512, 5, 8, 2, False),
+        (512, 4, 128, 2, False),
+    ],
 )
-def test_auto_decides_by_the_shapes_alone(
-    rows: int, n: int, width: int, sparse: bool
+def test_auto_as_shipped_is_equal_and_goes_the_way_that_pays(
+    rows: int,
+    n: int,
+    width: int,
+    num_tasks: int,
+    sparse: bool,
+    rng: np.random.Generator,
 ) -> None:
-    experts = NotingExperts(n, width)
-    mixture = MoE(GivenGate(n, k=2, bounded=True), experts)
-    x = np.ones((rows, width), "float32")
-    mixture(x, gate_inputs=balanced(rows, n, 2))
-    assert experts.ran_sparse == [sparse]
+    x = rng.normal(size=(rows, width)).astype("float32")
+    patterns = [balanced, skewed][:num_tasks]
+    weights = [pattern(rows, n, 2) for pattern in patterns]
+    auto, dense = (
+        NotingExperts(n, width, bias_initializer="ones", seed=0)
+        for _ in range(2)
+    )
+    outputs = [
+        results(experts, execution, x, weights, bounded=True)
+        for experts, execution in ((auto, "auto"), (dense, "dense"))
+    ]
+    assert set(auto.ran_sparse) == {sparse}
+    assert set(dense.ran_sparse) == {False}
+    assert_equal(*outputs)
+
+
+@pytest.mark.parametrize("n", [16, 4, 2])
+def test_auto_as_shipped_decides_for_a_list_by_the_share(
+    n: int, rng: np.random.Generator
+) -> None:
+    """Two experts for a row: an eighth of all, a half, all."""
+    sparse = {16: True, 4: keras.backend.backend() != "jax", 2: False}[n]
+    x = rng.normal(size=(24, 6)).astype("float32")
+    weights = [balanced(24, n, 2)]
+    auto, dense = (
+        NotingList([keras.layers.Dense(5) for _ in range(n)]) for _ in range(2)
+    )
+    auto.build(x.shape)
+    dense.build(x.shape)
+    dense.set_weights(auto.get_weights())
+    outputs = [
+        results(experts, execution, x, weights, bounded=True)
+        for experts, execution in ((auto, "auto"), (dense, "dense"))
+    ]
+    assert set(auto.ran_sparse) == {sparse}
+    assert_equal(*outputs)
+
+
+@pytest.mark.parametrize("most", [2, 4])
+@pytest.mark.parametrize(("n", "width"), [(16, 128), (4, 8)])
+def test_auto_as_shipped_counts_gates_that_promise_nothing(
+    n: int, width: int, most: int, rng: np.random.Generator
+) -> None:
+    """Equal whether the batch has k experts a row or twice as many."""
+    x = rng.normal(size=(512, width)).astype("float32")
+    weights = [balanced(512, n, most)]
+    auto, dense = (NotingExperts(n, width, seed=0) for _ in range(2))
+    outputs = [
+        results(experts, execution, x, weights, bounded=False)
+        for experts, execution in ((auto, "auto"), (dense, "dense"))
+    ]
+    if n == 4:
+        assert not any(auto.ran_sparse)  # There was nothing to count.
+    elif most == 2:
+        assert any(auto.ran_sparse)
+    assert_equal(*outputs)
+
+
+def results(
+    experts: Noting,
+    execution: str,
+    x: np.ndarray,
+    weights: Sequence[np.ndarray],
+    bounded: bool,
+) -> list[np.ndarray]:
+    """The output of each task, and the gradient of their squares for `x`."""
+    n = experts.num_experts
+    gates = [GivenGate(n, k=2, bounded=bounded) for _ in weights]
+    mixture = MMoE(gates, experts, execution)
+    outputs = mixture(x, gate_inputs=list(weights))
+
+    def loss(x: Any) -> Any:
+        outputs = mixture(x, gate_inputs=list(weights))
+        return sum(ops.sum(ops.square(output)) for output in outputs)
+
+    return [*map(ops.convert_to_numpy, outputs), *gradient(loss, x)]
+
+
+def assert_equal(
+    actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+) -> None:
+    for one, other in zip(actual, expected, strict=True):
+        assert np.abs(other).max() > 0.1
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * scale)
