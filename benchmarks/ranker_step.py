@@ -1,4 +1,4 @@
-"""Times a training step of the MovieLens ranker, dense, sparse, at its limit.
+r"""Times a training step of the MovieLens ranker, dense, sparse, at its limit.
 
     KERAS_BACKEND=tensorflow python benchmarks/ranker_step.py
 
@@ -13,10 +13,26 @@ has all that a step must do, and nothing that depends on who chose whom: the
 input, the lookup, the pairs' matmuls with dropout, heads, losses, all gradients
 and the update of all weights. `times_the_limit` is what routing and the
 optimizer's other passes cost.
+
+    KERAS_BACKEND=tensorflow python benchmarks/ranker_step.py \
+        --gate comet --execution sparse --batch 512 --published CHECKOUT
+
+times the published COMET code beside it, in a process of its own that takes its
+turns. CHECKOUT is a clone of https://github.com/mazumder-lab/COMET; `tf_keras`
+has to be installed as well. `published_step.py` says what is run of it. With
+`--execution sparse` COMET runs from the first step on as it does once it has
+become sparse.
 """
 
 import argparse
 import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -54,6 +70,41 @@ def make_model(
     return limit, round(pairs / batch, 2)
 
 
+@contextmanager
+def published_epoch(
+    gate: str, num_experts: int, batch: int, options: argparse.Namespace
+) -> Iterator[Function]:
+    """An epoch of the published code, in a process that waits otherwise."""
+    script = Path(__file__).with_name("published_step.py")
+    settings = {
+        "gate": gate,
+        "experts": num_experts,
+        "batch": batch,
+        "steps": options.steps,
+    }
+    command = [sys.executable, str(script), str(options.published)]
+    command += [f"--{name}={value}" for name, value in settings.items()]
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        requests, answers = process.stdin, process.stdout
+
+        def epoch() -> None:
+            print(file=requests, flush=True)
+            if not answers.readline():
+                raise RuntimeError(f"{script.name} has ended, see above")
+
+        yield epoch
+        requests.close()
+
+
 def measure(
     gate: str, num_experts: int, batch: int, options: argparse.Namespace
 ) -> dict[str, Any]:
@@ -65,13 +116,21 @@ def measure(
         execution: make_epoch(model, batch, options.steps)
         for execution, (model, _) in models.items()
     }
-    times = medians(epochs, options.runs)
+    with ExitStack() as processes:
+        if options.published is not None:
+            epochs["published"] = processes.enter_context(
+                published_epoch(gate, num_experts, batch, options)
+            )
+        times = medians(epochs, options.runs)
     result: dict[str, Any] = {
         f"{name}_ms": round(t / options.steps, 2) for name, t in times.items()
     }
     if {"dense", "sparse"} <= set(times):
         ratio = times["dense"] / times["sparse"]
         result["faster_than_dense"] = round(ratio, 2)
+    if {"published", "sparse"} <= set(times):
+        ratio = times["published"] / times["sparse"]
+        result["faster_than_published"] = round(ratio, 2)
     if {"limit", "sparse"} <= set(times):
         ratio = times["sparse"] / times["limit"]
         result["times_the_limit"] = round(ratio, 2)
@@ -87,6 +146,7 @@ def main() -> None:
     parser.add_argument(
         "--execution", default=["dense", "sparse", "limit"], nargs="+"
     )
+    parser.add_argument("--published", type=Path, metavar="CHECKOUT")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()

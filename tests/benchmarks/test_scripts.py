@@ -81,6 +81,16 @@ def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "arguments", "wanted"),
     [
+        (
+            "break_even.py",
+            "--rows 4 --experts 4 --k 1 --width 4 --runs 1",
+            "estimate",
+        ),
+        (
+            "break_even.py",
+            "--rows 4 --experts 4 --k 1 --width 4 --runs 1 --lists",
+            "estimate",
+        ),
         ("comet_descent.py", "--experts 4 --rows 8 --width 4", "descent_ms"),
         (
             "list_experts.py",
@@ -180,6 +190,63 @@ def test_load_of_a_server(run: Run) -> None:
         assert memory["requests"] == 20
         assert memory["before_mib"] > 0
         assert killed["errors_meanwhile"]
+
+
+# Classes with the names and arguments of those that are published.
+STAND_INS = {
+    "shared_bottoms/dense_bottom_with_concatenated_embeddings_no_dense": """
+class DenseBottomWithConcatenatedEmbeddingsNoDense(tf.keras.layers.Layer):
+    def __init__(self, config):
+        super().__init__()
+        self.table = tf.keras.layers.Embedding(
+            config["embedding1_vocab_size"], config["embedding1_size"])
+    def call(self, ids):
+        return self.table(ids[:, 0])
+""",
+    "experts/dense_expert_dropout": """
+class DenseExpertDropout(tf.keras.layers.Dense):
+    def __init__(self, config):
+        super().__init__(config["dense1_size"])
+    def call(self, inputs, training):
+        return super().call(inputs)
+""",
+    "gates/comet": """
+class COMETGate(tf.keras.layers.Layer):
+    def __init__(self, config):
+        super().__init__()
+        assert config["nb_experts"] == 4 and self.L2 == 0
+    def call(self, inputs, training=True):
+        outputs, features, permutation = inputs
+        assert permutation.shape == (2, 4, 4)
+        return sum(outputs)
+""",
+    "task_specific_heads/dense_classifier": """
+class DenseClassifier(tf.keras.layers.Dense):
+    def __init__(self, config):
+        super().__init__(config["n_labels"], "sigmoid")
+""",
+    "task_specific_heads/dense_regressor": """
+class DenseRegressor(tf.keras.layers.Dense):
+    def __init__(self, config):
+        super().__init__(config["n_labels"])
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.once("tensorflow")
+def test_published_code_takes_its_turns(run: Run, tmp_path: Path) -> None:
+    for name, source in STAND_INS.items():
+        file = tmp_path / "model" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"import tensorflow as tf\n{source}")
+    (line,) = run(
+        "ranker_step.py",
+        f"--published {tmp_path} --gate comet --execution sparse "
+        "--experts 4 --batch 8 --steps 1 --runs 1",
+    )
+    ratio = line["published_ms"] / line["sparse_ms"]
+    assert line["faster_than_published"] == pytest.approx(ratio, rel=0.1)
 
 
 @pytest.mark.slow
