@@ -187,10 +187,10 @@ class TrainConfig:
             from the last one. It takes the time to write all weights with what
             the optimizer keeps of them.
         distribute: What several devices divide among them: nothing (none), the
-            rows of each batch (data), which all devices that JAX sees, or all
-            processes on PyTorch, have to be able to do evenly; on JAX the
-            experts as well (experts), or these in groups of devices that have
-            all of them (both).
+            rows of each batch (data), which all devices that JAX or TensorFlow
+            sees, or all processes on PyTorch, have to be able to do evenly; on
+            JAX the experts as well (experts), or these in groups of devices
+            that have all of them (both).
         expert_devices: How many devices have all experts together, with
             distribute both.
         metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k

@@ -5,6 +5,7 @@ import keras
 
 from recsys.process_group import num_shares
 from recsys.process_group import own_rows
+from recsys.process_group import shares
 
 
 class InputBatches(keras.utils.PyDataset):
@@ -69,13 +70,26 @@ def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
     def spec(array: Any) -> tf.TensorSpec:
         return tf.TensorSpec((None, *array.shape[1:]), array.dtype)
 
+    # The replicas of a strategy draw one after the other.
+    replicas = num_shares()
     dataset = tf.data.Dataset.from_generator(
-        lambda: (batches[index] for index in range(len(batches))),
+        lambda: (
+            share
+            for index in range(len(batches))
+            for share in shares(batches[index])
+        ),
         output_signature=tf.nest.map_structure(spec, batches[0]),
     )
     dataset = dataset.apply(
-        tf.data.experimental.assert_cardinality(len(batches))
+        tf.data.experimental.assert_cardinality(len(batches) * replicas)
     )
     options = tf.data.Options()
     options.autotune.enabled = False
-    return dataset.prefetch(2).with_options(options)
+    dataset = dataset.prefetch(2 * replicas).with_options(options)
+    if replicas == 1:
+        return dataset
+    strategy = tf.distribute.get_strategy()
+    distributed = strategy.distribute_datasets_from_function(lambda _: dataset)
+    # It says how many shares there are, which Keras takes for steps.
+    distributed._cardinality = len(batches)
+    return distributed

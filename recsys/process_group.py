@@ -2,9 +2,11 @@
 
 Under `keras.distribution`, that is the devices of JAX; see
 `keras_moe.distribution`. On PyTorch, which has no such thing, it is a group of
-processes with a device each.
+processes with a device each; on TensorFlow, a group of the replicas of one
+process.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -23,10 +25,16 @@ class ProcessGroup(Protocol):
     Attributes:
         index: Which one this is, counted from 0.
         count: How many there are.
+        in_one_process: Boolean, whether they are replicas in one process,
+            each of which "processes" means below. What `fit` and `predict`
+            are given then has the rows of all.
     """
 
-    index: int
     count: int
+    in_one_process: bool
+
+    @property
+    def index(self) -> int: ...
 
     def all_rows(self, rows: Any) -> Any:
         """Returns the rows of all processes, those of the first one first.
@@ -55,6 +63,9 @@ class ProcessGroup(Protocol):
 
     def copy_of_first(self, variables: Sequence[keras.Variable]) -> None:
         """Gives variables the values that they have in the first process."""
+
+    def on_each(self, function: Callable[[], None]) -> None:
+        """Calls a function in each process, of which this is one."""
 
 
 _groups: list[ProcessGroup] = []
@@ -93,9 +104,17 @@ def own_rows(batch: Any) -> Any:
     group = current_group()
     if group is None:
         return keras_moe.distribution.own_rows(batch)
-    return keras.tree.map_structure(
-        lambda rows: np.split(rows, group.count)[group.index], batch
-    )
+    return shares(batch)[group.index]
+
+
+def shares(batch: Any) -> list[Any]:
+    """The rows of a batch that each device has, in the devices' order."""
+    count = num_shares()
+    parts = [np.array_split(rows, count) for rows in keras.tree.flatten(batch)]
+    return [
+        keras.tree.pack_sequence_as(batch, list(share))
+        for share in zip(*parts, strict=True)
+    ]
 
 
 def all_rows(tensors: Any) -> Any:
@@ -110,3 +129,40 @@ def all_rows(tensors: Any) -> Any:
     return keras.tree.map_structure(
         lambda rows: None if rows is None else group.all_rows(rows), tensors
     )
+
+
+def all_outputs(tensors: Any) -> Any:
+    """Gathers what `predict` is to return for the rows of all processes.
+
+    Args:
+        tensors: As for `all_rows`.
+    """
+    group = current_group()
+    if group is not None and group.in_one_process:
+        return tensors  # Keras does so.
+    return all_rows(tensors)
+
+
+def share_of_sum(gradient: Any) -> Any:
+    """Returns what an optimizer of Keras is to be given for a mean gradient.
+
+    On replicas of one process, it adds up what each of them gives.
+    """
+    group = current_group()
+    if group is None or not group.in_one_process or gradient is None:
+        return gradient
+    import tensorflow as tf
+
+    return tf.math.scalar_mul(1 / group.count, gradient)
+
+
+def whole_loss(loss: Any) -> Any:
+    """Returns a loss of Keras as it is on one device.
+
+    On replicas of one process, Keras divides losses by their number, for the
+    sum of their gradients to be the mean.
+    """
+    group = current_group()
+    if group is not None and group.in_one_process:
+        return loss * group.count
+    return loss

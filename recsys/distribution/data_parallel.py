@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -26,9 +27,10 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
     `keras.distribution` have a share of the rows of each table that is trained
     by rows, too, all other weights, but of the experts a share if the
     configuration says so; on PyTorch each process has one device, with all
-    weights. Steps are those that one device would make, but for rounding, for
-    dropout, whose noise is drawn by each device for the rows it computes, and
-    on PyTorch for losses of gates that look at several rows.
+    weights, and on TensorFlow each device of one process has them. Steps are
+    those that one device would make, but for rounding, for dropout, whose
+    noise is drawn by each device for the rows it computes, and on PyTorch and
+    TensorFlow for losses of gates that look at several rows.
 
     Args:
         config: The configuration.
@@ -92,12 +94,43 @@ def _on_torch(config: TrainConfig, rows: int) -> Iterator[None]:
 
 @contextmanager
 def _on_tensorflow(config: TrainConfig, rows: int) -> Iterator[None]:
-    raise ValueError(
-        "`distribute` must be 'none' on TensorFlow; take `backend='jax'` for "
-        "several devices or processes, or `backend='torch'` for several "
-        f"processes. Received: distribute={config.distribute!r} on tensorflow"
-    )
-    yield
+    import tensorflow as tf
+
+    from recsys.distribution.replicas import Replicas
+
+    if config.distribute != "data":
+        raise ValueError(
+            "`distribute` must be 'data' or 'none' on TensorFlow; devices "
+            "divide experts on JAX, `backend='jax'`. Received: "
+            f"distribute={config.distribute!r} on tensorflow"
+        )
+    if "TF_CONFIG" in os.environ:
+        raise ValueError(
+            "`backend` must be 'jax' or 'torch' for several processes that "
+            "train one model. Received: backend='tensorflow', with TF_CONFIG "
+            "in the environment"
+        )
+    if config.retrieval:
+        raise ValueError(
+            "`distribute` must be 'none' on TensorFlow for a model with "
+            "`retrieval`; take `backend='jax'`. Received: distribute='data', "
+            "retrieval=True"
+        )
+    devices = [
+        device.name
+        for device in tf.config.list_logical_devices("GPU")
+        or tf.config.list_logical_devices("CPU")
+    ]
+    if len(devices) == 1:
+        raise ValueError(
+            "`distribute` must be 'none' where TensorFlow sees one device; "
+            "take `backend='jax'` for several processes. Received: "
+            f"distribute='data', with {devices[0]}"
+        )
+    _check_divides(rows, len(devices))
+    strategy = tf.distribute.MirroredStrategy(devices)
+    with strategy.scope(), shared_with(Replicas(strategy)):
+        yield
 
 
 _Scope = Callable[[TrainConfig, int], AbstractContextManager[None]]

@@ -4,6 +4,7 @@
 model, and a step of Keras calls the model itself.
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,6 +65,8 @@ def leave() -> None:
 
 class TorchGroup:
     """A `ProcessGroup` of all processes that have joined."""
+
+    in_one_process = False
 
     def __init__(self) -> None:
         self.index = process_index()
@@ -146,6 +149,9 @@ class TorchGroup:
     def copy_of_first(self, variables: Sequence[keras.Variable]) -> None:
         for variable in variables:
             dist.broadcast(variable.value.detach(), src=0)
+
+    def on_each(self, function: Callable[[], None]) -> None:
+        function()
 
 
 class _AllRows(torch.autograd.Function):

@@ -1,3 +1,4 @@
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -5,6 +6,11 @@ import keras
 from recsys.process_group import all_rows
 from recsys.process_group import current_group
 from recsys.tables.row_lookups import lookups_of
+
+# Replicas are threads, each with a value of its own.
+_of_replica: ContextVar[list[Any] | None] = ContextVar(
+    "losses_of_replica", default=None
+)
 
 
 class ProcessTraining:
@@ -20,9 +26,20 @@ class ProcessTraining:
     weighting: Any
     optimizer: Any
 
+    @property
+    def losses(self) -> list[Any]:
+        """What layers have added to the loss, as Keras asks for it."""
+        of_replica = _of_replica.get()
+        if of_replica is not None:
+            return of_replica
+        added: list[Any] = super().losses  # type: ignore[misc]
+        return added
+
     def train_step(self, *arguments: Any) -> Any:
         """A step of `fit`, as Keras calls it."""
-        if current_group() is None or self.weighting is not None:
+        group = current_group()
+        by_itself = group is None or group.in_one_process
+        if by_itself or self.weighting is not None:
             return super().train_step(*arguments)  # type: ignore[misc]
         return _train_step(self, *arguments)
 
@@ -36,12 +53,20 @@ class ProcessTraining:
     ) -> Any:
         """Returns the loss of all rows, with the gradient of this process."""
         group = current_group()
-        if group is not None:
-            y, y_pred, sample_weight = all_rows((y, y_pred, sample_weight))
-        loss = super().compute_loss(  # type: ignore[misc]
-            x, y, y_pred, sample_weight, training=training
+        # Layers keep a list of what they add, in which the next replica, that
+        # runs while this one waits for its rows, puts its own.
+        token = _of_replica.set(
+            list(self.losses) if group and group.in_one_process else None
         )
-        if group is None:
+        try:
+            if group is not None:
+                y, y_pred, sample_weight = all_rows((y, y_pred, sample_weight))
+            loss = super().compute_loss(  # type: ignore[misc]
+                x, y, y_pred, sample_weight, training=training
+            )
+        finally:
+            _of_replica.reset(token)
+        if group is None or group.in_one_process:
             return loss
         return loss + (group.mean(loss) - loss.detach())
 

@@ -17,7 +17,7 @@ from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.streamed_inputs import StreamedInputs
-from recsys.process_group import all_rows
+from recsys.process_group import all_outputs
 from recsys.process_group import num_shares
 from recsys.tensorflow_log import relevant_log
 
@@ -101,7 +101,7 @@ class Scorer(keras.Model):
         shared = all(isinstance(one.mixture, MoE | MMoE) for one in records)
         evaluated = [_count_of_all(selected)] if records and shared else []
         scores = (predictions, experts, loads, evaluated)
-        return all_rows(on_all_devices(scores))
+        return all_outputs(on_all_devices(scores))
 
     def score(self, split: Split) -> Scores:
         """Runs the model on rows with its features.

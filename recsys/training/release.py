@@ -21,7 +21,9 @@ def _empty_on_tensorflow(variable: keras.Variable) -> None:
     import tensorflow as tf
 
     nothing = tf.zeros((0, *variable.shape[1:]), variable.dtype)
-    tf.raw_ops.AssignVariableOp(resource=variable.value.handle, value=nothing)
+    strategy = tf.distribute.get_strategy()
+    for own in strategy.experimental_local_results(variable.value):
+        tf.raw_ops.AssignVariableOp(resource=own.handle, value=nothing)
 
 
 def _empty_on_jax(variable: keras.Variable) -> None:

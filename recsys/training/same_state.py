@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import keras
@@ -30,13 +31,21 @@ class SameState(keras.callbacks.Callback):
         self.group.copy_of_first(model.optimizer.variables)
         for variable in model.non_trainable_variables:
             if variable.name == "seed_generator_state":
-                seed, count = variable.numpy().tolist()
-                seed += self.group.index * _STRIDE
-                variable.assign([seed % (1 << 31), count])
+                start = variable.numpy().tolist()
+                self.group.on_each(partial(self._set_apart, variable, *start))
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         for variable in self.model.non_trainable_variables:
             if keras.backend.is_float_dtype(variable.dtype):
-                variable.assign(self.group.mean(variable.value))
+                self.group.on_each(partial(self._average, variable))
+
+    def _set_apart(
+        self, variable: keras.Variable, seed: int, count: int
+    ) -> None:
+        seed += self.group.index * _STRIDE
+        variable.assign([seed % (1 << 31), count])
+
+    def _average(self, variable: keras.Variable) -> None:
+        variable.assign(self.group.mean(variable.value))

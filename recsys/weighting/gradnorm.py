@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from recsys.process_group import share_of_sum
 from recsys.weighting.task_weighting import Gradients
 from recsys.weighting.task_weighting import TaskWeighting
 
@@ -89,7 +90,7 @@ class GradNorm(TaskWeighting):
         weighted = factors * norms
         targets = ops.mean(weighted) * rates**self.alpha
         gradient = ops.sign(weighted - targets) * norms
-        self._descent.apply([gradient], [self.factors])
+        self._descent.apply([share_of_sum(gradient)], [self.factors])
         moved = ops.maximum(self.factors.value, _SMALLEST)
         self.factors.assign(self.num_tasks * moved / ops.sum(moved))
         return factors

@@ -6,6 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from recsys.process_group import current_group
+from recsys.process_group import share_of_sum
+
 
 def recorded() -> tf.GradientTape:
     """The scope of the forward pass."""
@@ -18,10 +21,14 @@ def gradients(
     cotangent: Any,
     variables: Sequence[keras.Variable],
 ) -> list[Any]:
-    """Returns the gradients of the parts times the cotangent, summed."""
+    """Returns the gradients of the parts times the cotangent, summed.
+
+    On several replicas, the mean of all.
+    """
     native = [variable.value for variable in variables]
     found: list[Any] = tape.gradient(parts, native, output_gradients=cotangent)
-    return found
+    group = current_group()
+    return found if group is None else group.mean_gradients(found, variables)
 
 
 def apply(
@@ -30,4 +37,5 @@ def apply(
     variables: Sequence[keras.Variable],
 ) -> None:
     """Lets the optimizer take a step."""
+    gradients = [share_of_sum(gradient) for gradient in gradients]
     optimizer.apply_gradients(zip(gradients, variables, strict=True))

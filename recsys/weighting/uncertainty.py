@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from recsys.process_group import share_of_sum
 from recsys.weighting.task_weighting import TaskWeighting
 
 
@@ -57,5 +58,6 @@ class Uncertainty(TaskWeighting):
     def weigh(self, losses: Any, products: Any) -> Any:
         scales = ops.convert_to_tensor(self._scales)
         factors = scales * ops.exp(-self.log_variances.value)
-        self._descent.apply([0.5 - factors * losses], [self.log_variances])
+        gradient = share_of_sum(0.5 - factors * losses)
+        self._descent.apply([gradient], [self.log_variances])
         return factors

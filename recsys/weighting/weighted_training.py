@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from recsys.process_group import whole_loss
 from recsys.weighting.task_weighting import TaskWeighting
 
 
@@ -55,10 +56,12 @@ class WeightedTraining:
             return total
         weights = self.weighting.task_weights
         losses = {
-            task: self.loss_of(task)(
-                y[task],
-                y_pred[task],
-                None if sample_weight is None else sample_weight[task],
+            task: whole_loss(
+                self.loss_of(task)(
+                    y[task],
+                    y_pred[task],
+                    None if sample_weight is None else sample_weight[task],
+                )
             )
             for task in y_pred
         }

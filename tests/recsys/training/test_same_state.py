@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ class Group:
 
     index = 1
     count = 2
+    in_one_process = False
 
     def mean(self, values: Any) -> Any:
         return values / 2
@@ -19,6 +21,9 @@ class Group:
     def copy_of_first(self, variables: Sequence[keras.Variable]) -> None:
         for variable in variables:
             variable.assign(np.zeros(variable.shape))
+
+    def on_each(self, function: Callable[[], None]) -> None:
+        function()
 
 
 def test_processes_begin_alike_but_for_their_random_numbers() -> None:
