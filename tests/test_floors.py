@@ -16,7 +16,7 @@ FLOORS = {
     "keras_moe": [
         {"distribution"},
         {"ops"},
-        {"metrics", "regularizers"},
+        {"metrics", "optimizers", "regularizers"},
         {"layers"},
         {"callbacks"},
         {"__init__"},

@@ -1,8 +1,13 @@
 import keras
 
+from keras_moe.optimizers import Adagrad
+from keras_moe.optimizers import Adam
 from recsys.optimizers import OPTIMIZERS
 from recsys.tables import RULES
 from recsys.tables import TableOptimizer
+
+# Keras's own, with a step that is one pass over the weights.
+_CLASSES = {"adam": Adam, "adagrad": Adagrad}
 
 
 def create_optimizer(
@@ -23,8 +28,7 @@ def create_optimizer(
             rows; that of all else unless given.
         min_table_rows: Rows that such a table has at least.
     """
-    options = {"learning_rate": learning_rate, **OPTIMIZERS[name]}
-    optimizer = keras.optimizers.get({"class_name": name, "config": options})
+    optimizer = _CLASSES[name](learning_rate, **OPTIMIZERS[name])
     if table_optimizer is None or table_optimizer not in RULES:
         return optimizer
     factor = 1.0

@@ -16,10 +16,19 @@ from keras_moe import distribution
 from keras_moe import layers
 from keras_moe import metrics
 from keras_moe import ops
+from keras_moe import optimizers
 from keras_moe import regularizers
 
 LISTING = Path(__file__).with_name("public_api.txt")
-MODULES = (callbacks, distribution, layers, metrics, ops, regularizers)
+MODULES = (
+    callbacks,
+    distribution,
+    layers,
+    metrics,
+    ops,
+    optimizers,
+    regularizers,
+)
 
 
 def exports(module: ModuleType) -> dict[str, Any]:

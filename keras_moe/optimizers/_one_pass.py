@@ -1,0 +1,88 @@
+from abc import ABC
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+
+def made_by_keras(optimizer: Any) -> Any:
+    """Returns the class of what `optimizer()` makes.
+
+    On PyTorch it is a subclass that changes all weights at once, and only its
+    own subclasses do so, too.
+
+    Args:
+        optimizer: A class of `keras.optimizers`.
+    """
+    # Not called: that would begin to use devices when this is imported.
+    return type(optimizer.__new__(optimizer))
+
+
+class OnePass(ABC):
+    """Mixed into an optimizer of Keras, lets kernels of the backend update.
+
+    A kernel reads and writes a weight and its slots once. A weight that it does
+    not know takes Keras's update, as all do on JAX, where XLA fuses them.
+    """
+
+    # The kinds of devices that have the kernel of PyTorch.
+    _torch_devices: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def _has_kernel(self) -> bool:
+        """Whether the kernel computes what these options say."""
+
+    @abstractmethod
+    def _tensorflow_step(
+        self, gradient: Any, variable: Any, learning_rate: Any
+    ) -> None:
+        """Changes one weight by the kernel of TensorFlow."""
+
+    @abstractmethod
+    def _torch_step(
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        learning_rate: Any,
+    ) -> None:
+        """Changes weights by the kernel of PyTorch."""
+
+    def update_step(
+        self, gradient: Any, variable: Any, learning_rate: Any
+    ) -> None:
+        """Changes one weight, called by Keras on TensorFlow and JAX."""
+        if keras.backend.backend() == "tensorflow" and self._has_kernel:
+            from keras_moe.optimizers import _tensorflow_kernels as kernels
+
+            if kernels.takes(variable, gradient):
+                self._tensorflow_step(gradient, variable, learning_rate)
+                return
+        base: Any = super()
+        base.update_step(gradient, variable, learning_rate)
+
+    def _parallel_update_step(
+        self, grads: Sequence[Any], variables: Sequence[Any], learning_rate: Any
+    ) -> None:
+        """Changes all weights, called by Keras on PyTorch."""
+        from keras_moe.optimizers import _torch_kernels as kernels
+
+        # Keras computes all of several types by scalars of the first one's.
+        all_known = self._has_kernel and all(
+            variable.dtype == "float32" for variable in variables
+        )
+        known: list[Any] = []
+        others: list[Any] = []
+        for gradient, variable in zip(grads, variables, strict=True):
+            is_known = all_known and kernels.takes(
+                variable, gradient, self._torch_devices
+            )
+            (known if is_known else others).append((gradient, variable))
+        if known:
+            gradients, variables = zip(*known, strict=True)
+            self._torch_step(gradients, variables, learning_rate)
+        if others:
+            gradients, variables = zip(*others, strict=True)
+            base: Any = super()
+            base._parallel_update_step(gradients, variables, learning_rate)
