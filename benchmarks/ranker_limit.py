@@ -1,10 +1,10 @@
 """The ranker without all that is no matmul of an expert: the limit of a step.
 
 Its embeddings, heads, losses, input and `fit` are the ranker's. In place of the
-mixture, each expert computes as many rows, in a batched matmul: as many pairs
-of a row and an expert in all as the ranker's gates choose for the batch, but
-which row lies where was known before. There is no gate. Adam passes once over
-every weight.
+mixture, each expert computes as many rows, in one batched matmul or in a matmul
+each: as many pairs of a row and an expert in all as the ranker's gates choose
+for the batch, but which row lies where was known before. There is no gate. Adam
+passes once over every weight.
 """
 
 from typing import Any
@@ -32,6 +32,8 @@ class EqualGroups(keras.layers.Layer):
         k: Experts that a task takes for a row.
         num_rows: Rows of a batch.
         num_pairs: Pairs of a row and an expert, for all tasks together.
+        one_by_one: Whether each expert's matmul is one of its own. Defaults to
+            `False`, a batched one.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class EqualGroups(keras.layers.Layer):
         k: int,
         num_rows: int,
         num_pairs: int,
+        one_by_one: bool = False,
     ) -> None:
         super().__init__()
         self.experts = experts
         self.tasks = tasks
         self.k = k
         self.num_rows = num_rows
+        self.one_by_one = one_by_one
         self.group = -(-num_pairs // experts.num_experts)
 
     def build(self, inputs_shape: Any, gate_inputs_shape: Any = None) -> None:
@@ -59,7 +63,9 @@ class EqualGroups(keras.layers.Layer):
         slots = num_experts * self.group  # S
         rows = _repeated(inputs, self.num_rows, slots)  # (S, D)
         groups = ops.reshape(rows, (num_experts, self.group, -1))
-        outputs = run_equal_groups(self.experts, groups, training)
+        outputs = run_equal_groups(
+            self.experts, groups, training, self.one_by_one
+        )
         outputs = ops.reshape(outputs, (slots, -1))  # (S, H)
         summands = num_tasks * self.k
         outputs = _repeated(outputs, slots, summands * self.num_rows)
@@ -82,12 +88,15 @@ def _repeated(rows: Any, num_rows: int, count: int) -> Any:
     return ops.concatenate([*[rows] * whole, rows[:rest]])
 
 
-def make_limit(ranker: Ranker, inputs: dict[str, Any]) -> tuple[Ranker, int]:
+def make_limit(
+    ranker: Ranker, inputs: dict[str, Any], one_by_one: bool = False
+) -> tuple[Ranker, int]:
     """Makes the limit of a ranker with an MMoE.
 
     Args:
         ranker: The compiled ranker; the limit trains the same weights.
         inputs: A batch.
+        one_by_one: As in `EqualGroups`.
 
     Returns:
         The limit, compiled, and its pairs of a row and an expert.
@@ -98,7 +107,9 @@ def make_limit(ranker: Ranker, inputs: dict[str, Any]) -> tuple[Ranker, int]:
     # Gates that start dense are told to keep to their k.
     pairs = min(_count_pairs(ranker, inputs), rows * k * len(gates))
     limit = ranker.with_mixture(
-        EqualGroups(ranker.mixture.experts, list(gates), k, rows, pairs)
+        EqualGroups(
+            ranker.mixture.experts, list(gates), k, rows, pairs, one_by_one
+        )
     )
     limit.compile(
         OnePassAdam(float(ranker.optimizer.learning_rate)),

@@ -27,25 +27,31 @@ def test_every_row_goes_through_as_many_experts(load_script: Load) -> None:
     assert slots["rating"].tolist() == [10, 1, 2]
 
 
+@pytest.mark.parametrize("one_by_one", [False, True])
 @pytest.mark.parametrize("copies", [1, 2])
-def test_each_task_adds_up_k_outputs(load_script: Load, copies: int) -> None:
+def test_each_task_adds_up_k_outputs(
+    load_script: Load, copies: int, one_by_one: bool
+) -> None:
     experts = MLPExperts(2, 1, activation=None, kernel_initializer="ones")
     experts.build((None, 1))
     groups = load_script("ranker_limit").EqualGroups(
-        experts, ["watch"], k=2, num_rows=2, num_pairs=2 * copies
+        experts, ["watch"], 2, 2, num_pairs=2 * copies, one_by_one=one_by_one
     )
     (outputs,) = groups(np.array([[1.0], [2.0]], "float32")).values()
     assert ops.convert_to_numpy(outputs).tolist() == [[2.0], [4.0]]
 
 
-def test_equal_groups_drop_out_in_training(load_script: Load) -> None:
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_equal_groups_drop_out_in_training(
+    load_script: Load, one_by_one: bool
+) -> None:
     experts = MLPExperts(2, 4, dropout=0.5, kernel_initializer="ones", seed=0)
     experts.build((None, 1))
     run = load_script("equal_groups").run_equal_groups
     groups = np.ones((2, 64, 1), "float32")
-    outputs = ops.convert_to_numpy(run(experts, groups, training=True))
+    outputs = ops.convert_to_numpy(run(experts, groups, True, one_by_one))
     assert set(outputs.ravel().tolist()) == {0.0, 2.0}
-    outputs = ops.convert_to_numpy(run(experts, groups))
+    outputs = ops.convert_to_numpy(run(experts, groups, False, one_by_one))
     assert outputs.shape == (2, 64, 4)
     assert (outputs == 1).all()
 

@@ -192,6 +192,31 @@ def test_load_of_a_server(run: Run) -> None:
         assert killed["errors_meanwhile"]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="of TensorFlow or JAX"
+)
+def test_profile_of_a_step() -> None:
+    command = [sys.executable, str(FOLDER / "step_profile.py")]
+    command += ["--experts", "4", "--batch", "8", "--steps", "2"]
+    # XLA reads where to dump its programs when it starts.
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True
+    )
+    lines = list(map(json.loads, done.stdout.splitlines()))
+    assert [line["execution"] for line in lines] == [
+        "sparse",
+        "limit_one_by_one",
+    ]
+    for line in lines:
+        parts = line["parts_ms"]
+        assert parts["optimizer"] > 0
+        assert parts["experts"] > 0
+        assert line["operations_ms"]
+    assert "gates" in lines[0]["parts_ms"]
+    assert "gates" not in lines[1]["parts_ms"]
+
+
 # Classes with the names and arguments of those that are published.
 STAND_INS = {
     "shared_bottoms/dense_bottom_with_concatenated_embeddings_no_dense": """
