@@ -31,3 +31,21 @@ def is_traced_by_jax(tensor: Tensor) -> bool:
     import jax
 
     return isinstance(tensor, jax.core.Tracer)
+
+
+def is_eager_on_torch() -> bool:
+    """Whether PyTorch runs this call as it stands, and nothing traces it.
+
+    Only then may results be written to places in other tensors, and values
+    decide what is computed.
+    """
+    if keras.backend.backend() != "torch":
+        return False
+    import torch
+
+    return not (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        # `torch.func`, such as `vmap`.
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )

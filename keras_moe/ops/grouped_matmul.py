@@ -1,9 +1,18 @@
+from collections.abc import Callable
+
+import keras
 from keras import ops
 
 from keras_moe.ops._blocks import matmul_by_blocks
-from keras_moe.ops._split_groups import split_groups
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.types import Tensor
+
+if keras.backend.backend() == "torch":
+    from keras_moe.ops._torch_groups import affine_groups
+else:
+    from keras_moe.ops._tensorflow_groups import affine_groups
+
+Activation = Callable[[Tensor], Tensor]
 
 
 def grouped_matmul(
@@ -11,6 +20,7 @@ def grouped_matmul(
     kernels: Tensor,
     group_sizes: Tensor,
     biases: Tensor | None = None,
+    activation: Activation = keras.activations.linear,
 ) -> Tensor:
     """Multiplies the rows of each group by the group's matrix.
 
@@ -25,9 +35,12 @@ def grouped_matmul(
             most `S`.
         biases: Tensor `(E, H)`, added to each row of the group. Defaults to
             `None`.
+        activation: Applied to the sums; treats each row on its own. Defaults
+            to none. `keras.activations.relu` is computed with the matmuls
+            where shapes may depend on values.
 
     Returns:
-        Tensor `(S, H)`, zero behind the last group.
+        Tensor `(S, H)`, the activation of zeros behind the last group.
 
     Example:
         >>> inputs = np.ones((4, 1), "float32")
@@ -36,34 +49,27 @@ def grouped_matmul(
         >>> keras.ops.convert_to_numpy(product).ravel().tolist()
         [2.0, 3.0, 3.0, 0.0]
     """
-    inputs = ops.convert_to_tensor(inputs)
-    # Not a variable any more, which TensorFlow's custom gradients refuse.
+    # Not variables any more, which TensorFlow's custom gradients refuse.
     kernels = ops.reshape(kernels, kernels.shape)  # (E, D, H), as before.
-    group_sizes = ops.cast(group_sizes, "int32")
     if biases is None:
         biases = ops.zeros_like(kernels[:, 0])
     biases = ops.reshape(biases, biases.shape)  # (E, H), as before.
-    if has_dynamic_shapes():
-        return _by_groups(inputs, kernels, biases, group_sizes)
-    if inputs.shape[0] == 0:
-        # No rows: any matrix does.
-        return ops.matmul(inputs, kernels[0]) + biases[0]
-    return matmul_by_blocks(inputs, kernels, biases, group_sizes)
-
-
-def _by_groups(
-    inputs: Tensor, kernels: Tensor, biases: Tensor, sizes: Tensor
-) -> Tensor:
-    num_experts, _, units = kernels.shape
-    *groups, rest = split_groups(inputs, sizes)
-    parameters = zip(
-        groups,  # (group, D) each.
-        ops.unstack(kernels, num=num_experts),  # (D, H) each.
-        ops.unstack(biases, num=num_experts),  # (H,) each.
-        strict=True,
+    dtype = keras.backend.result_type(*map(_dtype, (inputs, kernels, biases)))
+    inputs, kernels, biases = (
+        ops.cast(tensor, dtype) for tensor in (inputs, kernels, biases)
     )
-    products = [
-        ops.matmul(group, kernel) + bias for group, kernel, bias in parameters
-    ]
-    products.append(ops.zeros((ops.shape(rest)[0], units), products[0].dtype))
-    return ops.concatenate(products)
+    group_sizes = ops.cast(group_sizes, "int32")
+    relu = has_dynamic_shapes() and activation is keras.activations.relu
+    if has_dynamic_shapes():
+        products = affine_groups(inputs, kernels, biases, group_sizes, relu)
+    elif inputs.shape[0] == 0:
+        # No rows: any matrix does.
+        products = ops.matmul(inputs, kernels[0]) + biases[0]
+    else:
+        products = matmul_by_blocks(inputs, kernels, biases, group_sizes)
+    return products if relu else activation(products)
+
+
+def _dtype(tensor: Tensor) -> str:
+    name: str = keras.backend.standardize_dtype(tensor.dtype)
+    return name

@@ -155,12 +155,14 @@ class MLPExperts(Experts):
         for layer, kernel in enumerate(kernels):
             bias = biases[layer] if self.use_bias else None
             if group_sizes is not None:
-                outputs = grouped_matmul(outputs, kernel, group_sizes, bias)
+                outputs = grouped_matmul(
+                    outputs, kernel, group_sizes, bias, self.activation
+                )
             else:
                 outputs = _all_experts(outputs, kernel, shared=layer == 0)
                 if bias is not None:
                     outputs = outputs + bias
-            outputs = self.activation(outputs)
+                outputs = self.activation(outputs)
             if training and self.dropout > 0:
                 outputs = keras.random.dropout(
                     outputs, self.dropout, seed=self.seed_generator

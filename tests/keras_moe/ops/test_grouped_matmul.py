@@ -89,3 +89,32 @@ def test_without_biases_there_are_none(rng: np.random.Generator) -> None:
         row @ kernels[e] for row, e in zip(inputs, (0, 1, 1), strict=True)
     ]
     np.testing.assert_allclose(to_numpy(product), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["relu", "sigmoid", "softmax"])
+@pytest.mark.usefixtures("shapes")
+def test_the_activation_is_that_of_the_sums(
+    name: str, rng: np.random.Generator
+) -> None:
+    inputs = rng.normal(size=(6, INPUTS)).astype("float32")
+    kernels = rng.normal(size=(3, INPUTS, UNITS)).astype("float32")
+    biases = rng.normal(size=(3, UNITS)).astype("float32")
+    sizes = np.array([3, 0, 2], "int32")  # One row is behind.
+    activation = keras.activations.get(name)
+
+    def inside(*arrays: Any) -> Any:
+        inputs, kernels, biases = arrays
+        product = ops.grouped_matmul(inputs, kernels, sizes, biases, activation)
+        return keras.ops.sum(keras.ops.square(product - 0.5))
+
+    def behind(*arrays: Any) -> Any:
+        inputs, kernels, biases = arrays
+        product = ops.grouped_matmul(inputs, kernels, sizes, biases)
+        return keras.ops.sum(keras.ops.square(activation(product) - 0.5))
+
+    arrays = (inputs, kernels, biases)
+    assert float(inside(*arrays)) == pytest.approx(float(behind(*arrays)), 1e-5)
+    for one, other in zip(
+        gradient(inside, *arrays), gradient(behind, *arrays), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
