@@ -399,7 +399,12 @@ class Execution:
             training: Boolean, for the experts.
         """
         # A pair that several tasks want is planned, and computed, once.
-        plan = routing_plan(ops.any(weights != 0, axis=1), num_slots)  # (N, E)
+        wanted = weights != 0  # (N, T, E)
+        if weights.shape[1] == 1:
+            wanted = ops.reshape(wanted, (-1, weights.shape[2]))  # (N, E)
+        else:
+            wanted = ops.any(wanted, axis=1)  # (N, E)
+        plan = routing_plan(wanted, num_slots)
         outputs = self.experts(
             dispatch(rows, plan),  # (N, ...) to (S, ...)
             group_sizes=plan.group_sizes,

@@ -15,6 +15,8 @@ if keras.backend.backend() == "torch":
     import torch
 elif keras.backend.backend() == "jax":
     from jax import numpy as jnp
+else:
+    import tensorflow as tf
 
 
 def gather(inputs: Tensor, rows: Tensor) -> Tensor:
@@ -33,7 +35,7 @@ def gather(inputs: Tensor, rows: Tensor) -> Tensor:
         [[6.0, 5.0], [6.0, 6.0]]
     """
     if keras.backend.backend() == "tensorflow":
-        return ops.take(inputs, rows, axis=0)
+        return tf.gather(inputs, rows)
     if keras.backend.backend() == "jax":
         return jnp.take(jnp.asarray(inputs), rows, axis=0, mode="clip")
     inputs, rows = ops.convert_to_tensor(inputs), ops.convert_to_tensor(rows)
@@ -60,3 +62,41 @@ def segment_sum(values: Tensor, rows: Tensor, num_rows: IntegerLike) -> Tensor:
     values, rows = ops.convert_to_tensor(values), ops.convert_to_tensor(rows)
     zeros = ops.zeros((num_rows, values.shape[1]), values.dtype)
     return torch.index_add(zeros, 0, rows, values)
+
+
+def scatter(values: Tensor, places: Tensor, size: IntegerLike) -> Tensor:
+    """Returns zeros `(size,)` with `values[i]` at `places[i]`.
+
+    Only where shapes may depend on values, see
+    `keras_moe.ops._tracing.has_dynamic_shapes`.
+
+    Args:
+        values: Tensor `(M,)`.
+        places: Int32 tensor `(M,)`, from 0 to `size - 1`, no two the same.
+        size: Integer or integer tensor.
+    """
+    if keras.backend.backend() == "torch":
+        zeros = ops.zeros((size,), values.dtype)
+        return torch.scatter(zeros, 0, ops.cast(places, "int64"), values)
+    return tf.scatter_nd(places[:, None], values, [size])
+
+
+def true_places(flags: Tensor) -> Tensor:
+    """Int32 `(M,)`, where a boolean tensor is true once it is flat.
+
+    Only where shapes may depend on values, see
+    `keras_moe.ops._tracing.has_dynamic_shapes`.
+    """
+    (places,) = ops.nonzero(ops.reshape(flags, (-1,)))
+    return ops.cast(places, "int32")
+
+
+def stable_argsort(keys: Tensor) -> Tensor:
+    """Int32 `(M,)`, the order of integers `(M,)`; equal ones keep theirs.
+
+    Only where shapes may depend on values, see
+    `keras_moe.ops._tracing.has_dynamic_shapes`.
+    """
+    if keras.backend.backend() == "torch":
+        return ops.cast(torch.argsort(keys, stable=True), "int32")
+    return tf.argsort(keys, stable=True)

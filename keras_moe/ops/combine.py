@@ -1,9 +1,12 @@
 from collections.abc import Callable
+from typing import NamedTuple
 
 from keras import ops
 
 from keras_moe.ops._rows import gather
+from keras_moe.ops._rows import scatter
 from keras_moe.ops._rows import segment_sum
+from keras_moe.ops._rows import true_places
 from keras_moe.ops._sparse_matmul import sparse_matmul
 from keras_moe.ops.routing_plan import RoutingPlan
 from keras_moe.ops.routing_plan import routing_plan
@@ -33,36 +36,43 @@ def combine(
     Returns:
         A float32 tensor `(N, H)` for each of the `T` tasks.
     """
-    _, num_tasks, num_experts = weights.shape
+    num_tasks = weights.shape[1]
     outputs = ops.cast(outputs, "float32")
-    # Each (row, task) becomes a row of its own, for which only its own pairs
-    # are added up: going over all slots for every task would touch up to T
-    # times as many.
-    weights = ops.reshape(weights, (-1, num_experts))  # (N T, E)
-    num_rows = ops.shape(weights)[0]
-    pairs, slots = plan, None
-    if num_tasks > 1:
-        # Enough, as it is the caller's count of these weights.
-        pairs = routing_plan(weights != 0, max_pairs)
-        slots = _slots(pairs, num_tasks, ops.shape(outputs)[0])  # (P,)
-    pair_weights = _pair_weights(weights, pairs)  # (P,)
-    by_row = pairs.by_row
-    if by_row is None:
-        own = outputs if slots is None else gather(outputs, slots)  # (P, H)
-        # In slots without a pair may stand NaN, which no weight of 0 hides.
-        used = (pairs.experts < num_experts)[:, None]
-        own = ops.where(used, own, 0.0)
-        combined = segment_sum(
-            own * pair_weights[:, None], pairs.rows, num_rows
-        )
+    if plan.by_row is not None:
+        combined = _add_up(outputs, weights, plan, plan.by_row)
     else:
-        combined = _add_up(
-            outputs, slots, pair_weights, pairs.rows, by_row, num_rows
-        )
+        combined = _add_up_static(outputs, weights, plan, max_pairs)
     combined = ops.reshape(  # (N T, H) to (N, T, H)
         combined, (-1, num_tasks, outputs.shape[1])
     )
     return ops.unstack(combined, num=num_tasks, axis=1)  # T times (N, H)
+
+
+def _add_up_static(
+    outputs: Tensor,
+    weights: Tensor,
+    plan: RoutingPlan,
+    max_pairs: IntegerLike | None,
+) -> Tensor:
+    """The sums `(N T, H)`, in shapes that no value changes."""
+    _, num_tasks, num_experts = weights.shape
+    # Each (row, task) becomes a row of its own, for which only its own pairs
+    # are added up: going over all slots for every task would touch up to T
+    # times as many.
+    weights = ops.reshape(weights, (-1, num_experts))  # (N T, E)
+    pairs, own = plan, outputs
+    if num_tasks > 1:
+        # Enough, as it is the caller's count of these weights.
+        pairs = routing_plan(weights != 0, max_pairs)
+        slots = _slots(pairs, num_tasks, ops.shape(outputs)[0])  # (P,)
+        own = gather(outputs, slots)  # (P, H)
+    pair_weights = _pair_weights(weights, pairs)  # (P,)
+    # In slots without a pair may stand NaN, which no weight of 0 hides.
+    used = (pairs.experts < num_experts)[:, None]
+    own = ops.where(used, own, 0.0)
+    return segment_sum(
+        own * pair_weights[:, None], pairs.rows, ops.shape(weights)[0]
+    )
 
 
 def _slots(
@@ -93,25 +103,13 @@ def _pair_weights(weights: Tensor, pairs: RoutingPlan) -> Tensor:
 
 def _add_up(
     outputs: Tensor,
-    slots: Tensor | None,
     weights: Tensor,
-    rows: Tensor,
+    plan: RoutingPlan,
     by_row: Tensor,
-    num_rows: IntegerLike,
 ) -> Tensor:
-    """Adds up the outputs of each row's pairs in the order of the rows.
-
-    Args:
-        outputs: Tensor `(S, H)`.
-        slots: Int32 `(P,)`, the slot of each pair; `None`: its own.
-        weights: Float32 `(P,)`.
-        rows: Int32 `(P,)`, the row of each pair.
-        by_row: Int32 `(P,)`, the pairs in the order of their rows.
-        num_rows: Integer `N`, the rows to add up for.
-
-    Returns:
-        Tensor `(N, H)`.
-    """
+    """The sums `(N T, H)`, as a product with the sparse matrix of weights."""
+    num_rows, num_tasks, num_experts = ops.shape(weights)
+    num_sums = num_rows * num_tasks
 
     def added(
         outputs: Tensor, weights: Tensor
@@ -120,22 +118,89 @@ def _add_up(
             *args: Tensor, upstream: Tensor | None = None
         ) -> tuple[Tensor, Tensor]:
             upstream_grad = args[0] if upstream is None else upstream
-            pair_grads = gather(upstream_grad, rows)  # (N, H) to (P, H)
-            if slots is None:
-                of_weights = ops.sum(pair_grads * outputs, axis=1)  # (P,)
-                return pair_grads * weights[:, None], of_weights
-            own = gather(outputs, slots)  # (S, H) to (P, H)
-            of_weights = ops.sum(pair_grads * own, axis=1)  # (P,)
-            of_outputs = sparse_matmul(  # (S, H)
-                slots, rows, weights, upstream_grad, ops.shape(outputs)[0]
-            )
-            return of_outputs, of_weights
+            pairs = _by_slot(weights, plan)
+            pair_grads = gather(upstream_grad, pairs.sums)  # (P, H)
+            own = outputs
+            if num_tasks == 1:
+                of_outputs = pair_grads * pairs.weights[:, None]
+            else:
+                own = gather(outputs, pairs.slots)  # (P, H)
+                of_outputs = sparse_matmul(  # (S, H)
+                    pairs.slots,
+                    pairs.sums,
+                    pairs.weights,
+                    upstream_grad,
+                    ops.shape(outputs)[0],
+                )
+            of_pairs = ops.sum(pair_grads * own, axis=1)  # (P,)
+            of_weights = scatter(of_pairs, pairs.places, num_sums * num_experts)
+            return of_outputs, ops.reshape(of_weights, ops.shape(weights))
 
-        # (P,) each, now in the order of the rows.
-        columns = by_row if slots is None else gather(slots, by_row)
-        sorted_rows = gather(rows, by_row)
-        values = gather(weights, by_row)
-        sums = sparse_matmul(sorted_rows, columns, values, outputs, num_rows)
+        pairs = _by_row(weights, plan, by_row)
+        sums = sparse_matmul(
+            pairs.sums, pairs.slots, pairs.weights, outputs, num_sums
+        )
         return sums, gradient
 
     return ops.custom_gradient(added)(outputs, weights)
+
+
+class _Pairs(NamedTuple):
+    """The weights that are not zero: (row, task) sums over some slots.
+
+    Attributes:
+        places: Int32 `(P,)`, where each stands among all N T E.
+        sums: Int32 `(P,)`, the row and task that it is of, among N T.
+        slots: Int32 `(P,)`, whose output it weighs.
+        weights: Float32 `(P,)`.
+    """
+
+    places: Tensor
+    sums: Tensor
+    slots: Tensor
+    weights: Tensor
+
+
+def _by_row(weights: Tensor, plan: RoutingPlan, by_row: Tensor) -> _Pairs:
+    """The pairs in the order of rows, tasks and experts."""
+    num_rows, num_tasks, num_experts = ops.shape(weights)
+    if num_tasks == 1:
+        # Those of the plan.
+        slots = by_row
+        sums = gather(plan.rows, slots)
+        places = sums * num_experts + gather(plan.experts, slots)
+    else:
+        places = true_places(weights != 0)
+        sums = places // num_experts
+        # The slot of the row, whichever its task.
+        slots = scatter(
+            ops.arange(ops.shape(plan.rows)[0], dtype="int32"),
+            plan.rows * num_experts + plan.experts,
+            num_rows * num_experts,
+        )
+        of_row = (sums // num_tasks) * num_experts + places % num_experts
+        slots = gather(slots, of_row)
+    values = gather(ops.reshape(weights, (-1,)), places)
+    return _Pairs(places, sums, slots, values)
+
+
+def _by_slot(weights: Tensor, plan: RoutingPlan) -> _Pairs:
+    """The pairs in the order of slots and tasks."""
+    num_tasks, num_experts = weights.shape[1:]
+    slots = ops.arange(ops.shape(plan.rows)[0], dtype="int32")
+    tasks = ops.arange(num_tasks, dtype="int32")
+    sums = plan.rows[:, None] * num_tasks + tasks  # (S, T)
+    places = sums * num_experts + plan.experts[:, None]  # (S, T)
+    values = gather(ops.reshape(weights, (-1,)), places)  # (S, T)
+    sums, places, values = (
+        ops.reshape(tensor, (-1,)) for tensor in (sums, places, values)
+    )
+    if num_tasks == 1:
+        return _Pairs(places, sums, slots, values)
+    used = true_places(values != 0)  # (P,), of S T.
+    return _Pairs(
+        gather(places, used),
+        gather(sums, used),
+        used // num_tasks,
+        gather(values, used),
+    )

@@ -8,6 +8,9 @@ from keras_moe.ops._debugging import checks_values
 from keras_moe.ops._debugging import require
 from keras_moe.ops._prefix_sums import prefix_sums
 from keras_moe.ops._rows import gather
+from keras_moe.ops._rows import scatter
+from keras_moe.ops._rows import stable_argsort
+from keras_moe.ops._rows import true_places
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
@@ -114,16 +117,25 @@ def _counts(selected: Tensor) -> Tensor:
 
 
 def _exact_plan(selected: Tensor) -> RoutingPlan:
-    # (E, N), so that the pairs of an expert come one after the other.
-    experts, rows = ops.nonzero(ops.transpose(selected))  # (S,) each.
-    rows, experts = ops.cast(rows, "int32"), ops.cast(experts, "int32")
-    by_row = None
-    if has_dynamic_shapes():
-        # No two are equal, so that the sort need not be a stable one.
-        by_row = ops.argsort(rows * selected.shape[1] + experts)
-        by_row = ops.cast(by_row, "int32")
     group_sizes = ops.sum(ops.cast(selected, "int32"), axis=0)
-    return RoutingPlan(rows, experts, group_sizes, by_row)
+    if not has_dynamic_shapes():
+        # (E, N), so that the pairs of an expert come one after the other.
+        experts, rows = ops.nonzero(ops.transpose(selected))  # (S,) each.
+        rows, experts = ops.cast(rows, "int32"), ops.cast(experts, "int32")
+        return RoutingPlan(rows, experts, group_sizes)
+    # To go over all N E entries takes longer than to sort the pairs: they are
+    # found once, in the order of rows.
+    places = true_places(selected)  # (S,)
+    num_experts = selected.shape[1]
+    order = stable_argsort(places % num_experts)
+    places = gather(places, order)
+    slots = ops.arange(ops.shape(places)[0], dtype="int32")
+    return RoutingPlan(
+        places // num_experts,
+        places % num_experts,
+        group_sizes,
+        scatter(slots, order, ops.shape(places)[0]),
+    )
 
 
 def _static_plan(selected: Tensor, max_pairs: IntegerLike) -> RoutingPlan:

@@ -1,9 +1,13 @@
+from typing import Any
+
+import keras
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
 from keras_moe.ops import keep_largest
+from tests.gradients import gradient
 
 
 def test_outputs_are_weighted_and_added_for_each_task() -> None:
@@ -45,6 +49,40 @@ def test_the_sums_are_those_of_all_experts(
     expected = np.einsum("nte,neh->tnh", weights, all_outputs)
     np.testing.assert_allclose(
         np.stack([to_numpy(task) for task in combined]), expected, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("num_tasks", [1, 3])
+def test_gradients_are_those_of_all_experts(
+    num_tasks: int, rng: np.random.Generator
+) -> None:
+    all_outputs = rng.normal(size=(9, 5, 2)).astype("float32")
+    weights = rng.normal(size=(9, num_tasks, 5)).astype("float32")
+    weights[rng.random(weights.shape) < 0.6] = 0
+    upstream_grad = rng.normal(size=(num_tasks, 9, 2)).astype("float32")
+    selected = (weights != 0).any(axis=1)
+    static = keras.backend.backend() == "jax"
+    num_slots, max_pairs = int(selected.sum()), int((weights != 0).sum())
+    plan = ops.routing_plan(selected, num_slots if static else None)
+    rows, experts = to_numpy(plan.rows), to_numpy(plan.experts)
+
+    def weighted(outputs: Any, weights: Any) -> Any:
+        combined = ops.combine(
+            outputs, weights, plan, max_pairs if static else None
+        )
+        return keras.ops.sum(
+            keras.ops.multiply(keras.ops.stack(combined), upstream_grad)
+        )
+
+    of_outputs, of_weights = gradient(
+        weighted, all_outputs[rows, experts], weights
+    )
+    expected = np.einsum("tnh,nte->neh", upstream_grad, weights)
+    np.testing.assert_allclose(of_outputs, expected[rows, experts], atol=1e-5)
+    # A weight that is zero has no pair, and no gradient.
+    expected = np.einsum("tnh,neh->nte", upstream_grad, all_outputs)
+    np.testing.assert_allclose(
+        of_weights, np.where(weights != 0, expected, 0), atol=1e-5
     )
 
 

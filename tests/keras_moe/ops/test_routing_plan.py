@@ -58,8 +58,11 @@ def test_every_selected_pair_has_exactly_one_slot(
         sizes = to_numpy(plan.group_sizes)
         np.testing.assert_array_equal(sizes, selected.sum(axis=0))
         if max_pairs is None:
-            rows = to_numpy(plan.rows)[to_numpy(plan.by_row)]
-            np.testing.assert_array_equal(rows, np.nonzero(selected)[0])
+            by_row = to_numpy(plan.by_row)
+            in_order = [to_numpy(plan.rows), to_numpy(plan.experts)]
+            np.testing.assert_array_equal(
+                [array[by_row] for array in in_order], np.nonzero(selected)
+            )
             return
         for rows, column in zip(
             to_numpy(first_rows(selected, 4)), selected.T, strict=True
