@@ -6,8 +6,7 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.layers.gates.logit_gate import LogitGate
 from keras_moe.ops._affine import affine
-from keras_moe.ops.masked_softmax import masked_softmax
-from keras_moe.ops.top_k import top_k_mask
+from keras_moe.ops._softmax_of_largest import softmax_of_largest
 from keras_moe.types import Config
 from keras_moe.types import InitializerLike
 from keras_moe.types import RegularizerLike
@@ -127,8 +126,7 @@ class TopKGate(LogitGate):
             noisy_logits = logits + noise_std * keras.random.normal(
                 ops.shape(logits), dtype=logits.dtype, seed=self.seed_generator
             )
-        chosen = top_k_mask(noisy_logits, self.k)
-        weights = masked_softmax(noisy_logits, chosen)
+        weights = softmax_of_largest(noisy_logits, self.k)
         self.add_router_losses(
             weights, logits, training, mask, noisy_logits, noise_std
         )
