@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_moe.optimizers import Adagrad
+from keras_moe.optimizers import Adam
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.models.build import build_model
@@ -77,16 +79,24 @@ def test_tables_are_trained_by_rows_from_their_least_size_on(
     compile_model(model, config_of(tiny, **changes))
     optimizer = model.optimizer
     if rule is None:
-        assert type(optimizer) is type(keras.optimizers.Adam())
+        assert type(optimizer) is Adam
         return
     assert isinstance(optimizer, TableOptimizer)
     assert type(optimizer.rule) is rule
     assert optimizer.minimum_rows == changes.get("min_table_rows", 1)
-    assert type(optimizer.inner) is type(keras.optimizers.Adam())
+    assert type(optimizer.inner) is Adam
 
 
 def test_the_optimizer_is_the_one_of_the_configuration(
     model: MultiTaskModel, tiny: Dataset
 ) -> None:
     compile_model(model, config_of(tiny, optimizer="adagrad"))
-    assert type(model.optimizer) is type(keras.optimizers.Adagrad())
+    assert type(model.optimizer) is Adagrad
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_experts_are_trained_lazily_where_asked_for(
+    model: MultiTaskModel, tiny: Dataset, lazy: bool
+) -> None:
+    compile_model(model, config_of(tiny, lazy_experts=lazy))
+    assert model.optimizer.lazy_experts == lazy
