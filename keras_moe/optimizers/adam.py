@@ -36,9 +36,10 @@ class Adam(OnePass, _Adam):
     those without a row in the batch do, stay as they are in that step, weights
     and moments alike. It is another optimizer then: Adam goes on to move them
     by their old moments, which fade. The correction of bias is that of the step
-    of training. It saves time on PyTorch; TensorFlow would copy banks whose
-    experts are written one by one, and so does XLA, so that there it costs time
-    and is for the results alone.
+    of training. It is for the results, and saves no time on processors: on
+    PyTorch, to find the experts takes what leaving them out saves; on
+    TensorFlow and JAX, where banks would be copied if experts were written one
+    by one, a step takes longer.
 
     Args:
         learning_rate: Float, `keras.optimizers.schedules.LearningRateSchedule`
