@@ -5,8 +5,9 @@
 Prints one JSON line for every (n, model, batch size), where the model is the
 live one (its compiled `predict_step`) or, under TensorFlow, what
 `recsys export` writes in each of its formats: the median, the 95th and the 99th
-percentile of the latency, and rows per second at the median. All models are
-called in turn, for `--seconds` each, and `LEAST_CALLS` times at least.
+percentile of the latency, and rows per second at the median. All models of all
+n are called in turn, for `--seconds` each, and `LEAST_CALLS` times at least.
+`times_the_first`: the median of the faster execution over that of the first n.
 """
 
 import argparse
@@ -99,20 +100,45 @@ def make_models(
 
 
 def report_latencies(
-    num_experts: int, gate: str, batches: Sequence[int], seconds: float
+    experts: Sequence[int], gate: str, batches: Sequence[int], seconds: float
 ) -> None:
-    """Prints a line for each batch size and model."""
+    """Prints a line for each batch size, n and model."""
     with tempfile.TemporaryDirectory() as folder:
-        models = make_models(num_experts, gate, Path(folder))
+        models = {}
+        for n in experts:
+            path = Path(folder) / str(n)
+            path.mkdir()
+            models |= {
+                (n, name): model
+                for name, model in make_models(n, gate, path).items()
+            }
         for batch in batches:
             calls = {
-                (model, execution): models[model](execution, batch)
-                for model, execution in itertools.product(models, EXECUTIONS)
+                (key, execution): models[key](execution, batch)
+                for key, execution in itertools.product(models, EXECUTIONS)
             }
             times = measure(calls, batch, seconds * len(models))
-            for model in models:
-                by_execution = {name: times[model, name] for name in EXECUTIONS}
-                report(model=model, n=num_experts, batch=batch, **by_execution)
+            for n, model in models:
+                by_execution = {
+                    name: times[(n, model), name] for name in EXECUTIONS
+                }
+                first = {
+                    name: times[(experts[0], model), name]
+                    for name in EXECUTIONS
+                }
+                report(
+                    model=model,
+                    n=n,
+                    batch=batch,
+                    **by_execution,
+                    times_the_first=round(
+                        _faster(by_execution) / _faster(first), 2
+                    ),
+                )
+
+
+def _faster(by_execution: dict[str, Any]) -> float:
+    return float(min(times["p50_ms"] for times in by_execution.values()))
 
 
 def main() -> None:
@@ -122,10 +148,9 @@ def main() -> None:
     parser.add_argument("--gate", default="top-k")
     parser.add_argument("--seconds", type=float, default=8.0)
     options = parser.parse_args()
-    for num_experts in options.experts:
-        report_latencies(
-            num_experts, options.gate, options.batch, options.seconds
-        )
+    report_latencies(
+        options.experts, options.gate, options.batch, options.seconds
+    )
 
 
 if __name__ == "__main__":

@@ -267,10 +267,9 @@ def main() -> None:
     parser.add_argument("--items", default=sizes, type=int, nargs="+")
     options = parser.parse_args()
     if "models" in options.parts:
-        for num_experts in options.experts:
-            report_latencies(
-                num_experts, options.gate, options.batch, options.seconds
-            )
+        report_latencies(
+            options.experts, options.gate, options.batch, options.seconds
+        )
     if "load" in options.parts:
         load_test(options)
     if "two-stage" in options.parts:

@@ -104,8 +104,8 @@ def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
         ),
         (
             "inference.py",
-            "--experts 4 --batch 2 --seconds 0.01",
-            "sparse",
+            "--experts 4 6 --batch 2 --seconds 0.01",
+            "times_the_first",
         ),
         (
             "serving.py",

@@ -47,7 +47,7 @@ def test_the_estimate_is_what_was_measured(
 
 def test_small_batches_pay_only_where_planning_costs_nothing() -> None:
     backend = keras.backend.backend()
-    pays = sparse_pays(64, num_experts=4, experts_per_row=2, **WIDE)
+    pays = sparse_pays(8, num_experts=4, experts_per_row=2, **WIDE)
     assert pays is (break_even.PLAN[backend] == 0)
 
 
