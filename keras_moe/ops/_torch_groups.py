@@ -43,10 +43,11 @@ def _has_grouped_mm(inputs: torch.Tensor, kernels: torch.Tensor) -> bool:
 
     It wants bfloat16, rows of whole 16 bytes, and the compute capability 8.0.
     (CPUs have the operation, too, for tests: it does there what is done here,
-    but for the biases.)
+    but for the biases.) Older releases of PyTorch do not have it.
     """
     return (
         inputs.is_cuda
+        and hasattr(torch.nn.functional, "grouped_mm")
         and inputs.dtype == torch.bfloat16
         and all(size and size % 8 == 0 for size in kernels.shape[1:])
         and torch.cuda.get_device_capability(inputs.device) >= (8, 0)
