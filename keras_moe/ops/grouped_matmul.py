@@ -49,15 +49,15 @@ def grouped_matmul(
         >>> keras.ops.convert_to_numpy(product).ravel().tolist()
         [2.0, 3.0, 3.0, 0.0]
     """
-    # Not variables any more, which TensorFlow's custom gradients refuse.
-    kernels = ops.reshape(kernels, kernels.shape)  # (E, D, H), as before.
+    inputs, kernels = map(ops.convert_to_tensor, (inputs, kernels))
     if biases is None:
         biases = ops.zeros_like(kernels[:, 0])
-    biases = ops.reshape(biases, biases.shape)  # (E, H), as before.
-    dtype = keras.backend.result_type(*map(_dtype, (inputs, kernels, biases)))
-    inputs, kernels, biases = (
-        ops.cast(tensor, dtype) for tensor in (inputs, kernels, biases)
-    )
+    tensors = [inputs, kernels, ops.convert_to_tensor(biases)]
+    dtypes = [keras.backend.standardize_dtype(x.dtype) for x in tensors]
+    if len(set(dtypes)) > 1:
+        dtype = keras.backend.result_type(*dtypes)
+        tensors = [ops.cast(tensor, dtype) for tensor in tensors]
+    inputs, kernels, biases = tensors
     group_sizes = ops.cast(group_sizes, "int32")
     relu = has_dynamic_shapes() and activation is keras.activations.relu
     if has_dynamic_shapes():
@@ -66,10 +66,8 @@ def grouped_matmul(
         # No rows: any matrix does.
         products = ops.matmul(inputs, kernels[0]) + biases[0]
     else:
+        # Not variables any more, which TensorFlow's custom gradients refuse.
+        kernels = ops.reshape(kernels, kernels.shape)  # (E, D, H), as before.
+        biases = ops.reshape(biases, biases.shape)  # (E, H), as before.
         products = matmul_by_blocks(inputs, kernels, biases, group_sizes)
     return products if relu else activation(products)
-
-
-def _dtype(tensor: Tensor) -> str:
-    name: str = keras.backend.standardize_dtype(tensor.dtype)
-    return name
