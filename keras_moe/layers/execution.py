@@ -24,9 +24,11 @@ from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.layers.isolated_state import run_on_devices
 from keras_moe.ops._debugging import checks_values
 from keras_moe.ops._debugging import require
+from keras_moe.ops._pairs import Pairs
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops.combine import combine
+from keras_moe.ops.combine import pair_weights
 from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.routing_plan import routing_plan
 from keras_moe.ops.top_k import keep_largest
@@ -405,11 +407,27 @@ class Execution:
         else:
             wanted = ops.any(wanted, axis=1)  # (N, E)
         plan = routing_plan(wanted, num_slots)
-        outputs = self.experts(
-            dispatch(rows, plan),  # (N, ...) to (S, ...)
-            group_sizes=plan.group_sizes,
-            training=training,
-        )
+        if self.experts._takes_pairs and plan.rows.shape[0]:
+            # Several tasks add up outputs that they share, each with its own
+            # weights: once for each of its pairs, instead of for all.
+            single = weights.shape[1] == 1
+            pairs = Pairs(
+                plan.rows, pair_weights(weights[:, 0], plan) if single else None
+            )
+            outputs = self.experts(
+                rows,
+                group_sizes=plan.group_sizes,
+                training=training,
+                pairs=pairs,
+            )
+            if single:
+                return [outputs]
+        else:
+            outputs = self.experts(
+                dispatch(rows, plan),  # (N, ...) to (S, ...)
+                group_sizes=plan.group_sizes,
+                training=training,
+            )
         outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))  # (S, H)
         return combine(outputs, weights, plan, max_pairs)
 

@@ -143,6 +143,24 @@ def block_size(num_rows: IntegerLike, num_experts: int) -> IntegerLike:
     return ops.minimum(ops.clip(size, 8, 256), num_rows)
 
 
+def block_layout(
+    group_sizes: Tensor, num_rows: IntegerLike
+) -> tuple[Tensor, ...]:
+    """What `for_blocks` goes over: `GroupBlocks`, and the rows of a block.
+
+    Tensors alone, so that it can be an argument of a custom gradient.
+
+    Args:
+        group_sizes: Int32 `(E,)`, with a sum of at most `S`.
+        num_rows: Integer `S`, or integer tensor.
+    """
+    block_rows = block_size(num_rows, group_sizes.shape[0])
+    return (
+        *group_blocks(group_sizes, num_rows, block_rows),
+        ops.arange(block_rows, dtype="int32"),
+    )
+
+
 def matmul_by_blocks(
     inputs: Tensor, kernels: Tensor, biases: Tensor, group_sizes: Tensor
 ) -> Tensor:
@@ -159,12 +177,7 @@ def matmul_by_blocks(
     Returns:
         Tensor `(S, H)`, zero behind the last group.
     """
-    num_rows = ops.shape(inputs)[0]
-    block_rows = block_size(num_rows, group_sizes.shape[0])
-    layout = (
-        *group_blocks(group_sizes, num_rows, block_rows),
-        ops.arange(block_rows, dtype="int32"),
-    )
+    layout = block_layout(group_sizes, ops.shape(inputs)[0])
 
     # Everything is an argument: in a branch JAX loses what a closure holds.
     def affine(
@@ -200,13 +213,13 @@ def _max_blocks(
 def _products(
     inputs: Tensor, kernels: Tensor, biases: Tensor, layout: tuple[Tensor, ...]
 ) -> Tensor:
-    def step(block: "_Block", products: Tensor) -> Tensor:
-        matrix = _entry(kernels, block.expert)  # (D, H)
+    def step(block: Block, products: Tensor) -> Tensor:
+        matrix = entry(kernels, block.expert)  # (D, H)
         product = ops.matmul(block.read(inputs), matrix)  # (C, H)
-        return block.write(products, product + _entry(biases, block.expert))
+        return block.write(products, product + entry(biases, block.expert))
 
     products = ops.zeros((ops.shape(inputs)[0], kernels.shape[2]), inputs.dtype)
-    return _for_blocks(layout, step, products)
+    return for_blocks(layout, step, products)
 
 
 def _gradients(
@@ -216,24 +229,24 @@ def _gradients(
     layout: tuple[Tensor, ...],
     upstream_grad: Tensor,
 ) -> tuple[Tensor, ...]:
-    def step(block: "_Block", grads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def step(block: Block, grads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         of_inputs, of_kernels, of_biases = grads
         above = block.read_inside(upstream_grad)  # (C, H)
-        matrix = _entry(kernels, block.expert)  # (D, H)
+        matrix = entry(kernels, block.expert)  # (D, H)
         # (C, H) times (H, D), then (D, C) times (C, H).
         of_input = ops.matmul(above, ops.transpose(matrix))
         of_kernel = ops.matmul(ops.transpose(block.read(inputs)), above)
         return (
             block.write(of_inputs, of_input),
-            _add_to_entry(of_kernels, block.expert, of_kernel),
-            _add_to_entry(of_biases, block.expert, ops.sum(above, axis=0)),
+            add_to_entry(of_kernels, block.expert, of_kernel),
+            add_to_entry(of_biases, block.expert, ops.sum(above, axis=0)),
         )
 
     zeros = tuple(map(ops.zeros_like, (inputs, kernels, biases)))
-    return _for_blocks(layout, step, zeros)
+    return for_blocks(layout, step, zeros)
 
 
-class _Block:
+class Block:
     """The rows of one block.
 
     A block that would reach beyond the last row of all starts earlier instead,
@@ -249,33 +262,43 @@ class _Block:
         self.offsets = offsets
 
     def read(self, rows: Tensor) -> Tensor:
-        first = self._first(rows)
+        first = self._first(ops.shape(rows)[0])
         if keras.backend.backend() == "tensorflow":
             # XLA would compile a slice anew for every other start.
             return ops.take(rows, first + self.offsets, axis=0)  # (C, ...)
-        size = (ops.shape(self.offsets)[0], rows.shape[1])
-        return ops.slice(rows, (first, 0), size)
+        shape = rows.shape[1:]
+        size = (ops.shape(self.offsets)[0], *shape)
+        return ops.slice(rows, (first, *[0] * len(shape)), size)
 
     def read_inside(self, rows: Tensor) -> Tensor:
-        values = self.read(rows)
-        return ops.where(self._inside(rows), values, ops.zeros_like(values))
+        return self.keep_inside(self.read(rows), ops.shape(rows)[0])
+
+    def keep_inside(self, values: Tensor, num_rows: IntegerLike) -> Tensor:
+        """Zeros for the rows of others among `values` `(C, ...)`."""
+        return self._choose(num_rows, values, ops.zeros_like(values))
 
     def write(self, rows: Tensor, values: Tensor) -> Tensor:
-        values = ops.where(self._inside(rows), values, self.read(rows))
-        return ops.slice_update(rows, (self._first(rows), 0), values)
+        num_rows, *shape = ops.shape(rows)
+        values = self._choose(num_rows, values, self.read(rows))
+        start = (self._first(num_rows), *[0] * len(shape))
+        return ops.slice_update(rows, start, values)
 
-    def _first(self, rows: Tensor) -> Tensor:
-        last = ops.shape(rows)[0] - ops.shape(self.offsets)[0]
-        return ops.minimum(self.start, last)
+    def _first(self, num_rows: IntegerLike) -> Tensor:
+        return ops.minimum(self.start, num_rows - ops.shape(self.offsets)[0])
 
-    def _inside(self, rows: Tensor) -> Tensor:
-        row = self._first(rows) + self.offsets
-        return ops.logical_and(row >= self.start, row < self.end)[:, None]
+    def _choose(
+        self, num_rows: IntegerLike, inside: Tensor, outside: Tensor
+    ) -> Tensor:
+        row = self._first(num_rows) + self.offsets
+        is_inside = ops.logical_and(row >= self.start, row < self.end)
+        # (C,) to (C, 1, ...)
+        shape = (-1, *[1] * (len(inside.shape) - 1))
+        return ops.where(ops.reshape(is_inside, shape), inside, outside)
 
 
-def _for_blocks(
+def for_blocks(
     layout: tuple[Tensor, ...],
-    step: Callable[[_Block, Carry], Carry],
+    step: Callable[[Block, Carry], Carry],
     start: Carry,
 ) -> Carry:
     *fields, offsets = layout
@@ -283,17 +306,17 @@ def _for_blocks(
     return ops.fori_loop(
         0,
         blocks.num_used,
-        lambda i, values: step(_Block(blocks, offsets, i), values),
+        lambda i, values: step(Block(blocks, offsets, i), values),
         start,
     )
 
 
-def _entry(tensor: Tensor, index: Tensor) -> Tensor:
+def entry(tensor: Tensor, index: Tensor) -> Tensor:
     """`tensor[index]`."""
     return ops.take(tensor, index, axis=0)
 
 
-def _add_to_entry(tensor: Tensor, index: Tensor, values: Tensor) -> Tensor:
+def add_to_entry(tensor: Tensor, index: Tensor, values: Tensor) -> Tensor:
     start = (index, *[0] * len(tensor.shape[1:]))
-    total = _entry(tensor, index) + values  # `tensor` without its first axis.
+    total = entry(tensor, index) + values  # `tensor` without its first axis.
     return ops.slice_update(tensor, start, total[None])

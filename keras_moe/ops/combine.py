@@ -66,13 +66,30 @@ def _add_up_static(
         pairs = routing_plan(weights != 0, max_pairs)
         slots = _slots(pairs, num_tasks, ops.shape(outputs)[0])  # (P,)
         own = gather(outputs, slots)  # (P, H)
-    pair_weights = _pair_weights(weights, pairs)  # (P,)
+    of_pairs = pair_weights(weights, pairs)  # (P,)
     # In slots without a pair may stand NaN, which no weight of 0 hides.
     used = (pairs.experts < num_experts)[:, None]
     own = ops.where(used, own, 0.0)
     return segment_sum(
-        own * pair_weights[:, None], pairs.rows, ops.shape(weights)[0]
+        own * of_pairs[:, None], pairs.rows, ops.shape(weights)[0]
     )
+
+
+def pair_weights(weights: Tensor, plan: RoutingPlan) -> Tensor:
+    """The weight of the pair in each slot, 0 in those that hold none.
+
+    Args:
+        weights: Float32 tensor `(N, E)`.
+        plan: The plan, with rows from 0 to `N - 1`.
+
+    Returns:
+        Float32 tensor `(S,)`.
+    """
+    num_experts = weights.shape[1]
+    column = ops.minimum(plan.experts, num_experts - 1)
+    place = plan.rows * num_experts + column  # (S,), of N E.
+    of_pairs = gather(ops.reshape(weights, (-1,)), place)  # (S,)
+    return ops.where(plan.experts < num_experts, of_pairs, 0.0)
 
 
 def _slots(
@@ -90,15 +107,6 @@ def _slots(
     slots = ops.pad(ops.cumsum(ops.cast(changes, "int32")), [[1, 0]])  # (P,)
     # Those that hold no pair come last.
     return ops.minimum(slots[: ops.shape(rows)[0]], num_slots - 1)
-
-
-def _pair_weights(weights: Tensor, pairs: RoutingPlan) -> Tensor:
-    """The weight of each pair, 0 for those that are none."""
-    num_experts = weights.shape[1]
-    column = ops.minimum(pairs.experts, num_experts - 1)
-    place = pairs.rows * num_experts + column  # (P,), of N T E.
-    pair_weights = gather(ops.reshape(weights, (-1,)), place)  # (P,)
-    return ops.where(pairs.experts < num_experts, pair_weights, 0.0)
 
 
 def _add_up(

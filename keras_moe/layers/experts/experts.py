@@ -75,6 +75,16 @@ class Experts(keras.layers.Layer):
         """Whether groups can be computed inside a branch of the graph."""
         return True
 
+    @property
+    def _takes_pairs(self) -> bool:
+        """Whether `call` also takes `pairs`, a `keras_moe.ops._pairs.Pairs`.
+
+        Its inputs are then the rows `(N, *features)` that the pairs are of,
+        and with weights it returns the sums for these rows. Faster than to
+        gather before and to add up behind.
+        """
+        return False
+
     def subset(self, indices: Sequence[int]) -> "Experts":
         """Returns a bank of some of these experts, with their weights.
 

@@ -10,6 +10,7 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import PerExpert
 from keras_moe.layers.initialization import derived_seed
+from keras_moe.ops._pairs import Pairs
 from keras_moe.ops.grouped_matmul import grouped_matmul
 from keras_moe.types import ActivationLike
 from keras_moe.types import Config
@@ -51,6 +52,7 @@ class MLPExperts(Experts):
         group_sizes: Int32 `(n,)`, how many rows each expert computes. `None`
             computes all experts on all rows.
         training: Boolean, whether to apply dropout.
+        pairs: For the mixtures of this package, see `Experts._takes_pairs`.
 
     Returns:
         Tensor `(..., n, units[-1])`, of the layer's compute dtype; with
@@ -147,7 +149,10 @@ class MLPExperts(Experts):
         inputs: Tensor,
         group_sizes: Tensor | None = None,
         training: bool | None = None,
+        pairs: Pairs | None = None,
     ) -> Tensor:
+        if pairs is not None and group_sizes is not None:
+            return self._call_on_pairs(inputs, pairs, group_sizes, training)
         outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (N or S, D)
         # The values: of them, a device may have those of some experts.
         kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
@@ -164,15 +169,64 @@ class MLPExperts(Experts):
                     outputs = outputs + bias
                 outputs = self.activation(outputs)
             if training and self.dropout > 0:
-                outputs = keras.random.dropout(
-                    outputs, self.dropout, seed=self.seed_generator
-                )
+                outputs = self._drop_out(outputs)
         if group_sizes is None:
             leading = ops.shape(inputs)[:-1]
             outputs = ops.reshape(  # (N, E, H) to (..., E, H)
                 outputs, (*leading, *outputs.shape[1:])
             )
         return outputs
+
+    def _drop_out(self, outputs: Tensor) -> Tensor:
+        return keras.random.dropout(
+            outputs, self.dropout, seed=self.seed_generator
+        )
+
+    def _call_on_pairs(
+        self,
+        inputs: Tensor,
+        pairs: Pairs,
+        group_sizes: Tensor,
+        training: bool | None,
+    ) -> Tensor:
+        """Computes each pair, see `_takes_pairs`."""
+        from keras_moe.ops._pair_blocks import Perceptrons
+        from keras_moe.ops._pair_blocks import perceptrons_on_pairs
+
+        kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
+        biases = [ops.convert_to_tensor(bias) for bias in self.biases]
+        if not self.use_bias:
+            biases = [ops.zeros_like(kernel[:, 0]) for kernel in kernels]
+        kept = [None] * len(kernels)
+        if training and self.dropout > 0:
+            shapes = [(pairs.rows.shape[0], units) for units in self.units]
+            kept = [
+                self._drop_out(ops.ones(shape, inputs.dtype)) > 0
+                for shape in shapes
+            ]
+        return perceptrons_on_pairs(
+            Perceptrons(self.activation, self.dropout),
+            inputs,
+            kernels,
+            biases,
+            kept,
+            pairs,
+            group_sizes,
+        )
+
+    @property
+    def _takes_pairs(self) -> bool:
+        """On JAX, where the loop over blocks is compiled.
+
+        Activations that are not Keras's own may have weights, or states that
+        no loop can change; and a subclass may compute anything.
+        """
+        name = getattr(self.activation, "__name__", "")
+        return (
+            keras.backend.backend() == "jax"
+            and getattr(keras.activations, name, None) is self.activation
+            and type(self).call is MLPExperts.call
+        )
 
     def subset(self, indices: Sequence[int]) -> "MLPExperts":
         config = {**self.get_config(), "num_experts": len(indices)}
