@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from keras import ops
 
 from keras_moe.ops._debugging import checks_values
@@ -14,6 +15,9 @@ from keras_moe.ops._rows import true_places
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
+
+# Rows whose entries are bits of one integer.
+WORD = 16
 
 
 class RoutingPlan(NamedTuple):
@@ -104,16 +108,45 @@ def first_rows(selected: Tensor, count: int) -> Tensor:
         >>> keras.ops.convert_to_numpy(first_rows(selected, 2)).tolist()
         [[0, 1], [1, 3]]
     """
-    counts = _counts(selected)
-    num_experts = counts.shape[1]
+    words, counts = _words(selected)
+    num_experts = selected.shape[1]
     slots = ops.arange(num_experts * count, dtype="int32")
-    rows = _rows_at(slots % count, slots // count, counts)
+    place, expert = slots % count, slots // count
+    rows = ops.where(
+        place < gather(counts[-1], expert),
+        _rows_at(place, expert, words, counts),
+        ops.shape(selected)[0],
+    )
     return ops.reshape(rows, (num_experts, count))
 
 
-def _counts(selected: Tensor) -> Tensor:
-    """How many of the first i rows selected expert e, `(N + 1, E)`."""
-    return ops.pad(prefix_sums(ops.cast(selected, "int32")), [[1, 0], [0, 0]])
+def _words(selected: Tensor) -> tuple[Tensor, Tensor]:
+    """The entries of each expert as bits, those of 16 rows in a word.
+
+    Args:
+        selected: Boolean `(N, E)`.
+
+    Returns:
+        Int32 `(W, E)`, the words, of which the first row is the lowest bit;
+        int32 `(W + 1, E)`, how many bits of the first i words are set.
+    """
+    num_rows, num_experts = ops.shape(selected)
+    # At least one, so that even an empty batch has a word.
+    behind = ops.zeros((WORD - num_rows % WORD, num_experts), "bool")
+    bits = ops.concatenate([selected, behind])  # (16 W, E)
+    bits = ops.reshape(bits, (-1, WORD, num_experts))
+    values = 1 << np.arange(WORD, dtype="int32")[:, None]
+    words = ops.sum(ops.where(bits, values, 0), axis=1)  # (W, E)
+    counts = prefix_sums(_num_bits(words))
+    return words, ops.pad(counts, [[1, 0], [0, 0]])
+
+
+def _num_bits(words: Tensor) -> Tensor:
+    """How many of 16 bits are set: of pairs, of four, of eight, of all."""
+    words = words - (ops.right_shift(words, 1) & 0x5555)
+    words = (words & 0x3333) + (ops.right_shift(words, 2) & 0x3333)
+    words = (words + ops.right_shift(words, 4)) & 0x0F0F
+    return (words + ops.right_shift(words, 8)) & 0x1F
 
 
 def _exact_plan(selected: Tensor) -> RoutingPlan:
@@ -140,7 +173,7 @@ def _exact_plan(selected: Tensor) -> RoutingPlan:
 
 def _static_plan(selected: Tensor, max_pairs: IntegerLike) -> RoutingPlan:
     num_experts = selected.shape[1]
-    counts = _counts(selected)
+    words, counts = _words(selected)
     if checks_values():
         require(
             ops.sum(counts[-1]) <= max_pairs,
@@ -155,29 +188,50 @@ def _static_plan(selected: Tensor, max_pairs: IntegerLike) -> RoutingPlan:
     column = ops.minimum(experts, num_experts - 1)
     # The slot holds its expert's place-th row, counted from 0.
     place = ops.arange(max_pairs, dtype="int32") - gather(firsts, column)
-    rows = ops.where(used, _rows_at(place, column, counts), 0)
+    rows = ops.where(used, _rows_at(place, column, words, counts), 0)
     return RoutingPlan(rows, experts, group_sizes)
 
 
-def _rows_at(place: Tensor, experts: Tensor, counts: Tensor) -> Tensor:
-    """The row that is the `place`-th of its expert, `N` past the last one.
+def _rows_at(
+    place: Tensor, experts: Tensor, words: Tensor, counts: Tensor
+) -> Tensor:
+    """The row that is the `place`-th of its expert, if there are so many.
 
-    A binary search for the number of rows `i` with `counts[i] <= place`. It
-    costs a few gathers of the slots; a scatter would touch all N x E entries.
+    A binary search for the word that has it, then one for the bit. It costs
+    a few gathers of the slots from a small table; a scatter would touch all
+    N x E entries.
+
+    Args:
+        place: Int32 `(S,)`, counted from 0.
+        experts: Int32 `(S,)`.
+        words: Int32 `(W, E)`, see `_words`.
+        counts: Int32 `(W + 1, E)`, see `_words`.
     """
-    num_experts = counts.shape[1]
-    num_rows = ops.shape(counts)[0] - 1
-    static_rows = counts.shape[0]
+    num_experts = words.shape[1]
+    num_words = ops.shape(words)[0]
     # Without a static number of rows: as many bits as an int32 index has.
     bits = 31 - num_experts.bit_length() + 1
-    if static_rows is not None:
-        bits = static_rows.bit_length()
-    flat_counts = ops.reshape(counts, (-1,))  # ((N + 1) E,)
-    row = ops.zeros_like(place)
+    if words.shape[0] is not None:
+        bits = words.shape[0].bit_length()
+    flat_counts = ops.reshape(counts, (-1,))  # ((W + 1) E,)
+    # The last word that has no more than `place` bits before it.
+    word, before = ops.zeros_like(place), ops.zeros_like(place)
     for bit in reversed(range(bits)):
-        candidate = row + (1 << bit)
-        index = ops.minimum(candidate, num_rows) * num_experts
+        candidate = word + (1 << bit)
+        index = ops.minimum(candidate, num_words - 1) * num_experts
         count = gather(flat_counts, index + experts)  # (S,)
-        inside = ops.logical_and(candidate <= num_rows, count <= place)
-        row = ops.where(inside, candidate, row)
+        inside = ops.logical_and(candidate < num_words, count <= place)
+        word = ops.where(inside, candidate, word)
+        before = ops.where(inside, count, before)
+    place = place - before
+    row = word * WORD
+    rest = gather(ops.reshape(words, (-1,)), word * num_experts + experts)
+    half = WORD // 2
+    while half:
+        low = _num_bits(rest & ((1 << half) - 1))
+        above = place >= low
+        place = ops.where(above, place - low, place)
+        row = ops.where(above, row + half, row)
+        rest = ops.where(above, ops.right_shift(rest, half), rest)
+        half //= 2
     return row

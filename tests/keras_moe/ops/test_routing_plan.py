@@ -74,6 +74,20 @@ def test_every_selected_pair_has_exactly_one_slot(
     check()
 
 
+@pytest.mark.parametrize("num_rows", [0, 15, 16, 17, 100])
+def test_any_number_of_rows_is_searched(
+    num_rows: int, rng: np.random.Generator
+) -> None:
+    selected = rng.random((num_rows, 3)) < [0.0, 0.5, 1.0]
+    plan = ops.routing_plan(selected, num_rows * 3)
+    expected = [(int(row), int(e)) for e, row in np.argwhere(selected.T)]
+    assert pairs_of(plan, 3) == expected
+    found = to_numpy(first_rows(selected, 20))
+    for rows, column in zip(found, selected.T, strict=True):
+        (chosen,) = np.nonzero(column)
+        assert rows.tolist() == [*chosen, *[num_rows] * 20][:20]
+
+
 def test_a_budget_that_is_exactly_met_drops_nothing() -> None:
     selected = np.zeros((8, 4), bool)
     selected[:, 2] = True

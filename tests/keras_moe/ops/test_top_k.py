@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
+from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.ops import top_k_mask
@@ -27,10 +28,20 @@ def evaluate(x, k):
         ([5.0, 7.0, 7.0, 5.0], 3, [0, 1, 2]),
         ([-np.inf, -np.inf, 0.0], 2, [0, 2]),
         ([np.inf, 0.0, np.inf], 1, [0]),
+        ([0.0, -np.inf, -np.inf], 2, [0, 1]),
+        ([-np.inf, np.finfo("float32").min, -np.inf], 2, [0, 1]),
+        ([-0.0, 0.0, -1.0], 2, [0, 1]),
+        ([-2.0, -1.0, -3.0, -1.0, -4.0, -5.0], 5, [0, 1, 2, 3, 4]),
     ],
 )
 def test_by_hand(row, k, kept):
     assert np.flatnonzero(evaluate(row, k)).tolist() == kept
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_of_half_precision(dtype):
+    x = ops.cast(np.array([1.0, -2.0, 3.0, -0.5]), dtype)
+    assert to_numpy(top_k_mask(x, 2)).tolist() == [True, False, True, False]
 
 
 def test_masks_the_last_axis_of_any_rank(rng):
@@ -54,7 +65,7 @@ def test_a_batch_may_be_empty():
         min_size=4,
         max_size=4,
     ),
-    k=st.sampled_from([1, 3, 6]),
+    k=st.sampled_from([1, 3, 4, 5, 6]),
 )
 def test_keeps_exactly_k_and_gives_ties_to_the_lower_index(rows, k):
     mask = evaluate(np.array(rows, "float32"), k)
