@@ -20,7 +20,7 @@ def grouped_matmul(
     kernels: Tensor,
     group_sizes: Tensor,
     biases: Tensor | None = None,
-    activation: Activation = keras.activations.linear,
+    activation: Activation | None = None,
 ) -> Tensor:
     """Multiplies the rows of each group by the group's matrix.
 
@@ -36,7 +36,7 @@ def grouped_matmul(
         biases: Tensor `(E, H)`, added to each row of the group. Defaults to
             `None`.
         activation: Applied to the sums; treats each row on its own. Defaults
-            to none. `keras.activations.relu` is computed with the matmuls
+            to `None`. `keras.activations.relu` is computed with the matmuls
             where shapes may depend on values.
 
     Returns:
@@ -70,4 +70,4 @@ def grouped_matmul(
         kernels = ops.reshape(kernels, kernels.shape)  # (E, D, H), as before.
         biases = ops.reshape(biases, biases.shape)  # (E, H), as before.
         products = matmul_by_blocks(inputs, kernels, biases, group_sizes)
-    return products if relu else activation(products)
+    return products if relu or activation is None else activation(products)
