@@ -38,7 +38,7 @@ def run_equal_groups(
 
 
 def _matmuls(groups: Any, kernels: Any) -> Any:
-    kernels = ops.convert_to_tensor(kernels)
+    groups, kernels = map(ops.convert_to_tensor, (groups, kernels))
     count = kernels.shape[0]
     pairs = zip(
         ops.unstack(groups, num=count),  # (rows, D) each.
