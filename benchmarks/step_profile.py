@@ -48,7 +48,7 @@ from side_by_side import Function  # noqa: E402
 
 # The first one that is found in the name of an operation, by its pattern.
 PARTS = {
-    "optimizer": r"\badam|optimizer|ApplyAdam",
+    "optimizer": r"adam|optimizer|ApplyAdam",
     "gates": r"_gate",
     "dropout": r"dropout",
     "experts": r"mlp_experts|equal_groups",

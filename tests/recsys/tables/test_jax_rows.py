@@ -1,5 +1,6 @@
 """Rows as JAX reads them, and what XLA compiles of it for a processor."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,23 @@ def test_a_slot_is_read_by_rows(width: int) -> None:
     np.testing.assert_array_equal(found, values[[0, 2, 5, 5, 5]])
 
 
-def test_no_lookup_copies_rows_of_64_number_by_number(tmp_path: Path) -> None:
+@pytest.fixture
+def uncached() -> Iterator[None]:
+    """Everything is compiled, and dumped, though a run before has done so."""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    enabled = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()  # It looks at that once.
+    yield
+    jax.config.update("jax_enable_compilation_cache", enabled)
+    compilation_cache.reset_cache()
+
+
+def test_no_lookup_copies_rows_of_64_number_by_number(
+    tmp_path: Path, uncached: None
+) -> None:
     import jax
 
     from recsys.tables.jax_rows import look_up
