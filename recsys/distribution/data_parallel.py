@@ -98,6 +98,26 @@ def _on_tensorflow(config: TrainConfig, rows: int) -> Iterator[None]:
 
     from recsys.distribution.replicas import Replicas
 
+    _check_on_tensorflow(config)
+    devices = [
+        device.name
+        for device in tf.config.list_logical_devices("GPU")
+        or tf.config.list_logical_devices("CPU")
+    ]
+    if len(devices) == 1:
+        raise ValueError(
+            "`distribute` must be 'none' where TensorFlow sees one device; "
+            "take `backend='jax'` for several processes. Received: "
+            f"distribute='data', with {devices[0]}"
+        )
+    _check_divides(rows, len(devices))
+    strategy = tf.distribute.MirroredStrategy(devices)
+    with strategy.scope(), shared_with(Replicas(strategy)):
+        yield
+
+
+def _check_on_tensorflow(config: TrainConfig) -> None:
+    """Raises an error for what replicas of one process cannot do."""
     if config.distribute != "data":
         raise ValueError(
             "`distribute` must be 'data' or 'none' on TensorFlow; devices "
@@ -116,21 +136,6 @@ def _on_tensorflow(config: TrainConfig, rows: int) -> Iterator[None]:
             "`retrieval`; take `backend='jax'`. Received: distribute='data', "
             "retrieval=True"
         )
-    devices = [
-        device.name
-        for device in tf.config.list_logical_devices("GPU")
-        or tf.config.list_logical_devices("CPU")
-    ]
-    if len(devices) == 1:
-        raise ValueError(
-            "`distribute` must be 'none' where TensorFlow sees one device; "
-            "take `backend='jax'` for several processes. Received: "
-            f"distribute='data', with {devices[0]}"
-        )
-    _check_divides(rows, len(devices))
-    strategy = tf.distribute.MirroredStrategy(devices)
-    with strategy.scope(), shared_with(Replicas(strategy)):
-        yield
 
 
 _Scope = Callable[[TrainConfig, int], AbstractContextManager[None]]
