@@ -26,10 +26,12 @@ def run_equal_groups(
     Returns:
         Tensor `(E, rows, H)`.
     """
-    for kernel, bias in zip(experts.kernels, experts.biases, strict=True):
+    for kernel, bias, activation in zip(
+        experts.kernels, experts.biases, experts.activations, strict=True
+    ):
         multiply = _matmuls if one_by_one else ops.matmul
         groups = multiply(groups, kernel) + bias[:, None]  # (E, rows, H)
-        groups = experts.activation(groups)
+        groups = activation(groups)
         if training and experts.dropout > 0:
             groups = keras.random.dropout(
                 groups, experts.dropout, seed=experts.seed_generator

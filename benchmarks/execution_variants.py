@@ -42,10 +42,10 @@ class WideExperts(MLPExperts):
         kernel = ops.transpose(self.kernels[0], (1, 0, 2))
         kernel = ops.reshape(kernel, (depth, experts * units))
         outputs = ops.reshape(ops.matmul(inputs, kernel), (-1, experts, units))
-        outputs = self.activation(outputs + self.biases[0])
-        for kernel, bias in zip(self.kernels[1:], self.biases[1:], strict=True):
-            outputs = ops.einsum("neh,ehu->neu", outputs, kernel) + bias
-            outputs = self.activation(outputs)
+        outputs = self.activations[0](outputs + self.biases[0])
+        for layer in range(1, len(self.units)):
+            outputs = ops.einsum("neh,ehu->neu", outputs, self.kernels[layer])
+            outputs = self.activations[layer](outputs + self.biases[layer])
         return outputs
 
 

@@ -97,8 +97,11 @@ DTypeLike: TypeAlias = str | keras.DTypePolicy
 # An integer draws the same at each call; `None` draws from Keras's global seed.
 SeedLike: TypeAlias = int | keras.random.SeedGenerator | None
 
+# What `keras.activations.get` returns.
+Activation: TypeAlias = Callable[[Tensor], Tensor]
+
 # What `keras.activations.get`, `initializers.get` and `regularizers.get` take.
-ActivationLike: TypeAlias = str | Callable[[Tensor], Tensor] | None
+ActivationLike: TypeAlias = str | Activation | None
 InitializerLike: TypeAlias = (
     str | Mapping[str, Any] | keras.initializers.Initializer
 )

@@ -7,7 +7,6 @@ else in memory is as large as all pairs. That counts twice on CPUs, where memory
 beyond 32 MiB that XLA asks for in a step is faulted in anew by each step.
 """
 
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from keras_moe.ops._blocks import entry
 from keras_moe.ops._blocks import for_blocks
 from keras_moe.ops._pairs import Pairs
 from keras_moe.ops._rows import gather
+from keras_moe.types import Activation
 from keras_moe.types import Tensor
 
 
@@ -29,13 +29,13 @@ class Perceptrons(NamedTuple):
     """What the experts compute, but for their weights.
 
     Attributes:
-        activation: Function of a tensor `(..., units)`, applied after every
-            layer. It has neither weights nor states.
+        activations: For each layer, a function of a tensor `(..., units)`
+            that has neither weights nor states.
         dropout: Float, the share of each layer's outputs that is dropped
             where `kept` is given.
     """
 
-    activation: Callable[[Tensor], Tensor]
+    activations: tuple[Activation, ...]
     dropout: float
 
 
@@ -210,7 +210,7 @@ def _activate(
     values: Tensor,
 ) -> Tensor:
     """What follows a layer's matmul, for the values `(C, H)` of a block."""
-    outputs = perceptrons.activation(values)
+    outputs = perceptrons.activations[layer](values)
     kept = arrays.kept[layer]
     if kept is None:
         return outputs

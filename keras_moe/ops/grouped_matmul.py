@@ -1,18 +1,15 @@
-from collections.abc import Callable
-
 import keras
 from keras import ops
 
 from keras_moe.ops._blocks import matmul_by_blocks
 from keras_moe.ops._tracing import has_dynamic_shapes
+from keras_moe.types import Activation
 from keras_moe.types import Tensor
 
 if keras.backend.backend() == "torch":
     from keras_moe.ops._torch_groups import affine_groups
 else:
     from keras_moe.ops._tensorflow_groups import affine_groups
-
-Activation = Callable[[Tensor], Tensor]
 
 
 def grouped_matmul(

@@ -12,6 +12,7 @@ from keras_moe.layers.initialization import PerExpert
 from keras_moe.layers.initialization import derived_seed
 from keras_moe.ops._pairs import Pairs
 from keras_moe.ops.grouped_matmul import grouped_matmul
+from keras_moe.types import Activation
 from keras_moe.types import ActivationLike
 from keras_moe.types import Config
 from keras_moe.types import InitializerLike
@@ -28,13 +29,16 @@ class MLPExperts(Experts):
     entry of `units`. All experts are one batched computation.
 
     Attributes:
+        activations: One function per layer.
         kernels: One `(n, inputs, units)` weight per layer.
         biases: One `(n, units)` weight per layer; empty with `use_bias=False`.
 
     Args:
         num_experts: Integer `n >= 1`.
         units: Integer or list of integers, the width of each layer.
-        activation: Activation after every layer, defaults to `"relu"`.
+        activation: Activation after every layer, or a list of one for each.
+            `None` is linear: `["gelu", None]` makes the feed-forward pair of
+            a Transformer. Defaults to `"relu"`.
         dropout: Float in `[0, 1)`, the share of each layer's outputs that
             is dropped while training. Defaults to 0.
         use_bias: Boolean, defaults to `True`.
@@ -60,8 +64,8 @@ class MLPExperts(Experts):
 
     Raises:
         TypeError: If `units` holds anything but integers.
-        ValueError: If `units` is empty or has an entry below 1, or `dropout`
-            is outside `[0, 1)`.
+        ValueError: If `units` is empty or has an entry below 1, `activation`
+            is a list of another length, or `dropout` is outside `[0, 1)`.
 
     Example:
         >>> experts = MLPExperts(num_experts=4, units=[16, 8])
@@ -76,7 +80,7 @@ class MLPExperts(Experts):
         self,
         num_experts: int,
         units: int | Sequence[int],
-        activation: ActivationLike = "relu",
+        activation: ActivationLike | list[ActivationLike] = "relu",
         dropout: float = 0.0,
         use_bias: bool = True,
         kernel_initializer: InitializerLike = "glorot_uniform",
@@ -88,7 +92,7 @@ class MLPExperts(Experts):
     ) -> None:
         super().__init__(num_experts, **kwargs)
         self.units = _check_units(units)
-        self.activation = keras.activations.get(activation)
+        self.activations = _get_activations(activation, len(self.units))
         if not 0 <= dropout < 1:
             raise ValueError(
                 f"`dropout` must be in [0, 1). Received: dropout={dropout!r}"
@@ -161,13 +165,13 @@ class MLPExperts(Experts):
             bias = biases[layer] if self.use_bias else None
             if group_sizes is not None:
                 outputs = grouped_matmul(
-                    outputs, kernel, group_sizes, bias, self.activation
+                    outputs, kernel, group_sizes, bias, self.activations[layer]
                 )
             else:
                 outputs = _all_experts(outputs, kernel, shared=layer == 0)
                 if bias is not None:
                     outputs = outputs + bias
-                outputs = self.activation(outputs)
+                outputs = self.activations[layer](outputs)
             if training and self.dropout > 0:
                 outputs = self._drop_out(outputs)
         if group_sizes is None:
@@ -205,7 +209,7 @@ class MLPExperts(Experts):
                 for shape in shapes
             ]
         return perceptrons_on_pairs(
-            Perceptrons(self.activation, self.dropout),
+            Perceptrons(tuple(self.activations), self.dropout),
             inputs,
             kernels,
             biases,
@@ -221,10 +225,9 @@ class MLPExperts(Experts):
         Activations that are not Keras's own may have weights, or states that
         no loop can change; and a subclass may compute anything.
         """
-        name = getattr(self.activation, "__name__", "")
         return (
             keras.backend.backend() == "jax"
-            and getattr(keras.activations, name, None) is self.activation
+            and all(map(_is_of_keras, self.activations))
             and type(self).call is MLPExperts.call
         )
 
@@ -259,7 +262,7 @@ class MLPExperts(Experts):
             **serialized_parameters(self),
             "num_experts": self.num_experts,
             "units": self.units,
-            "activation": keras.activations.serialize(self.activation),
+            "activation": _serialized(self.activations),
             "dropout": self.dropout,
             "use_bias": self.use_bias,
             "seed": self.seed,
@@ -280,3 +283,29 @@ def _check_units(units: int | Sequence[int]) -> list[int]:
             f"`units` must name at least one width. Received: units={units!r}"
         )
     return [check_integer("units", width, 1) for width in widths]
+
+
+def _get_activations(
+    activation: ActivationLike | list[ActivationLike], num_layers: int
+) -> list[Activation]:
+    """One function for each layer."""
+    if not isinstance(activation, (list, tuple)):
+        activation = [activation] * num_layers
+    if len(activation) != num_layers:
+        raise ValueError(
+            "`activation` as a list must have one entry per layer, "
+            f"{num_layers}. Received: activation={activation!r}"
+        )
+    return [keras.activations.get(each) for each in activation]
+
+
+def _serialized(activations: Sequence[Activation]) -> Any:
+    """As a constructor takes them: one for all layers where they are alike."""
+    configs = [keras.activations.serialize(each) for each in activations]
+    alike = all(config == configs[0] for config in configs)
+    return configs[0] if alike else configs
+
+
+def _is_of_keras(activation: Activation) -> bool:
+    name = getattr(activation, "__name__", "")
+    return getattr(keras.activations, name, None) is activation

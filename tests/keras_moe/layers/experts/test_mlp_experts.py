@@ -7,6 +7,8 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.layers import MLPExperts
+from keras_moe.layers import MoE
+from keras_moe.layers import TopKGate
 from tests.keras_moe.layers.layer_test import check_layer
 
 
@@ -80,6 +82,37 @@ def test_dropout_drops_only_while_training() -> None:
     assert not np.array_equal(dropped, to_numpy(experts(x, training=True)))
 
 
+def test_each_layer_may_have_its_own_activation(
+    rng: np.random.Generator,
+) -> None:
+    experts = MLPExperts(3, [4, 5], activation=["tanh", None], seed=0)
+    x = rng.normal(size=(7, 6)).astype("float32")
+    every = to_numpy(experts(x))
+    for expert in range(3):
+        first, second = (to_numpy(kernel)[expert] for kernel in experts.kernels)
+        np.testing.assert_allclose(
+            every[:, expert], np.tanh(x @ first) @ second, rtol=1e-4, atol=1e-6
+        )
+    assert MLPExperts.from_config(experts.get_config()).activations == [
+        keras.activations.tanh,
+        keras.activations.linear,
+    ]
+
+
+@pytest.mark.parametrize("execution", ["sparse", "dense"])
+def test_a_mixture_knows_each_layers_activation(
+    execution: str, rng: np.random.Generator
+) -> None:
+    """Sparse execution fuses activations with the matmuls."""
+    experts = MLPExperts(3, [4, 5], activation=["gelu", None], seed=0)
+    layer = MoE(TopKGate(3, k=2, seed=0), experts, execution=execution)
+    x = rng.normal(size=(7, 6)).astype("float32")
+    outputs = to_numpy(layer(x))
+    weights = to_numpy(layer.gate(x))  # (N, E)
+    expected = np.einsum("ne,neh->nh", weights, to_numpy(experts(x)))
+    np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_it_is_a_proper_layer(tmp_path: Path, rng: np.random.Generator) -> None:
     check_layer(
         lambda: MLPExperts(3, [4, 2], dropout=0.25, kernel_regularizer="l2"),
@@ -97,6 +130,11 @@ def test_it_is_a_proper_layer(tmp_path: Path, rng: np.random.Generator) -> None:
         ({"units": 0}, ValueError, "`units` must be at least 1"),
         ({"units": []}, ValueError, "`units` must name at least one width"),
         ({"units": "8"}, TypeError, "`units` must be an integer"),
+        (
+            {"units": [4, 2], "activation": ["relu"]},
+            ValueError,
+            "`activation` as a list must have one entry per layer, 2",
+        ),
         ({"dropout": 1.0}, ValueError, "`dropout` must be in [0, 1)"),
     ],
 )
