@@ -43,7 +43,7 @@ $(VENV)/.installed-train: $(BIN)/python pyproject.toml
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[recsys,faiss,onnx,orbax,ray,report,serve,tfrs,jax,torch,dev]'
+	$(BIN)/pip install --quiet -e '.[recsys,faiss,onnx,orbax,ray,report,serve,studies,tfrs,jax,torch,dev]'
 	touch $@ $(VENV)/.installed-train
 
 # A step takes tens of megabytes and gives them back. Where new pages are slow to

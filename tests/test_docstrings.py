@@ -1,4 +1,4 @@
-"""Runs the examples in the docstrings of both packages."""
+"""Runs the examples in the docstrings of the packages."""
 
 import doctest
 import importlib
@@ -11,6 +11,7 @@ import pytest
 
 import keras_moe
 import recsys
+import studies
 
 NAMES = {
     "keras": keras,
@@ -22,7 +23,7 @@ NAMES = {
 
 def find_examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder()
-    for package in (keras_moe, recsys):
+    for package in (keras_moe, recsys, studies):
         prefix = f"{package.__name__}."
         for info in pkgutil.walk_packages(package.__path__, prefix):
             if info.name.endswith("__main__"):

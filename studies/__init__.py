@@ -1,0 +1,1 @@
+"""The papers' experiments on Transformers and perceptrons, a file each."""
