@@ -130,6 +130,15 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real downloads."""
+    folder = os.environ.get("RECSYS_DATA")
+    if not folder:
+        pytest.skip("RECSYS_DATA names no folder with the real downloads")
+    return Path(folder)
+
+
 @pytest.fixture
 def oracle() -> Callable[[str], Arrays]:
     """Loads a case: inputs, weights and outputs of a reference by name."""

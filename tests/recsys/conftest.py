@@ -1,4 +1,3 @@
-import os
 import signal
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -111,12 +110,3 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Path:
-    """The folder with the real downloads."""
-    folder = os.environ.get("RECSYS_DATA")
-    if not folder:
-        pytest.skip("RECSYS_DATA names no folder with the real downloads")
-    return Path(folder)
