@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import keras
 from keras import ops
 
@@ -22,7 +24,8 @@ def grouped_matmul(
     """Multiplies the rows of each group by the group's matrix.
 
     Where shapes may depend on values, each group is one matmul. Elsewhere,
-    under XLA, a loop goes over blocks of rows. Rows behind the last group cost
+    under XLA, a loop goes over blocks of rows. On accelerators that have one,
+    a single kernel computes all groups. Rows behind the last group cost
     nothing.
 
     Args:
@@ -66,5 +69,16 @@ def grouped_matmul(
         # Not variables any more, which TensorFlow's custom gradients refuse.
         kernels = ops.reshape(kernels, kernels.shape)  # (E, D, H), as before.
         biases = ops.reshape(biases, biases.shape)  # (E, H), as before.
-        products = matmul_by_blocks(inputs, kernels, biases, group_sizes)
+        multiply = _way_of_static_shapes()
+        products = multiply(inputs, kernels, biases, group_sizes)
     return products if relu or activation is None else activation(products)
+
+
+def _way_of_static_shapes() -> Callable[..., Tensor]:
+    if keras.backend.backend() == "jax":
+        from keras_moe.ops._ragged_dot import affine_ragged
+        from keras_moe.ops._ragged_dot import has_ragged_kernel
+
+        if has_ragged_kernel():
+            return affine_ragged
+    return matmul_by_blocks

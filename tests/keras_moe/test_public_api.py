@@ -24,7 +24,7 @@ for module in MODULES:
 
 def sources() -> Iterator[tuple[Path, str]]:
     """The code of those who use keras_moe as its users do."""
-    for folder in ("recsys", "benchmarks", "docs"):
+    for folder in ("recsys", "studies", "benchmarks", "docs"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             yield file, file.read_text(encoding="utf-8")
     for file in sorted((ROOT / "notebooks").glob("*.ipynb")):

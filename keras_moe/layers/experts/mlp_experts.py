@@ -220,13 +220,17 @@ class MLPExperts(Experts):
 
     @property
     def _takes_pairs(self) -> bool:
-        """On JAX, where the loop over blocks is compiled.
+        """On JAX, where the loop over blocks is compiled and pays.
 
         Activations that are not Keras's own may have weights, or states that
         no loop can change; and a subclass may compute anything.
         """
+        if keras.backend.backend() != "jax":
+            return False
+        from keras_moe.ops._ragged_dot import has_ragged_kernel
+
         return (
-            keras.backend.backend() == "jax"
+            not has_ragged_kernel()
             and all(map(_is_of_keras, self.activations))
             and type(self).call is MLPExperts.call
         )

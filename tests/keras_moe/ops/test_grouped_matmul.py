@@ -12,11 +12,25 @@ from tests.gradients import gradient
 INPUTS, UNITS = 4, 6
 
 
-@pytest.fixture(params=["static", "dynamic"])
+def pretend_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets JAX compute as where it has a kernel for all groups."""
+    monkeypatch.setattr(
+        "keras_moe.ops._ragged_dot.has_ragged_kernel", lambda: True
+    )
+
+
+@pytest.fixture(params=["static", "dynamic", "ragged"])
 def shapes(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whether shapes may depend on values, where the backend can do both."""
+    """Whether shapes may depend on values, where the backend can do both.
+
+    "ragged" is the kernel that JAX has for accelerators.
+    """
     if request.param == "dynamic" and keras.backend.backend() == "jax":
         pytest.skip("JAX has static shapes")
+    if request.param == "ragged":
+        if keras.backend.backend() != "jax":
+            pytest.skip("an operation of JAX")
+        pretend_accelerator(monkeypatch)
     # Of the module, that is; the package has the function under this name.
     monkeypatch.setattr(
         sys.modules["keras_moe.ops.grouped_matmul"],
