@@ -104,11 +104,13 @@ def make_variants(shape: Shape, names: list[str]) -> Iterator[tuple[str, Any]]:
     )
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(shape.rows, shape.width)).astype("float32")
-    group = -(-count_pairs(scores, shape.k) // shape.experts)
-    groups = rng.normal(size=(shape.experts, group, shape.width))
+    pairs = count_pairs(scores, shape.k)
     for name in names:
-        if name == "limit":
-            layer = Limit(make_experts(shape, MLPExperts))
+        if name in ("limit", "matmul"):
+            alike = shape._replace(experts=1) if name == "matmul" else shape
+            layer = Limit(make_experts(alike, MLPExperts))
+            group = -(-pairs // alike.experts)
+            groups = rng.normal(size=(alike.experts, group, shape.width))
             inputs = [groups.astype("float32")]
         else:
             bank = WideExperts if name == "dense_wide" else MLPExperts

@@ -17,6 +17,11 @@ backward (gradients of the inputs, the experts and the gates), of
 and how many times faster than dense, and slower than the limit, sparse is.
 TensorFlow runs in graph mode (`--jit`: XLA), JAX under jit, PyTorch eagerly.
 `--memory` measures the peak memory of a step instead, in a fresh process each.
+
+Where there is a GPU or TPU, the shapes that count are larger:
+
+    KERAS_BACKEND=jax python benchmarks/layer_execution.py --dtype bfloat16 \
+        --rows 65536 --experts 16 64 --width 1024 4096
 """
 
 import argparse
@@ -39,7 +44,7 @@ STEPS = ("forward", "forward_backward")
 
 
 def measure_time(shape: Shape, options: argparse.Namespace) -> dict[str, Any]:
-    names = ["sparse", "auto", "limit"]
+    names = ["sparse", "auto", "limit", "matmul"]
     if shape.dense_bytes() <= options.largest_dense * 2**30:
         names = ["dense_einsum", "dense_wide", *names]
     steps = {
@@ -63,6 +68,7 @@ def _with_ratios(times: dict[str, float]) -> dict[str, float]:
         result["faster_than_dense"] = round(dense / sparse, 2)
         result["auto_to_better"] = round(times["auto"] / min(dense, sparse), 2)
     result["times_the_limit"] = round(sparse / times["limit"], 2)
+    result["share_of_matmul"] = round(times["matmul"] / sparse, 2)
     return result
 
 

@@ -80,14 +80,13 @@ def _compile_tensorflow(
             loss = _loss(layer(*tensors))
         return tape.gradient(loss, [*tensors, *weights])
 
-    def wait_for(outputs: Any) -> None:
-        for tensor in tf.nest.flatten(outputs):
-            if tensor is not None:
-                tf.convert_to_tensor(tensor).numpy()
+    def then_wait(function: Any) -> None:
+        function(*tensors)
+        tf.test.experimental.sync_devices()
 
     return {
-        "forward": lambda: wait_for(forward(*tensors)),
-        "forward_backward": lambda: wait_for(gradients(*tensors)),
+        "forward": lambda: then_wait(forward),
+        "forward_backward": lambda: then_wait(gradients),
     }
 
 
