@@ -9,6 +9,7 @@ from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import BPE
 from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
@@ -108,6 +109,32 @@ def word_piece_tokenizer(
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.decoder = WordPieceDecoder()
     return _with_special_tokens(tokenizer, special)
+
+
+def bert_tokenizer(vocabulary: Sequence[str], lowercase: bool) -> Tokenizer:
+    """Makes a tokenizer of the vocabulary of a BERT that was trained before.
+
+    Args:
+        vocabulary: The tokens in the order of their numbers, among them those
+            of `SPECIAL_TOKENS`.
+        lowercase: Whether texts are put into lower case, and lose accents,
+            as the vocabularies want it that are called uncased.
+
+    Returns:
+        A tokenizer that puts `[CLS]` before a sentence and `[SEP]` behind
+        each.
+
+    Example:
+        >>> vocabulary = [*SPECIAL_TOKENS, "sea", "##s"]
+        >>> bert_tokenizer(vocabulary, lowercase=True).encode("Seas").tokens
+        ['[CLS]', 'sea', '##s', '[SEP]']
+    """
+    numbers = {token: number for number, token in enumerate(vocabulary)}
+    tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.decoder = WordPieceDecoder()
+    return _with_special_tokens(tokenizer, SPECIAL_TOKENS)
 
 
 def _with_special_tokens(
