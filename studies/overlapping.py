@@ -37,6 +37,7 @@ from functools import partial
 from pathlib import Path
 
 from recsys.atomic import replacing
+from recsys.errors import FileError
 from studies.overlapping_study import Options
 from studies.overlapping_study import Study
 from studies.runs import run_all
@@ -167,4 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (FileError, FileNotFoundError) as error:
+        raise SystemExit(f"Error: {error}") from None

@@ -67,6 +67,7 @@ class Protocol:
         epochs: Passes over the training rows.
         momentum: Of SGD, 0 for none.
         keep_rates: Shares of the units that are active.
+        is_published: Whether it is a figure of the paper.
     """
 
     widths: Sequence[int]
@@ -74,10 +75,13 @@ class Protocol:
     epochs: int
     momentum: float = 0.0
     keep_rates: Sequence[float] = KEEP_RATES
+    is_published: bool = True
 
     def notes(self, options: Options) -> list[str]:
         """Says what is not as published, or not published."""
         batch_size = options.batch_size or BATCH_SIZE
+        if not self.is_published:
+            return ["not an experiment of the paper"]
         return [
             *options.differing(
                 {
@@ -105,12 +109,17 @@ PROTOCOLS = {
     "11": Protocol((100, 500, 1000, 3000, 9000), 1e-3, 100),
     "33": Protocol((100, 500, 1000), 1e-2, 50),
     "34": Protocol((3000,), 1e-3, 100, momentum=0.9, keep_rates=(0.5,)),
-    # Studies of this repository.
     "keep-rate": Protocol(
-        (1000,), 1e-3, 100, keep_rates=(0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7,
-                                        0.9)),
-    "layers": Protocol((1000,), 1e-3, 100, keep_rates=(0.5,)),
-}  # fmt: skip
+        (1000,),
+        1e-3,
+        100,
+        keep_rates=(0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9),
+        is_published=False,
+    ),
+    "layers": Protocol(
+        (1000,), 1e-3, 100, keep_rates=(0.5,), is_published=False
+    ),
+}
 
 
 def train_perceptron(
@@ -290,11 +299,7 @@ def layer_study(options: Options) -> Study:
         run,
         by=["masked layers"],
         digits=_digits(rows),
-        notes=[
-            *options.differing({}),
-            *notes,
-            "not an experiment of the paper",
-        ],
+        notes=[*protocol.notes(options), *notes],
     )
 
 
