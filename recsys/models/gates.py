@@ -20,6 +20,7 @@ GATES: dict[str, type[layers.Gate]] = {
     "comet": layers.COMETGate,
     "moesart": layers.MOESARTGate,
     "expert-choice": layers.ExpertChoiceGate,
+    "remoe": layers.ReMoEGate,
 }
 
 # With these, unless told otherwise, the gates that start dense come to their k

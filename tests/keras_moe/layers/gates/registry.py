@@ -13,6 +13,7 @@ from keras_moe.layers import GumbelSoftmaxGate
 from keras_moe.layers import HashGate
 from keras_moe.layers import MOESARTGate
 from keras_moe.layers import PermutedGate
+from keras_moe.layers import ReMoEGate
 from keras_moe.layers import SinkhornPermutation
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import SwitchGate
@@ -64,6 +65,7 @@ GATES: dict[str, Callable[..., Gate]] = {
     "expert-choice-capped": lambda **kw: ExpertChoiceGate(
         NUM_EXPERTS, max_experts_per_token=3, **kw
     ),
+    "remoe": lambda **kw: ReMoEGate(NUM_EXPERTS, k=2, **kw),
     "permuted-top-k": lambda **kw: PermutedGate(
         TopKGate(NUM_EXPERTS, k=2, **kw),
         SinkhornPermutation(
