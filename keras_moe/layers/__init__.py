@@ -38,3 +38,4 @@ from keras_moe.layers.routing_record import record_routing as record_routing
 from keras_moe.layers.sinkhorn_permutation import (
     SinkhornPermutation as SinkhornPermutation,
 )
+from keras_moe.layers.soft_moe import SoftMoE as SoftMoE
