@@ -17,7 +17,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score
 from sklearn.metrics import matthews_corrcoef
 
-from keras_moe.checks import check_choice
 from recsys.data.formats.packed_file import read_packed
 from recsys.errors import DataError
 from recsys.reading import reading
@@ -140,7 +139,12 @@ def read_glue(folder: str | Path, name: str, split: str) -> GlueExamples:
     """
     task = task_of(name)
     tests = [s.replace("dev", "test") for s in task.development_splits]
-    check_choice("split", split, ("train", *task.development_splits, *tests))
+    splits = ("train", *task.development_splits, *tests)
+    if split not in splits:
+        raise ValueError(
+            f"`split` of {name} must be one of {splits}. "
+            f"Received: split={split!r}"
+        )
     folder = Path(folder)
     if (folder / task.folder).is_dir():
         folder = folder / task.folder
@@ -177,7 +181,11 @@ def task_of(name: str) -> GlueTask:
     Raises:
         ValueError: There is none.
     """
-    return TASKS[check_choice("task", name, tuple(TASKS))]
+    if name not in TASKS:
+        raise ValueError(
+            f"`task` must be one of {tuple(TASKS)}. Received: task={name!r}"
+        )
+    return TASKS[name]
 
 
 def glue_metrics(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -15,7 +16,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import WordPieceTrainer
 
-from keras_moe.checks import check_integer
+from recsys.reading import reading
+from studies.published_files import find_file
 
 # As BERT's vocabularies have them, from 0 on: padding is 0.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -92,7 +94,12 @@ def word_piece_tokenizer(
     # The trainer numbers pieces within words in an order that differs from
     # call to call, and breaks ties by it: given first, they have theirs.
     first = [*special, *characters, *(f"##{c}" for c in characters)]
-    check_integer("vocabulary_size", vocabulary_size, len(first))
+    if vocabulary_size < len(first):
+        raise ValueError(
+            "`vocabulary_size` must hold the special tokens and each character "
+            f"of the text twice, {len(first)} tokens. Received: "
+            f"vocabulary_size={vocabulary_size}"
+        )
     tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.train_from_iterator(
@@ -169,19 +176,18 @@ def text_rows(tokenizer: Tokenizer, text: str, length: int) -> np.ndarray:
         predicts `rows[:, 1:]`.
 
     Raises:
-        ValueError: The text has fewer than `length + 1` tokens.
+        ValueError: `length` is below 1, or the text has not more tokens.
 
     Example:
         >>> text_rows(byte_tokenizer(), "aabba", length=2) - 5 - 64
         array([[0, 0, 1],
                [1, 1, 0]], dtype=int32)
     """
-    check_integer("length", length, 1)
     encoding = tokenizer.encode(text, add_special_tokens=False)
     ids = np.array(encoding.ids, "int32")
-    if len(ids) <= length:
+    if not 1 <= length < len(ids):
         raise ValueError(
-            "`length` must be below the number of tokens of the text. "
+            "`length` must be from 1 to below the text's number of tokens. "
             f"Received: length={length}, {len(ids)} tokens"
         )
     windows = np.lib.stride_tricks.sliding_window_view(ids, length + 1)
@@ -204,12 +210,18 @@ def sentence_rows(
     Returns:
         The rows.
 
+    Raises:
+        ValueError: `length` is below 5, too short for a pair.
+
     Example:
         >>> rows = sentence_rows(byte_tokenizer(), [["a"], ["b"]], length=8)
         >>> rows.segment_ids
         array([[0, 0, 0, 1, 1, 0, 0, 0]], dtype=int32)
     """
-    check_integer("length", length, 5)
+    if length < 5:
+        raise ValueError(
+            f"`length` must be at least 5. Received: length={length}"
+        )
     # The tokenizer of the caller stays without padding.
     padding = Tokenizer.from_str(tokenizer.to_str())
     padding.enable_truncation(length)
@@ -226,3 +238,26 @@ def sentence_rows(
             for name in ("ids", "type_ids", "attention_mask")
         )
     )
+
+
+def preset_tokenizer(preset: str | Path) -> Tokenizer:
+    """Reads the byte-pair tokenizer of a GPT-2 preset of keras-hub.
+
+    Args:
+        preset: The preset's folder, with `assets/tokenizer/vocabulary.json`
+            and `merges.txt` beside it.
+
+    Returns:
+        The tokenizer, without special tokens around a sentence.
+
+    Raises:
+        FileNotFoundError: The preset has no such files.
+        FileError: They are broken.
+    """
+    folder = Path(preset) / "assets" / "tokenizer"
+    files = [find_file(folder, [n]) for n in ("vocabulary.json", "merges.txt")]
+    with reading(folder, "a vocabulary and merges of byte pairs"):
+        tokenizer = Tokenizer(BPE.from_file(*map(str, files)))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = ByteLevelDecoder()
+    return tokenizer

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-from keras_moe.checks import check_choice
 from recsys.data.formats.packed_file import read_packed
 from recsys.errors import DataError
 from recsys.reading import reading
@@ -32,7 +31,10 @@ def read_wikitext(folder: str | Path, split: str) -> str:
     References:
         Merity et al., Pointer Sentinel Mixture Models, ICLR 2017, section 4.
     """
-    check_choice("split", split, SPLITS)
+    if split not in SPLITS:
+        raise ValueError(
+            f"`split` must be one of {SPLITS}. Received: split={split!r}"
+        )
     names = [f"wiki.{split}.tokens", f"{split}.txt"]
     file = find_file(Path(folder), names)
     packed = read_packed(file)

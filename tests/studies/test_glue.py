@@ -11,8 +11,6 @@ from studies.glue import TASKS
 from studies.glue import glue_metrics
 from studies.glue import read_glue
 
-pytestmark = pytest.mark.once("torch")
-
 # A file of each published layout: task, split, header, row, what it says.
 LAYOUTS = [
     (

@@ -9,8 +9,6 @@ from studies.tokens import sentence_rows
 from studies.tokens import text_rows
 from studies.tokens import word_piece_tokenizer
 
-pytestmark = pytest.mark.once("torch")
-
 TEXT = "the cat sat on the mat , the hat and that rat .\n the <unk> bat\n" * 3
 
 BYTES = byte_tokenizer()

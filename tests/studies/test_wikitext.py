@@ -7,8 +7,6 @@ import pytest
 from recsys.errors import DataError
 from studies.wikitext import read_wikitext
 
-pytestmark = pytest.mark.once("torch")
-
 TEXT = " \n = Lobster = \n \n A <unk> speciés of 10 @,@ 000 . \n"
 
 

@@ -1,0 +1,60 @@
+import math
+
+import keras
+import keras_hub
+import numpy as np
+
+
+def language_model(
+    backbone: keras_hub.models.GPT2Backbone, features: keras.Model
+) -> keras.Model:
+    """Makes a model that predicts the next token.
+
+    Args:
+        backbone: Its token embedding, transposed, makes logits of features.
+        features: Features of tokens: the backbone, or what was made of it by
+            `studies.routed_backbone`.
+
+    Returns:
+        A model of `token_ids` and `padding_mask`, `(B, S)`, that returns
+        logits `(B, S, vocabulary_size)`, compiled without optimizer.
+    """
+    logits = backbone.token_embedding(features.output, reverse=True)
+    return keras.Model(features.input, logits)
+
+
+def compile_language_model(model: keras.Model, learning_rate: float) -> None:
+    """Compiles with Adam and the mean cross-entropy of a token, in nats."""
+    model.compile(
+        keras.optimizers.Adam(learning_rate),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+
+
+def next_tokens(rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Splits rows of tokens into what a model sees and what it predicts.
+
+    Args:
+        rows: Integer array `(N, S + 1)`, as `studies.tokens.text_rows` makes.
+
+    Returns:
+        The inputs, `(N, S)`, without padding, and the labels, `(N, S)`.
+    """
+    seen = rows[:, :-1]
+    inputs = {"token_ids": seen, "padding_mask": np.ones_like(seen)}
+    return inputs, rows[:, 1:]
+
+
+def perplexity(model: keras.Model, rows: np.ndarray, batch_size: int) -> float:
+    """Returns the perplexity of the rows' tokens, each given those before it.
+
+    `exp(-1/T sum_t log p(x_t | x_<t))` over the `T` tokens that are predicted.
+
+    Args:
+        model: A compiled language model.
+        rows: Integer array `(N, S + 1)`.
+        batch_size: Rows at a time.
+    """
+    inputs, labels = next_tokens(rows)
+    loss = model.evaluate(inputs, labels, batch_size=batch_size, verbose=0)
+    return math.exp(loss)
