@@ -164,10 +164,6 @@ class TrainConfig:
             1,048,576 unless given.
         optimizer: Name of the optimizer: adam or adagrad.
         learning_rate: Learning rate of the optimizer.
-        lazy_experts: Whether experts without a row in a batch stay as they are
-            in its step, weights and moments alike, where the optimizer is
-            adam, which otherwise goes on to move them. Banks of dense layers
-            do; experts of images do not.
         table_optimizer: How the tables of embeddings are trained. By rows, so
             that a step costs what its batch looks up and not what the table
             holds: lazy-adam (a row's moments stand still while it is not
@@ -253,7 +249,6 @@ class TrainConfig:
     shuffle_buffer: _Count | None = None
     optimizer: Annotated[_Text, one_of(OPTIMIZERS)] = "adam"
     learning_rate: Annotated[float, Field(gt=0), _Usable] = 3e-4
-    lazy_experts: bool = False
     table_optimizer: Annotated[_Text, one_of(TABLE_OPTIMIZERS)] | None = None
     table_learning_rate: Annotated[float, Field(gt=0), _Usable] | None = None
     min_table_rows: _Count | None = None

@@ -84,14 +84,5 @@ class OnePass(ABC):
             self._torch_step(gradients, variables, learning_rate)
         if others:
             gradients, variables = zip(*others, strict=True)
-            self._keras_step(gradients, variables, learning_rate)
-
-    def _keras_step(
-        self,
-        gradients: Sequence[Any],
-        variables: Sequence[Any],
-        learning_rate: Any,
-    ) -> None:
-        """Changes weights as Keras does on PyTorch."""
-        base: Any = super()
-        base._parallel_update_step(gradients, variables, learning_rate)
+            base: Any = super()
+            base._parallel_update_step(gradients, variables, learning_rate)

@@ -29,38 +29,6 @@ def takes(variable: Any, gradient: Any, devices: Sequence[str]) -> bool:
     )
 
 
-def without_idle_experts(
-    changed: Sequence[Sequence[Any]], is_bank: Sequence[bool]
-) -> list[Sequence[Any]]:
-    """Replaces banks of experts by the experts that have a gradient.
-
-    Args:
-        changed: For each weight, the weight, its gradient and its slots.
-        is_bank: Whether each is a bank, whose first dimension counts experts.
-
-    Returns:
-        The same of all other weights, and of single experts, as views.
-    """
-    parts = [
-        tensors
-        for tensors, bank in zip(changed, is_bank, strict=True)
-        if not bank
-    ]
-    banks = [
-        tensors for tensors, bank in zip(changed, is_bank, strict=True) if bank
-    ]
-    for tensors in banks:
-        gradient = tensors[1].flatten(1)  # (E, ...) to (E, weights)
-        # Half of what `(gradient != 0).any(1)` takes, or less.
-        idle = (gradient.amin(1) == 0) & (gradient.amax(1) == 0)  # (E,)
-        parts += [
-            [tensor[expert] for tensor in tensors]
-            for expert, is_idle in enumerate(idle.tolist())
-            if not is_idle
-        ]
-    return parts
-
-
 def adam(
     variables: Sequence[Any],
     slots: Sequence[Sequence[Any]],

@@ -1,6 +1,4 @@
-from collections.abc import Iterator
 from collections.abc import Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -32,15 +30,6 @@ class Adam(OnePass, _Adam):
     A checkpoint of `keras.optimizers.Adam` can be loaded into this one, and the
     other way round.
 
-    With `lazy_experts`, the experts of a bank that have a gradient of zeros, as
-    those without a row in the batch do, stay as they are in that step, weights
-    and moments alike. It is another optimizer then: Adam goes on to move them
-    by their old moments, which fade. The correction of bias is that of the step
-    of training. It is for the results, and saves no time on processors: on
-    PyTorch, to find the experts takes what leaving them out saves; on
-    TensorFlow and JAX, where banks would be copied if experts were written one
-    by one, a step takes longer.
-
     Args:
         learning_rate: Float, `keras.optimizers.schedules.LearningRateSchedule`
             or a function without arguments. Defaults to 0.001.
@@ -50,17 +39,13 @@ class Adam(OnePass, _Adam):
         epsilon: Float, added to the divisor. Defaults to 1e-7.
         amsgrad: Boolean, whether to divide by the largest second moment so
             far. Defaults to `False`.
-        lazy_experts: Boolean, whether experts without a gradient stay as they
-            are, in banks whose weights are stacked (`MLPExperts`). Defaults to
-            `False`.
         **kwargs: As in `keras.optimizers.Adam`: `weight_decay`, `clipnorm`,
             `clipvalue`, `global_clipnorm`, `use_ema`, `ema_momentum`,
             `ema_overwrite_frequency`, `loss_scale_factor`,
             `gradient_accumulation_steps`, `name`.
 
     Raises:
-        ValueError: As `keras.optimizers.Adam`; or `lazy_experts` is given with
-            `weight_decay`, which changes all weights.
+        ValueError: As `keras.optimizers.Adam`.
 
     Example:
         >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
@@ -85,71 +70,11 @@ class Adam(OnePass, _Adam):
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
         amsgrad: bool = False,
-        lazy_experts: bool = False,
         **kwargs: Any,
     ) -> None:
-        if lazy_experts and kwargs.get("weight_decay") is not None:
-            raise ValueError(
-                "`lazy_experts` must not be given with `weight_decay`, which "
-                "changes the weights of all experts in each step. "
-                f"Received: weight_decay={kwargs['weight_decay']}"
-            )
         super().__init__(
             learning_rate, beta_1, beta_2, epsilon, amsgrad, **kwargs
         )
-        self.lazy_experts = lazy_experts
-
-    def update_step(
-        self, gradient: Any, variable: Any, learning_rate: Any
-    ) -> None:
-        """Changes one weight, called by Keras on TensorFlow and JAX."""
-        with self._idle_experts_kept([gradient], [variable]):
-            super().update_step(gradient, variable, learning_rate)
-
-    def _keras_step(
-        self,
-        gradients: Sequence[Any],
-        variables: Sequence[Any],
-        learning_rate: Any,
-    ) -> None:
-        with self._idle_experts_kept(gradients, variables):
-            super()._keras_step(gradients, variables, learning_rate)
-
-    @contextmanager
-    def _idle_experts_kept(
-        self, gradients: Sequence[Any], variables: Sequence[Any]
-    ) -> Iterator[None]:
-        """Undoes what is done inside to experts without a gradient."""
-        kept = []
-        for gradient, variable in zip(gradients, variables, strict=True):
-            if self._is_lazy(variable):
-                index = self._get_variable_index(variable)
-                changed = [variable, *(slot[index] for slot in self._slots)]
-                before = [
-                    ops.copy(ops.convert_to_tensor(each)) for each in changed
-                ]
-                kept.append((gradient, changed, before))
-        yield
-        for gradient, changed, before in kept:
-            axes = tuple(range(1, len(gradient.shape)))
-            has_rows = ops.any(gradient != 0, axis=axes, keepdims=True)
-            for variable, old in zip(changed, before, strict=True):
-                new = ops.convert_to_tensor(variable)
-                self.assign(variable, ops.where(has_rows, new, old))
-
-    def _is_lazy(self, variable: Any) -> bool:
-        if not self.lazy_experts:
-            return False
-        # That of Keras, where TensorFlow has its own.
-        index = self._get_variable_index(variable)
-        weight = self._trainable_variables[index]
-        return getattr(weight, "counts_experts", False)
-
-    @property
-    def _slots(self) -> list[Any]:
-        """The moments, each of all weights."""
-        hats = [self._velocity_hats] if self.amsgrad else []
-        return [self._momentums, self._velocities, *hats]
 
     @property
     def _has_kernel(self) -> bool:
@@ -182,20 +107,13 @@ class Adam(OnePass, _Adam):
     ) -> None:
         from keras_moe.optimizers import _torch_kernels as kernels
 
-        changed: list[Sequence[Any]] = []
-        for gradient, variable in zip(gradients, variables, strict=True):
-            index = self._get_variable_index(variable)
-            slots = [slot[index].value for slot in self._slots]
-            changed.append([variable.value, gradient, *slots])
-        if self.lazy_experts:
-            is_bank = [self._is_lazy(variable) for variable in variables]
-            changed = kernels.without_idle_experts(changed, is_bank)
-        if not changed:
-            return
-        weights, gradients, *slots = zip(*changed, strict=True)
+        indices = [self._get_variable_index(variable) for variable in variables]
+        slots = [self._momentums, self._velocities]
+        if self.amsgrad:
+            slots.append(self._velocity_hats)
         kernels.adam(
-            weights,
-            slots,
+            [variable.value for variable in variables],
+            [[slot[index].value for index in indices] for slot in slots],
             gradients,
             self._step_size(learning_rate),
             self.beta_1,
@@ -212,6 +130,3 @@ class Adam(OnePass, _Adam):
         )
         learning_rate = ops.cast(learning_rate, "float32")
         return learning_rate * ops.sqrt(1 - kept_2) / (1 - kept_1)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "lazy_experts": self.lazy_experts}

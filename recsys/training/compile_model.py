@@ -22,7 +22,6 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
             config.table_optimizer if by_rows else None,
             config.table_learning_rate,
             min_rows,
-            config.lazy_experts,
         ),
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,

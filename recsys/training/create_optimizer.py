@@ -16,7 +16,6 @@ def create_optimizer(
     table_optimizer: str | None = None,
     table_learning_rate: float | None = None,
     min_table_rows: int = 1,
-    lazy_experts: bool = False,
 ) -> keras.optimizers.Optimizer:
     """Creates an optimizer with its settings of `recsys.optimizers`.
 
@@ -28,13 +27,8 @@ def create_optimizer(
         table_learning_rate: The learning rate of tables that are trained by
             rows; that of all else unless given.
         min_table_rows: Rows that such a table has at least.
-        lazy_experts: Whether Adam leaves experts as they are that have no row
-            in a batch.
     """
-    options = {**OPTIMIZERS[name]}
-    if lazy_experts:
-        options["lazy_experts"] = True
-    optimizer = _CLASSES[name](learning_rate, **options)
+    optimizer = _CLASSES[name](learning_rate, **OPTIMIZERS[name])
     if table_optimizer is None or table_optimizer not in RULES:
         return optimizer
     factor = 1.0

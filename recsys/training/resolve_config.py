@@ -44,7 +44,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     data = config.data
     name = _preset(config, schema)
     config = replace(config, preset=name)
-    config = _with_optimizers(config, schema)
+    config = _with_table_optimizer(config, schema)
     sizes = asdict(config.sizes)
     del sizes["convolutions"]  # They go by the preset's name.
     return replace(
@@ -109,12 +109,7 @@ def _preset(config: TrainConfig, schema: Schema) -> str:
     return name
 
 
-def _with_optimizers(config: TrainConfig, schema: Schema) -> TrainConfig:
-    if config.lazy_experts and config.optimizer != "adam":
-        raise ValueError(
-            "`lazy_experts` needs the optimizer adam. "
-            f"Received: optimizer={config.optimizer!r}"
-        )
+def _with_table_optimizer(config: TrainConfig, schema: Schema) -> TrainConfig:
     name, min_rows = config.table_optimizer, config.min_table_rows
     if name == "adam" != config.optimizer:
         raise ValueError(

@@ -52,10 +52,7 @@ class Experts(keras.layers.Layer):
 
     def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
         with stacked_weights(self.stacked):
-            weight = super().add_weight(*args, **kwargs)
-        # Optimizers are given variables, and never their layers.
-        weight.counts_experts = self.stacked
-        return weight
+            return super().add_weight(*args, **kwargs)
 
     @property
     def sparse_unsupported_reason(self) -> str | None:

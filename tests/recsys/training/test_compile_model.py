@@ -92,11 +92,3 @@ def test_the_optimizer_is_the_one_of_the_configuration(
 ) -> None:
     compile_model(model, config_of(tiny, optimizer="adagrad"))
     assert type(model.optimizer) is Adagrad
-
-
-@pytest.mark.parametrize("lazy", [False, True])
-def test_experts_are_trained_lazily_where_asked_for(
-    model: MultiTaskModel, tiny: Dataset, lazy: bool
-) -> None:
-    compile_model(model, config_of(tiny, lazy_experts=lazy))
-    assert model.optimizer.lazy_experts == lazy

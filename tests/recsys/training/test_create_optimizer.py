@@ -54,10 +54,3 @@ def test_tables_are_trained_as_all_else(table_optimizer: str | None) -> None:
 
 def test_every_rule_has_a_name_that_can_be_given() -> None:
     assert ("adam", *RULES) == TABLE_OPTIMIZERS
-
-
-def test_experts_are_trained_lazily_where_asked_for() -> None:
-    assert not create_optimizer("adam", 0.5).lazy_experts
-    assert create_optimizer("adam", 0.5, lazy_experts=True).lazy_experts
-    tables = create_optimizer("adam", 0.5, "lazy-adam", lazy_experts=True)
-    assert tables.inner.lazy_experts

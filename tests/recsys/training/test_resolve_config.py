@@ -179,9 +179,3 @@ def test_adam_for_tables_alone_is_no_optimizer() -> None:
     assert resolved(optimizer="adagrad").table_optimizer is None
     with pytest.raises(ValueError, match="where the optimizer is adagrad"):
         resolved(table_optimizer="adam", optimizer="adagrad")
-
-
-def test_lazy_experts_are_of_adam() -> None:
-    assert resolved(lazy_experts=True).lazy_experts
-    with pytest.raises(ValueError, match="`lazy_experts` needs the optimizer"):
-        resolved(lazy_experts=True, optimizer="adagrad")
