@@ -127,7 +127,7 @@ def measure_overlap(
     ):
         measures[f"{name}: least alike"] = float(overlap[fifths[0]].mean())
         measures[f"{name}: most alike"] = float(overlap[fifths[-1]].mean())
-        is_constant = bool(np.ptp(overlap) < 1e-6)
+        is_constant = bool(np.ptp(overlap) < 1e-3)
         measures[f"{name}: correlation"] = (
             None if is_constant else float(spearmanr(similarity, overlap)[0])
         )

@@ -53,9 +53,10 @@ def use_study(options: Options) -> Study:
     most_units = max(options.widths or [MOST_UNITS])
     data = read_images("cifar-10", folder, options.most_rows)
     rows = data.train.reshape(len(data.train), -1)
-    plan = [
+    drawn = [
         _draw(network, most_units, len(rows)) for network in range(networks)
     ]
+    plan = sorted(drawn, key=lambda settings: str(settings["sparsity"]))
 
     def run(settings: Settings) -> Measures:
         widths: Any = [settings[f"width {n + 1}"] for n in range(HIDDEN_LAYERS)]

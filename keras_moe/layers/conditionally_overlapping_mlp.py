@@ -2,13 +2,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
+from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.layers.conditional_mask import ConditionalMask
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import derived_seed
 from keras_moe.layers.initialization import fan_in_uniform
 from keras_moe.layers.initialization import independent
+from keras_moe.ops.gathered_matmul import gathered_matmul
+from keras_moe.ops.top_k import top_k_indices
 from keras_moe.types import ActivationLike
 from keras_moe.types import Config
 from keras_moe.types import InitializerLike
@@ -30,6 +34,11 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
 
     The last layer is not masked, and linear unless `output_activation` says
     otherwise. `ConditionalMask` is the masking alone, and says more of it.
+
+    Dense execution computes all units and masks them: it learns as the paper
+    says, and saves nothing. Sparse execution reads the rows of each matrix
+    that belong to active units, and no others: for batches of one example or
+    few, where reading the matrices is what takes the time.
 
     Attributes:
         dense_layers: The list of `L` `Dense` layers.
@@ -53,6 +62,13 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         bias_initializer: Defaults to `"zeros"`; the paper does not name one.
         kernel_regularizer: Optional regularizer of each kernel.
         bias_regularizer: Optional regularizer of each bias.
+        execution: `"dense"` (default) or `"sparse"`, which compute the same
+            to float32 rounding where `activation` treats each unit on its
+            own. Per example, layers after the first read `p_(l-1)` of both
+            of their matrices; a batch of B reads `B p_(l-1)` of them, where
+            dense execution reads them once: it pays up to about 1/p
+            examples. An attribute of the same name may be changed after the
+            training, before anything is compiled.
         **kwargs: `name`, `trainable`, `dtype`. Masks are computed in float32
             under any dtype policy.
 
@@ -68,7 +84,7 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
             anything but numbers.
         ValueError: If `units` has less than two entries or one below 1, or
             `keep_rate` has one outside `(0, 1]` or not one for each hidden
-            layer.
+            layer, or `execution` is unknown.
 
     Example:
         >>> mlp = ConditionallyOverlappingMLP([64, 64, 10], keep_rate=0.5)
@@ -96,6 +112,7 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         bias_initializer: InitializerLike = "zeros",
         kernel_regularizer: RegularizerLike = None,
         bias_regularizer: RegularizerLike = None,
+        execution: str = "dense",
         **kwargs: Any,
     ) -> None:
         # The masks see the inputs in full precision; each Dense casts them.
@@ -113,6 +130,9 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
         self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.execution = check_choice(
+            "execution", execution, ("dense", "sparse")
+        )
         self.supports_masking = True
         self.dense_layers = [
             self._make_dense(layer) for layer in range(len(self.units))
@@ -161,11 +181,47 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         output_layer.build(shape)
 
     def call(self, inputs: Tensor) -> Tensor:
+        if self.execution == "sparse":
+            return self._compute_active(inputs)
         *hidden_layers, output_layer = self.dense_layers
         outputs = routing = inputs
         for dense, mask in zip(hidden_layers, self.masks, strict=True):
             outputs, routing = mask(dense(outputs), routing)
         return output_layer(outputs)
+
+    def _compute_active(self, inputs: Tensor) -> Tensor:
+        """Computes the active units alone, from the active ones before."""
+        *hidden_layers, output_layer = self.dense_layers
+        inputs = ops.convert_to_tensor(inputs)
+        routing = ops.reshape(
+            ops.cast(inputs, "float32"), (-1, inputs.shape[-1])
+        )  # (N, p)
+        outputs = ops.cast(routing, self.compute_dtype)
+        active = None  # Of the inputs, all.
+        for dense, mask in zip(hidden_layers, self.masks, strict=True):
+            logits = ops.stop_gradient(
+                _product(routing, mask.routing_kernel, active)
+            )  # (N, N_l)
+            hidden = self._affine(outputs, dense, active)  # (N, N_l)
+            active = top_k_indices(logits, mask.k)  # (N, k_l)
+            routing = ops.take_along_axis(logits, active, axis=-1)
+            outputs = dense.activation(
+                ops.take_along_axis(hidden, active, axis=-1)
+            )
+        outputs = output_layer.activation(
+            self._affine(outputs, output_layer, active)
+        )
+        # (N, N_L) to (..., N_L)
+        return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units[-1]))
+
+    def _affine(
+        self, inputs: Tensor, dense: keras.layers.Dense, active: Tensor | None
+    ) -> Tensor:
+        kernel = ops.cast(dense.kernel, self.compute_dtype)
+        products = _product(inputs, kernel, active)
+        if dense.bias is None:
+            return products
+        return products + ops.cast(dense.bias, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units[-1])
@@ -182,7 +238,15 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
                 self.output_activation
             ),
             "use_bias": self.use_bias,
+            "execution": self.execution,
         }
+
+
+def _product(inputs: Tensor, kernel: Tensor, active: Tensor | None) -> Tensor:
+    """`inputs @ kernel`, of inputs whose other entries are 0 if any are."""
+    if active is None:
+        return ops.matmul(inputs, kernel)
+    return gathered_matmul(inputs, kernel, active)
 
 
 def _check_units(units: Sequence[int]) -> list[int]:

@@ -23,6 +23,7 @@ from keras_moe.ops.binary_tree import leaf_probabilities as leaf_probabilities
 from keras_moe.ops.combine import combine as combine
 from keras_moe.ops.dispatch import dispatch as dispatch
 from keras_moe.ops.entropy import entropy as entropy
+from keras_moe.ops.gathered_matmul import gathered_matmul as gathered_matmul
 from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
 from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
 from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan
@@ -41,6 +42,7 @@ from keras_moe.ops.sinkhorn import log_sinkhorn as log_sinkhorn
 from keras_moe.ops.sinkhorn import sinkhorn as sinkhorn
 from keras_moe.ops.smooth_step import smooth_step as smooth_step
 from keras_moe.ops.top_k import keep_largest as keep_largest
+from keras_moe.ops.top_k import top_k_indices as top_k_indices
 from keras_moe.ops.top_k import top_k_mask as top_k_mask
 from keras_moe.ops.top_k import top_k_softmax as top_k_softmax
 from keras_moe.ops.top_k import top_rows_mask as top_rows_mask

@@ -13,6 +13,8 @@ from keras_moe.types import Tensor
 
 if keras.backend.backend() == "jax":
     import jax
+elif keras.backend.backend() == "torch":
+    import torch
 
 # Up to how many of the largest XLA finds faster one by one.
 MAX_PASSES = 4
@@ -43,6 +45,45 @@ def top_k_mask(x: Tensor, k: int) -> Tensor:
     # Each backend sorts NaN to another place.
     ordered = ops.logical_not(ops.any(ops.isnan(x), axis=-1, keepdims=True))
     return ops.logical_and(_largest(x, k), ordered)
+
+
+def top_k_indices(x: Tensor, k: int) -> Tensor:
+    """The places of exactly the `k` largest entries of the last axis.
+
+    They are those that `top_k_mask` marks on every backend, in any order.
+
+    Args:
+        x: Float tensor `(..., n)`.
+        k: Integer in `[1, n]`. Ties go to the lower index.
+
+    Returns:
+        Int32 tensor `(..., k)`. Of a row with NaN, any `k` places.
+
+    Example:
+        >>> indices = top_k_indices(np.array([1.0, 3.0, 1.0, 1.0]), k=2)
+        >>> sorted(int(index) for index in indices)
+        [0, 1]
+    """
+    x = ops.convert_to_tensor(x)
+    # JAX has -0.0 below 0.0.
+    x = ops.where(x == 0, ops.zeros_like(x), x)
+    values, indices = ops.top_k(x, k)
+    if _leaves_ties_open(x, values):
+        # No two ranks are equal, so that all backends choose the same.
+        ranks = ops.arange(x.shape[-1], 0, -1, dtype="int32")
+        _, indices = ops.top_k(ops.where(top_k_mask(x, k), ranks, 0), k)
+    return ops.cast(indices, "int32")
+
+
+def _leaves_ties_open(x: Tensor, largest: Tensor) -> bool:
+    """Whether `top_k` may have chosen any of several equal entries."""
+    if keras.backend.backend() == "torch":
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return True
+        k = largest.shape[-1]
+        in_reach = torch.sum(x >= largest[..., -1:], dim=-1)
+        return bool(torch.any(in_reach > k))
+    return keras.backend.backend() == "tensorflow" and is_traced_for_xla()
 
 
 def top_k_softmax(logits: Tensor, k: int) -> Tensor:

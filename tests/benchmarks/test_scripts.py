@@ -365,3 +365,22 @@ def test_training_on_a_log_by_few_steps(tmp_path: Path) -> None:
     # The tables are small beside what the libraries take.
     assert 0 < line["peak_mib"] - line["above_mib"] + 1 < 3
     assert set(line["phases"]) > {"steps", "checkpoint", "validate"}
+
+
+def test_active_neurons(run: Run) -> None:
+    """The script compares the outputs itself."""
+    lines = run(
+        "active_neurons.py",
+        "--widths 16 --keep-rates 0.25 --batches 1 2 --repeats 1 --inputs 3",
+    )
+    assert [(line["network"], line["inputs"]) for line in lines] == [
+        ("mlp", 3),
+        ("mlp", 3),
+        ("block", 4),
+        ("block", 4),
+    ]
+    for line in lines:
+        for way in ("dense", "masked", "gathered"):
+            assert line[way] > 0
+        ratio = line["dense"] / line["gathered"]
+        assert abs(line["over_dense"] - ratio) <= 0.02 * ratio + 0.01

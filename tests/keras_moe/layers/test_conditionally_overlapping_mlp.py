@@ -14,6 +14,7 @@ from keras_moe.layers.conditionally_overlapping_mlp import (
 )
 from tests.compiled import compiled
 from tests.gradients import gradient
+from tests.gradients import weight_gradient
 from tests.keras_moe.layers.layer_test import check_layer
 
 
@@ -124,6 +125,85 @@ def test_a_rate_of_one_is_a_plain_perceptron(rng):
     np.testing.assert_allclose(
         to_numpy(mlp(x)), to_numpy(plain(x)), rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("keep_rate", [0.3, [0.1, 0.9], 1])
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (2, 3, 5), (0, 5)])
+def test_sparse_execution_computes_the_same(keep_rate, shape, rng):
+    mlp = ConditionallyOverlappingMLP(
+        [11, 7, 3],
+        keep_rate,
+        bias_initializer="random_normal",
+        output_activation="sigmoid",
+        seed=0,
+    )
+    x = rng.normal(size=(1, *shape)).astype("float32")
+    dense = to_numpy(mlp(x))
+    mlp.execution = "sparse"
+    sparse = to_numpy(mlp(x))
+    assert sparse.shape == dense.shape
+    np.testing.assert_allclose(sparse, dense, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        to_numpy(compiled(mlp)(x)), dense, rtol=1e-4, atol=1e-6
+    )
+
+
+def test_sparse_execution_breaks_ties_alike(rng):
+    """Equal columns of the routing, zeros, and inputs that are not a number."""
+    mlp = ConditionallyOverlappingMLP([8, 6, 2], 0.5, use_bias=False, seed=0)
+    x = rng.normal(size=(4, 5)).astype("float32")
+    x[1] = 0
+    x[2, 3] = np.nan
+    mlp.build(x.shape)
+    mlp.masks[0].routing_kernel.assign(np.ones((5, 8)))
+    dense = to_numpy(mlp(x))
+    mlp.execution = "sparse"
+    np.testing.assert_allclose(to_numpy(mlp(x)), dense, rtol=1e-4, atol=1e-6)
+    assert np.isnan(dense).any(axis=1).tolist() == [False, False, True, False]
+
+
+def test_sparse_execution_has_the_same_gradients(rng):
+    mlp = ConditionallyOverlappingMLP([8, 6, 2], 0.5, seed=0)
+    x = rng.normal(size=(4, 5)).astype("float32")
+    mlp.build(x.shape)
+
+    def loss(x):
+        return ops.sum(ops.square(mlp(x)))
+
+    def gradients():
+        kernels = [dense.kernel for dense in mlp.dense_layers]
+        return [
+            *gradient(loss, x),
+            *weight_gradient(lambda: loss(x), kernels),
+        ]
+
+    expected = gradients()
+    mlp.execution = "sparse"
+    for found, wanted in zip(gradients(), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_sparse_execution_is_saved(tmp_path, rng):
+    mlp = ConditionallyOverlappingMLP([8, 2], 0.5, execution="sparse")
+    model = keras.Sequential([keras.Input((5,)), mlp])
+    x = rng.normal(size=(3, 5)).astype("float32")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.layers[0].execution == "sparse"
+    np.testing.assert_allclose(
+        loaded.predict(x, verbose=0), to_numpy(model(x)), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_sparse_execution_in_half_precision(rng):
+    mlp = ConditionallyOverlappingMLP([32, 4], 0.25, dtype="mixed_bfloat16")
+    x = rng.normal(size=(6, 5)).astype("float32")
+    dense = mlp(x)
+    mlp.execution = "sparse"
+    sparse = mlp(x)
+    assert sparse.dtype == dense.dtype
+    sparse, dense = (to_numpy(ops.cast(y, "float32")) for y in (sparse, dense))
+    np.testing.assert_allclose(sparse, dense, atol=0.03)
 
 
 def test_any_leading_dimensions(rng):
@@ -332,6 +412,11 @@ def test_no_unit_is_dead_on_real_images(cifar10_images, rng):
         ({"units": [8, 2.5]}, TypeError, "`units` must be an integer"),
         ({"keep_rate": 0}, ValueError, "`keep_rate` must be a finite number"),
         ({"keep_rate": 1.5}, ValueError, "`keep_rate` must be at most 1"),
+        (
+            {"execution": "fast"},
+            ValueError,
+            "`execution` must be one of 'dense', 'sparse'",
+        ),
         ({"keep_rate": "a"}, TypeError, "`keep_rate` must be a number"),
         (
             {"keep_rate": [0.5]},

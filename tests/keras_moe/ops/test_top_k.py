@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
+from keras_moe.ops import top_k_indices
 from keras_moe.ops import top_k_mask
 from keras_moe.ops import top_k_softmax
 from tests.gradients import gradient
@@ -100,3 +101,31 @@ def test_softmax_is_finite_for_large_logits():
     )
     (grad,) = gradient(lambda x: top_k_softmax(x, k=2)[0], logits)
     assert np.isfinite(grad).all()
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0]), min_size=5, max_size=5
+        ),
+        min_size=3,
+        max_size=3,
+    ),
+    st.integers(1, 5),
+)
+def test_indices_are_those_of_the_mask(rows, k):
+    x = np.array(rows, "float32")
+    found = to_numpy(top_k_indices(x, k))
+    assert found.dtype == np.int32
+    marked = to_numpy(top_k_mask(x, k))
+    expected = [np.flatnonzero(row).tolist() for row in marked]
+    assert np.sort(found).tolist() == expected
+
+
+def test_a_row_that_is_no_number_has_indices_within_it():
+    x = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, 3.0]], "float32")
+    found = to_numpy(top_k_indices(x, 2))
+    assert found.shape == (2, 2)
+    assert ((found >= 0) & (found < 3)).all()
+    assert sorted(found[1].tolist()) == [1, 2]
