@@ -57,6 +57,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from keras_moe.layers import SwitchGate
 from keras_moe.layers import TopKGate
+from recsys.reading import reading
 from studies.language_model import compile_language_model
 from studies.language_model import language_model
 from studies.language_model import next_tokens
@@ -219,6 +220,19 @@ def create_model(
     return language_model(backbone, features)
 
 
+def load_preset(folder: Path) -> keras_hub.models.Backbone:
+    """Loads a GPT-2 backbone from a folder that keras-hub has saved.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        FileError: It holds no such backbone.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: expected the folder of a preset")
+    with reading(folder, "a GPT-2 backbone saved by keras-hub"):
+        return keras_hub.models.GPT2Backbone.from_preset(str(folder))
+
+
 @dataclass(frozen=True)
 class Study:
     """Trains models on one text and measures them on another.
@@ -242,7 +256,7 @@ class Study:
 
     def backbone(self) -> keras_hub.models.Backbone:
         if self.preset is not None:
-            return keras_hub.models.GPT2Backbone.from_preset(str(self.preset))
+            return load_preset(self.preset)
         return keras_hub.models.GPT2Backbone(
             vocabulary_size=self.vocabulary_size,
             num_layers=self.sizes.num_layers,
@@ -453,6 +467,9 @@ def run(options: argparse.Namespace) -> pd.DataFrame:
     sizes = SMOKE if options.smoke else Sizes()
     given = {"vocabulary_size": options.vocabulary, "steps": options.steps}
     sizes = replace(sizes, **{k: v for k, v in given.items() if v is not None})
+    if options.preset:
+        width = load_preset(options.preset).intermediate_dim
+        sizes = replace(sizes, intermediate_dim=width)
     text = read_wikitext(options.data, options.train)
     tokenizer = _tokenizer(options, sizes, text)
     test_rows = text_rows(

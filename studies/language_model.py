@@ -1,8 +1,12 @@
 import math
+from pathlib import Path
 
 import keras
 import keras_hub
 import numpy as np
+from keras import ops
+
+from recsys.reading import reading
 
 
 def language_model(
@@ -58,3 +62,38 @@ def perplexity(model: keras.Model, rows: np.ndarray, batch_size: int) -> float:
     inputs, labels = next_tokens(rows)
     loss = model.evaluate(inputs, labels, batch_size=batch_size, verbose=0)
     return math.exp(loss)
+
+
+def load_language_model(file: str | Path) -> keras.Model:
+    """Loads a language model that was saved.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        FileError: It is no language model of `studies.expert_choice`.
+    """
+    if not Path(file).exists():
+        raise FileNotFoundError(f"{file}: expected a .keras file of a model")
+    with reading(file, "a language model of studies.expert_choice"):
+        model = keras.saving.load_model(file, compile=False)
+        model.get_layer("layer_norm")
+    return model
+
+
+def sentence_classifier(model: keras.Model, num_outputs: int) -> keras.Model:
+    """Puts a linear head on what a language model makes of the last token.
+
+    Args:
+        model: A language model, whose weights are shared.
+        num_outputs: Width of the head: classes, or 1 for a score.
+
+    Returns:
+        A model of `token_ids` and `padding_mask`, `(B, S)`, whose padding is
+        at the end, that returns `(B, num_outputs)`.
+    """
+    mask = model.input["padding_mask"]
+    followed = ops.pad(mask[:, 1:], [[0, 0], [0, 1]])  # (B, S)
+    features = model.get_layer("layer_norm").output  # (B, S, hidden_dim)
+    is_last = ops.cast(mask - followed, features.dtype)[..., None]
+    last = ops.sum(features * is_last, axis=1)
+    head = keras.layers.Dense(num_outputs, name="head")
+    return keras.Model(model.input, head(last))

@@ -248,7 +248,8 @@ def preset_tokenizer(preset: str | Path) -> Tokenizer:
             and `merges.txt` beside it.
 
     Returns:
-        The tokenizer, without special tokens around a sentence.
+        The tokenizer. It puts `<|endoftext|>`, which must be in the
+        vocabulary, behind each sentence.
 
     Raises:
         FileNotFoundError: The preset has no such files.
@@ -258,6 +259,13 @@ def preset_tokenizer(preset: str | Path) -> Tokenizer:
     files = [find_file(folder, [n]) for n in ("vocabulary.json", "merges.txt")]
     with reading(folder, "a vocabulary and merges of byte pairs"):
         tokenizer = Tokenizer(BPE.from_file(*map(str, files)))
+        end = "<|endoftext|>"
+        tokenizer.add_special_tokens([end])
+        tokenizer.post_processor = TemplateProcessing(
+            single=f"$A {end}",
+            pair=f"$A {end} $B:1 {end}:1",
+            special_tokens=[(end, tokenizer.token_to_id(end))],
+        )
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     tokenizer.decoder = ByteLevelDecoder()
     return tokenizer

@@ -4,19 +4,23 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers.pre_tokenizers import ByteLevel
 
 from keras_moe.layers import HashGate
+from recsys.errors import FileError
 from studies.expert_choice import DENSE
 from studies.expert_choice import EXPERT_CHOICE
 from studies.expert_choice import Sizes
 from studies.expert_choice import add_steps_to_dense
 from studies.expert_choice import create_gate
 from studies.expert_choice import distribution
+from studies.expert_choice import load_preset
 from studies.expert_choice import main
 from studies.expert_choice import plan
 
@@ -143,6 +147,40 @@ def test_smoke(wikitext: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "Models start from random weights." in printed
     assert "| expert choice | 4 | 8 | 2.0 | 1 |" in printed
+
+
+def save_preset(folder: Path) -> keras_hub.models.GPT2Backbone:
+    """Saves a random backbone, and byte pairs, in keras-hub's layout."""
+    backbone = keras_hub.models.GPT2Backbone(300, 2, 2, 8, 24, 0.0, 16)
+    backbone.save_to_preset(str(folder))
+    files = folder / "assets" / "tokenizer"
+    files.mkdir(parents=True)
+    tokens = ["<|endoftext|>", *sorted(ByteLevel.alphabet()), "th", "the"]
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    (files / "vocabulary.json").write_text(json.dumps(vocabulary))
+    (files / "merges.txt").write_text("#version: 0.2\nt h\nth e\n")
+    return backbone
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")
+def test_a_preset_is_what_models_start_from(
+    wikitext: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    preset = wikitext / "preset"
+    backbone = save_preset(preset)
+    loaded = load_preset(preset)
+    np.testing.assert_array_equal(
+        loaded.token_embedding.embeddings, backbone.token_embedding.embeddings
+    )
+    models = ("--models", "dense", "top-2")
+    rows = smoke(wikitext, "--preset", str(preset), *models)
+    # Half of the preset's width.
+    assert [row["units"] for row in rows] == [None, 12]
+    assert f"start from the preset in {preset}" in capsys.readouterr().out
+    (preset / "config.json").write_text("{")
+    with pytest.raises(FileError, match=f"{preset}.*a GPT-2 backbone"):
+        load_preset(preset)
 
 
 @pytest.mark.slow

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,6 +8,7 @@ from hypothesis import strategies as st
 
 from studies.tokens import SPECIAL_TOKENS
 from studies.tokens import byte_tokenizer
+from studies.tokens import preset_tokenizer
 from studies.tokens import sentence_rows
 from studies.tokens import text_rows
 from studies.tokens import word_piece_tokenizer
@@ -94,3 +98,18 @@ def test_sentences_alone() -> None:
         rows.token_ids, [[2, a, 3, 0, 0], [2, 3, 0, 0, 0]]
     )
     assert not rows.segment_ids.any()
+
+
+def test_the_tokenizer_of_a_preset(tmp_path: Path) -> None:
+    folder = tmp_path / "assets" / "tokenizer"
+    folder.mkdir(parents=True)
+    tokens = ["<|endoftext|>", "a", "b", "Ġ", "ab", "Ġab"]
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    (folder / "vocabulary.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\na b\nĠ ab\n")
+    tokenizer = preset_tokenizer(tmp_path)
+    assert tokenizer.encode("ab ab", add_special_tokens=False).ids == [4, 5]
+    assert tokenizer.encode("ab", "a").ids == [4, 0, 1, 0]
+    (folder / "merges.txt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"merges\.txt"):
+        preset_tokenizer(tmp_path)
