@@ -64,6 +64,7 @@ def test_a_small_bert_is_trained_and_made_a_mixture(
 
 
 @pytest.mark.slow
+@pytest.mark.once("torch")
 def test_a_preset_is_fine_tuned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_preset_is_fine_tuned(
 
 
 @pytest.mark.slow
+@pytest.mark.once("torch")
 def test_gates_learn_from_a_planted_teacher(tmp_path: Path) -> None:
     gates = ("top-k", "comet+", "moesart")
     main(
@@ -125,6 +127,7 @@ def write_squad(folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.once("torch")
 def test_answers_are_marked_in_squad(tmp_path: Path) -> None:
     out = tmp_path / "out"
     main(
