@@ -278,8 +278,8 @@ def gpt_study(figure: str, options: Options) -> Study:
         f"GPT-2 on {given.text}: perplexity of the test",
         plan,
         run,
-        by=["size", "model"],
-        digits={**dict.fromkeys(("best", "last", "mean"), 2), "weights": 0},
+        by=["size", "model", "weights"],
+        digits=dict.fromkeys(("best", "last", "mean"), 2),
         notes=[*_notes(figure, options), *rows.notes],
     )
 

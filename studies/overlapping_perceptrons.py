@@ -214,7 +214,7 @@ def perceptron_study(figure: str, options: Options) -> Study:
         "active units",
         _with_seeds(plan, protocol, options, rows),
         run,
-        by=["width", "keep rate", "model"],
+        by=["width", "keep rate", "model", "weights"],
         digits=_digits(rows),
         notes=[*protocol.notes(options), *notes],
     )
@@ -251,7 +251,7 @@ def activation_study(options: Options) -> Study:
         "Activation functions of the hidden layers",
         _with_seeds(plan, protocol, options, rows),
         run,
-        by=["activation", "model"],
+        by=["activation", "model", "weights"],
         digits=_digits(rows),
         notes=[
             *protocol.notes(options),
@@ -297,7 +297,7 @@ def layer_study(options: Options) -> Study:
         "Which of the hidden layers are masked",
         _with_seeds(plan, protocol, options, rows),
         run,
-        by=["masked layers"],
+        by=["masked layers", "weights"],
         digits=_digits(rows),
         notes=[*protocol.notes(options), *notes],
     )
@@ -325,7 +325,7 @@ def _with_seeds(
 
 def _digits(rows: Rows) -> dict[str, int]:
     places = 4 if rows.num_classes is None else 1
-    return {**dict.fromkeys(("best", "last", "mean"), places), "weights": 0}
+    return dict.fromkeys(("best", "last", "mean"), places)
 
 
 def _read(figure: str, options: Options) -> tuple[Rows, list[str]]:

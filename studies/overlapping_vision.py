@@ -121,8 +121,8 @@ def vision_study(figure: str, options: Options) -> Study:
         f"ViT and MLP-Mixer on {DATA_OF[figure]}: accuracy (%)",
         plan,
         run,
-        by=["width", "model"],
-        digits={**dict.fromkeys(("best", "last", "mean"), 1), "weights": 0},
+        by=["width", "model", "weights"],
+        digits=dict.fromkeys(("best", "last", "mean"), 1),
         notes=[*_notes(options), *_data_notes(data)],
     )
 

@@ -211,10 +211,15 @@ def test_scripts_take_their_arguments(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, *arguments = command[command.index("python") + 1 :]
+    if script == "-m":
+        module, *arguments = arguments
+        script = module.replace(".", "/") + ".py"
     parse_args = argparse.ArgumentParser.parse_args
 
-    def parse_only(parser: argparse.ArgumentParser) -> None:
-        parse_args(parser)
+    def parse_only(
+        parser: argparse.ArgumentParser, words: list[str] | None = None
+    ) -> None:
+        parse_args(parser, words)
         raise SystemExit("arguments are read")
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)

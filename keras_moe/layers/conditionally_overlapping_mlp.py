@@ -66,9 +66,9 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
             to float32 rounding where `activation` treats each unit on its
             own. Per example, layers after the first read `p_(l-1)` of both
             of their matrices; a batch of B reads `B p_(l-1)` of them, where
-            dense execution reads them once: it pays up to about 1/p
-            examples. An attribute of the same name may be changed after the
-            training, before anything is compiled.
+            dense execution reads them once: it pays for few examples, and
+            small rates. An attribute of the same name may be changed after
+            the training, before anything is compiled.
         **kwargs: `name`, `trainable`, `dtype`. Masks are computed in float32
             under any dtype policy.
 

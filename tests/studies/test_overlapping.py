@@ -102,7 +102,7 @@ def test_on_text(tmp_path: Path) -> None:
     write_wikitext(tmp_path)
     out = tmp_path / "out"
     smoke("9", out, "--data", str(tmp_path), "--models", "overlapping")
-    ((size, model, _, best, *_),) = table(out)
+    ((size, model, _, _, best, *_),) = table(out)
     assert (size, model) == ("width 16", "overlapping")
     # About as many as there are bytes, untrained.
     assert 100 < float(best) < 300
