@@ -6,6 +6,7 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+import keras_moe.layers  # noqa: F401, what Keras has to know to load a model
 from recsys.reading import reading
 
 

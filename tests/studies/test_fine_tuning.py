@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import keras
@@ -101,6 +103,19 @@ def test_what_can_be_learned_is(saved: Path, tmp_path: Path) -> None:
     )
     (row,) = json.loads((out / "results.json").read_text())
     assert row["dev accuracy"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")
+def test_a_process_that_made_no_mixture_loads_one(saved: Path) -> None:
+    code = (
+        "from studies.language_model import load_language_model as load\n"
+        f"print(load({str(saved)!r}).get_layer('layer_norm').name)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
+    assert process.stdout == "layer_norm\n", process.stderr
 
 
 @pytest.mark.once("torch")
