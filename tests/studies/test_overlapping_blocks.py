@@ -111,19 +111,14 @@ def test_patches_are_told_apart_by_their_place(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("maker", "kind"),
-    [("vit", "overlapping"), ("mixer", "overlapping"), ("gpt", "moe")],
-)
-def test_blocks_train(maker: str, kind: str, rng: np.random.Generator) -> None:
-    model = MAKERS[maker](FeedForward(kind, dropout=0.1), depth=1)
-    shape = (16, 6) if maker == "gpt" else (16, *IMAGE)
-    inputs = rng.integers(0, 5, size=shape).astype("float32")
-    labels = inputs if maker == "gpt" else np.arange(16) % 5
+def test_a_mixture_of_feed_forwards_trains(rng: np.random.Generator) -> None:
+    """The others train in the tests of the command."""
+    model = make_gpt(FeedForward("moe", dropout=0.1), depth=1)
+    tokens = rng.integers(0, 5, size=(16, 6))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.01), loss)
     history = model.fit(
-        inputs, labels, epochs=8, batch_size=16, verbose=0
+        tokens, tokens, epochs=8, batch_size=16, verbose=0
     ).history
     assert history["loss"][-1] < 0.9 * history["loss"][0]
 
