@@ -57,6 +57,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from keras_moe.layers import SwitchGate
 from keras_moe.layers import TopKGate
+from recsys.errors import FileError
 from recsys.reading import reading
 from studies.language_model import compile_language_model
 from studies.language_model import language_model
@@ -440,6 +441,7 @@ def draw_distribution(results: pd.DataFrame, file: Path) -> None:
                 shares,
                 width,
                 label=label,
+                align="edge",
             )
         axes.set(
             title="By batch" if kind else "By threshold",
@@ -562,4 +564,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (FileError, FileNotFoundError) as error:
+        raise SystemExit(f"Error: {error}") from None

@@ -20,6 +20,7 @@ import keras
 import numpy as np
 from tokenizers import Tokenizer
 
+from recsys.errors import FileError
 from recsys.reading import reading
 from studies.glue import TASKS
 from studies.glue import GlueExamples
@@ -198,4 +199,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (FileError, FileNotFoundError) as error:
+        raise SystemExit(f"Error: {error}") from None

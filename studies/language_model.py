@@ -91,10 +91,18 @@ def sentence_classifier(model: keras.Model, num_outputs: int) -> keras.Model:
         A model of `token_ids` and `padding_mask`, `(B, S)`, whose padding is
         at the end, that returns `(B, num_outputs)`.
     """
-    mask = model.input["padding_mask"]
+    # A layer of the new model: its operations have names, some of which those
+    # below would take once more.
+    features = keras.Model(
+        model.input, model.get_layer("layer_norm").output, name="features"
+    )
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("token_ids", "padding_mask")
+    }
+    mask = inputs["padding_mask"]
     followed = ops.pad(mask[:, 1:], [[0, 0], [0, 1]])  # (B, S)
-    features = model.get_layer("layer_norm").output  # (B, S, hidden_dim)
-    is_last = ops.cast(mask - followed, features.dtype)[..., None]
-    last = ops.sum(features * is_last, axis=1)
+    x = features(inputs)  # (B, S, hidden_dim)
+    is_last = ops.cast(mask - followed, x.dtype)[..., None]
     head = keras.layers.Dense(num_outputs, name="head")
-    return keras.Model(model.input, head(last))
+    return keras.Model(inputs, head(ops.sum(x * is_last, axis=1)))

@@ -110,12 +110,14 @@ def test_what_can_be_learned_is(saved: Path, tmp_path: Path) -> None:
 def test_a_process_that_made_no_mixture_loads_one(saved: Path) -> None:
     code = (
         "from studies.language_model import load_language_model as load\n"
-        f"print(load({str(saved)!r}).get_layer('layer_norm').name)"
+        "from studies.language_model import sentence_classifier\n"
+        f"model = sentence_classifier(load({str(saved)!r}), 3)\n"
+        "print(model.output.shape)"
     )
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True
     )
-    assert process.stdout == "layer_norm\n", process.stderr
+    assert process.stdout == "(None, 3)\n", process.stderr
 
 
 @pytest.mark.once("torch")
