@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy.stats import wasserstein_distance
 
 from keras_moe.layers import LogitGate
+from keras_moe.layers import ReMoEGate
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from recsys.models.multi_task_model import MultiTaskModel
@@ -96,8 +97,7 @@ def dense_and_sparse(run: Trained) -> dict[str, Any]:
     """
     model = run.loaded
     gates = [g for g in model._flatten_layers() if isinstance(g, LogitGate)]
-    plain = LogitGate.compute_logits
-    if not gates or any(type(g).compute_logits is not plain for g in gates):
+    if not gates or not all(map(_has_softmax, gates)):
         return {}
     models = {"dense": with_gates(model, softmax_of), "sparse": model}
     if isinstance(gates[0], SoftmaxGate):
@@ -107,6 +107,12 @@ def dense_and_sparse(run: Trained) -> dict[str, Any]:
         name: losses_of_rows(one, run.sample, run.config.task_weights)
         for name, one in models.items()
     }
+
+
+def _has_softmax(gate: LogitGate) -> bool:
+    """Whether the softmax of linear logits is what the gate makes sparse."""
+    is_linear = type(gate).compute_logits is LogitGate.compute_logits
+    return is_linear and not isinstance(gate, ReMoEGate)
 
 
 def softmax_of(gate: LogitGate) -> LogitGate:

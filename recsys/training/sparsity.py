@@ -3,10 +3,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.config import TrainConfig
+from recsys.models.gates import SEARCH_SUFFIX
 from recsys.models.gates import becomes_sparse
 
 # Up to this many times its k, a gate counts as sparse.
 SLACK = 1.25
+
+# What makes gates sparse, where it is not what most of them have.
+_ADVICE = {"remoe": "A larger initial_penalty or growth"}
 
 
 def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
@@ -25,12 +29,14 @@ def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
         if experts > SLACK * k
     }
     if dense:
+        base = config.gate.removesuffix(SEARCH_SUFFIX)
+        advice = _ADVICE.get(base, "A larger entropy_weight or a smaller gamma")
         found = ", ".join(f"{task} {mean:.1f}" for task, mean in dense.items())
         warnings.warn(
             f"the gate {config.gate!r} has not become sparse in the epoch with "
             f"the lowest validation loss, whose model is kept: with k = {k}, "
             f"expected at most {SLACK * k:g} experts per example. Received: "
-            f"{found}. A larger entropy_weight or a smaller gamma among the "
-            "gate options, or more steps, make it sparse",
+            f"{found}. {advice} among the gate options, or more steps, make "
+            "it sparse",
             stacklevel=2,
         )

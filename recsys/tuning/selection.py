@@ -13,6 +13,9 @@ from recsys.models.gates import becomes_sparse
 # The bound for gates that start dense and have no k: DSelect-k, appendix D.
 _WITHOUT_K = {"gumbel-softmax": 4}
 
+# Their penalty holds them at k, now a little above it and now below.
+_HELD_AT_K = ("remoe",)
+
 # The papers give experts per example with two decimals: a handful of rows
 # between two choices do not make a gate dense.
 _ROUNDING = 0.005
@@ -39,7 +42,8 @@ def most_experts(gate: str, k: int) -> int | None:
         k: The trial's.
 
     Returns:
-        `None` for a gate that does not start dense, or is to stay so.
+        `None` for a gate that does not start dense, is to stay so, or is held
+        at its k.
 
     Example:
     >>> most_experts("comet+", 2), most_experts("gumbel-softmax", 2)
@@ -51,9 +55,10 @@ def most_experts(gate: str, k: int) -> int | None:
         Experts with Applications to Multi-Task Learning, NeurIPS 2021,
         sections 3.1.3 and 3.2, appendices D.1 and D.2.
     """
-    if becomes_sparse(gate):
+    base = gate.removesuffix(SEARCH_SUFFIX)
+    if becomes_sparse(gate) and base not in _HELD_AT_K:
         return k
-    return _WITHOUT_K.get(gate.removesuffix(SEARCH_SUFFIX))
+    return _WITHOUT_K.get(base)
 
 
 def is_sparse_enough(

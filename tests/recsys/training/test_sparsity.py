@@ -28,6 +28,11 @@ def test_a_gate_that_has_stayed_dense_is_named_with_its_tasks() -> None:
         warn_if_dense(config(gate="comet+", k=2), metrics(buy=7.9, like=2.0))
 
 
+def test_the_advice_is_of_the_gates_own_options() -> None:
+    with pytest.warns(UserWarning, match="A larger initial_penalty or growth"):
+        warn_if_dense(config(gate="remoe+", k=2), metrics(buy=2.6))
+
+
 @pytest.mark.parametrize(
     ("gate", "experts"),
     [

@@ -30,6 +30,7 @@ def test_the_gates_that_start_dense_have_a_bound() -> None:
         ("gumbel-softmax", 2, 4.0, True),
         ("gumbel-softmax", 8, 4.5, False),
         ("top-k", 2, 9.0, True),
+        ("remoe", 2, 2.3, True),  # Its penalty brings it back.
         ("softmax", 2, 16.0, True),
         ("comet", 2, None, True),  # A shared bottom.
     ],
