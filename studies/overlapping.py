@@ -170,5 +170,5 @@ def main(arguments: list[str] | None = None) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (FileError, FileNotFoundError) as error:
+    except (FileError, FileNotFoundError, ValueError) as error:
         raise SystemExit(f"Error: {error}") from None
