@@ -50,20 +50,23 @@ from tokenizers import Tokenizer
 
 from keras_moe.callbacks import RoutingModel
 from keras_moe.callbacks import measure_routing
-from keras_moe.layers import ExpertChoiceGate
-from keras_moe.layers import Gate
-from keras_moe.layers import HashGate
-from keras_moe.layers import MLPExperts
-from keras_moe.layers import MoE
-from keras_moe.layers import SwitchGate
-from keras_moe.layers import TopKGate
 from recsys.errors import FileError
-from recsys.reading import reading
+from studies.compared_decoders import CAPS
+from studies.compared_decoders import DENSE
+from studies.compared_decoders import EXPERT_CHOICE
+from studies.compared_decoders import HASH
+from studies.compared_decoders import SMOKE
+from studies.compared_decoders import SWITCH
+from studies.compared_decoders import TOP_2
+from studies.compared_decoders import Sizes
+from studies.compared_decoders import create_model
+from studies.compared_decoders import load_preset
+from studies.compared_decoders import plan
+from studies.experts_per_token import distribution
+from studies.experts_per_token import draw_distribution
 from studies.language_model import compile_language_model
-from studies.language_model import language_model
 from studies.language_model import next_tokens
 from studies.language_model import perplexity
-from studies.routed_backbone import routed_backbone
 from studies.runs import Measures
 from studies.runs import Settings
 from studies.runs import run_all
@@ -75,163 +78,6 @@ from studies.tokens import word_piece_tokenizer
 from studies.wikitext import SPLITS
 from studies.wikitext import UNKNOWN_WORD
 from studies.wikitext import read_wikitext
-
-DENSE = "dense"
-TOP_2 = "top-2"
-SWITCH = "switch"
-EXPERT_CHOICE = "expert choice"
-HASH = "hash"
-# Experts a token at most.
-CAPS = {"capped at 3": 3, "capped at 2": 2}
-
-# What GShard and Switch Transformers weigh their balance losses with.
-BALANCE = 0.01
-# Bars of the distribution of experts a token; the last one counts all above.
-MOST_COUNTED = 5
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Of model, training and evaluation.
-
-    Attributes:
-        vocabulary_size: Word pieces; 0 for bytes.
-        length: Tokens of a sequence.
-        num_layers: Every second has a mixture.
-        num_heads: Heads of attention.
-        hidden_dim: Width of the features.
-        intermediate_dim: Width of a dense feed-forward network.
-        num_experts: Experts of a mixture that gives a token two.
-        batch_size: Sequences of a step.
-        steps: Steps of a training.
-        evaluate_every: Steps between two evaluations.
-        evaluation_rows: Sequences of an evaluation, spread over the split.
-        learning_rate: Adam's.
-    """
-
-    vocabulary_size: int = 1000
-    length: int = 64
-    num_layers: int = 4
-    num_heads: int = 4
-    hidden_dim: int = 64
-    intermediate_dim: int = 256
-    num_experts: int = 16
-    batch_size: int = 16
-    steps: int = 300
-    evaluate_every: int = 50
-    evaluation_rows: int = 256
-    learning_rate: float = 3e-3
-
-
-SMOKE = Sizes(
-    vocabulary_size=0,
-    length=8,
-    num_layers=2,
-    num_heads=2,
-    hidden_dim=8,
-    intermediate_dim=16,
-    num_experts=4,
-    batch_size=4,
-    steps=4,
-    evaluate_every=2,
-    evaluation_rows=8,
-)
-
-
-def plan(study: str, sizes: Sizes) -> list[Settings]:
-    """Lists the models of a study, without seeds."""
-    n, units = sizes.num_experts, sizes.intermediate_dim // 2
-    dense = _model(DENSE, None, None)
-    choice = _model(EXPERT_CHOICE, n, units, capacity=2.0)
-    two, one = _model(TOP_2, n, units), _model(SWITCH, n // 2, 2 * units)
-    if study == "gates":
-        caps = [{**choice, "model": name} for name in CAPS]
-        hashed = _model(HASH, n // 2, 2 * units)
-        return [dense, two, one, choice, *caps, hashed]
-    if study == "capacity":
-        factors = [{**choice, "capacity": factor} for factor in (0.5, 1.0)]
-        return [*factors, choice, _model(SWITCH, n, units), two]
-    counts = [count for count in (4, 8, 16, 32, 64) if count <= 4 * n]
-    return [
-        {**model, "experts": count}
-        for count in counts
-        for model in (choice, two)
-    ]
-
-
-def _model(
-    name: str,
-    experts: int | None,
-    units: int | None,
-    capacity: float | None = None,
-) -> dict[str, str | int | float | None]:
-    return {
-        "model": name,
-        "experts": experts,
-        "units": units,
-        "capacity": capacity,
-    }
-
-
-def create_gate(model: Settings, inference: str) -> Gate:
-    """Makes the gate of one mixture.
-
-    Args:
-        model: An entry of `plan` that is not dense.
-        inference: Of expert choice, `"threshold"` or `"batch"`.
-    """
-    n: Any = model["experts"]
-    if model["model"] == TOP_2:
-        return TopKGate(n, k=2, load_balance_loss_weight=BALANCE)
-    if model["model"] == SWITCH:
-        return SwitchGate(n, load_balance_loss_weight=BALANCE)
-    if model["model"] == HASH:
-        # A bucket for each expert: the id modulo n, up to their order.
-        return HashGate(n, num_buckets=n, balanced=True)
-    capacity: Any = model["capacity"]
-    cap = CAPS.get(str(model["model"]))
-    return ExpertChoiceGate(
-        n, capacity, max_experts_per_token=cap, inference=inference
-    )
-
-
-def create_model(
-    model: Settings, backbone: keras_hub.models.Backbone, inference: str
-) -> keras.Model:
-    """Makes a compiled language model; see `create_gate` for arguments."""
-    features = backbone
-    experts: Any = model["experts"]
-    units: Any = model["units"]
-    if experts is not None:
-        features = routed_backbone(
-            backbone,
-            lambda: MoE(
-                create_gate(model, inference),
-                MLPExperts(
-                    experts,
-                    [units, backbone.hidden_dim],
-                    activation=["gelu", None],
-                    # As GPT-2's.
-                    kernel_initializer=keras.initializers.RandomNormal(
-                        stddev=0.02
-                    ),
-                ),
-            ),
-        )
-    return language_model(backbone, features)
-
-
-def load_preset(folder: Path) -> keras_hub.models.Backbone:
-    """Loads a GPT-2 backbone from a folder that keras-hub has saved.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        FileError: It holds no such backbone.
-    """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: expected the folder of a preset")
-    with reading(folder, "a GPT-2 backbone saved by keras-hub"):
-        return keras_hub.models.GPT2Backbone.from_preset(str(folder))
 
 
 @dataclass(frozen=True)
@@ -364,30 +210,6 @@ class Study:
         }
 
 
-def distribution(counts: np.ndarray) -> dict[str, float]:
-    """The share of tokens with 0, 1, 2, ... experts.
-
-    Args:
-        counts: Integer array, the experts of each token.
-
-    Returns:
-        The shares, by the number; that of 5 and more is `"5+"`.
-
-    Example:
-        >>> shares = distribution(np.array([0, 1, 1, 7]))
-        >>> shares["1"], shares["5+"]
-        (0.5, 0.25)
-    """
-    counted = np.bincount(
-        np.minimum(counts, MOST_COUNTED), minlength=MOST_COUNTED + 1
-    )
-    names = [*map(str, range(MOST_COUNTED)), f"{MOST_COUNTED}+"]
-    shares = counted / len(counts)
-    return {
-        name: float(share) for name, share in zip(names, shares, strict=True)
-    }
-
-
 def add_steps_to_dense(results: pd.DataFrame) -> pd.DataFrame:
     """Adds the steps, and seconds, until the dense models' last perplexity.
 
@@ -413,45 +235,6 @@ def add_steps_to_dense(results: pd.DataFrame) -> pd.DataFrame:
     ]
     seconds = pd.Series(steps, results.index, dtype="float64")
     return results.assign(steps=seconds, s=seconds * results["step ms"] / 1000)
-
-
-def draw_distribution(results: pd.DataFrame, file: Path) -> None:
-    """Draws the distribution of experts a token, as figure 3 of the paper.
-
-    Bars are means over the seeds; on the left each expert takes its tokens of
-    a batch, as in training, on the right those above its threshold.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    chosen = results[results["capacity"].notna()]
-    names = list(distribution(np.zeros(1, int)))
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, kind in zip(panels, ("batch ", ""), strict=True):
-        groups = chosen.groupby(["model", "experts", "capacity"])
-        width = 0.8 / max(groups.ngroups, 1)
-        for number, (labels, rows) in enumerate(groups):
-            model, experts, capacity = labels
-            label = f"{model}, {experts} experts, c = {capacity:g}"
-            shares = [
-                100 * rows[f"{kind}share {name}"].mean() for name in names
-            ]
-            axes.bar(
-                np.arange(len(names)) + number * width,
-                shares,
-                width,
-                label=label,
-                align="edge",
-            )
-        axes.set(
-            title="By batch" if kind else "By threshold",
-            xlabel="Experts of a token",
-            xticks=np.arange(len(names)) + 0.4,
-            xticklabels=names,
-        )
-    panels[0].set_ylabel("Tokens, %")
-    panels[1].legend(fontsize="small")
-    figure.savefig(file, dpi=120)
 
 
 def _tokenizer(

@@ -14,15 +14,15 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from keras_moe.layers import HashGate
 from recsys.errors import FileError
-from studies.expert_choice import DENSE
-from studies.expert_choice import EXPERT_CHOICE
-from studies.expert_choice import Sizes
+from studies.compared_decoders import DENSE
+from studies.compared_decoders import EXPERT_CHOICE
+from studies.compared_decoders import Sizes
+from studies.compared_decoders import create_gate
+from studies.compared_decoders import load_preset
+from studies.compared_decoders import plan
 from studies.expert_choice import add_steps_to_dense
-from studies.expert_choice import create_gate
-from studies.expert_choice import distribution
-from studies.expert_choice import load_preset
 from studies.expert_choice import main
-from studies.expert_choice import plan
+from studies.experts_per_token import distribution
 
 TEXT = "".join(
     f" = Cat {n} = \n The cat of {n} sat on the <unk> mat . \n"
