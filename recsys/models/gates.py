@@ -40,6 +40,9 @@ SEARCH_SUFFIX = "+"
 # What they choose at inference they only lean to while they train.
 _DENSE_IN_TRAINING = (layers.SoftmaxGate, layers.GumbelSoftmaxGate)
 
+# Their own penalty holds them at k, now a little above it and now below.
+_HELD_AT_K = (layers.ReMoEGate,)
+
 # These follow from the run's other settings.
 _DERIVED = ("num_experts", "k", "num_buckets", "seed")
 
@@ -146,6 +149,16 @@ def becomes_sparse(name: str) -> bool:
     """
     gate = gate_class(name)
     return "k" in _arguments(gate) and not gate.always_sparse
+
+
+def is_held_at_k(name: str) -> bool:
+    """Whether the gate of that name has `k` experts on average by itself.
+
+    Example:
+    >>> is_held_at_k("remoe+"), is_held_at_k("comet")
+    (True, False)
+    """
+    return issubclass(gate_class(name), _HELD_AT_K)
 
 
 def trains_dense(name: str) -> bool:

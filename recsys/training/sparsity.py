@@ -3,14 +3,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.config import TrainConfig
-from recsys.models.gates import SEARCH_SUFFIX
 from recsys.models.gates import becomes_sparse
+from recsys.models.gates import is_held_at_k
 
 # Up to this many times its k, a gate counts as sparse.
 SLACK = 1.25
-
-# What makes gates sparse, where it is not what most of them have.
-_ADVICE = {"remoe": "A larger initial_penalty or growth"}
 
 
 def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
@@ -29,8 +26,9 @@ def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
         if experts > SLACK * k
     }
     if dense:
-        base = config.gate.removesuffix(SEARCH_SUFFIX)
-        advice = _ADVICE.get(base, "A larger entropy_weight or a smaller gamma")
+        advice = "A larger entropy_weight or a smaller gamma"
+        if is_held_at_k(config.gate):
+            advice = "A larger initial_penalty or growth"
         found = ", ".join(f"{task} {mean:.1f}" for task, mean in dense.items())
         warnings.warn(
             f"the gate {config.gate!r} has not become sparse in the epoch with "

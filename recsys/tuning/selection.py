@@ -9,12 +9,10 @@ from typing import Any
 from recsys.config import TrainConfig
 from recsys.models.gates import SEARCH_SUFFIX
 from recsys.models.gates import becomes_sparse
+from recsys.models.gates import is_held_at_k
 
 # The bound for gates that start dense and have no k: DSelect-k, appendix D.
 _WITHOUT_K = {"gumbel-softmax": 4}
-
-# Their penalty holds them at k, now a little above it and now below.
-_HELD_AT_K = ("remoe",)
 
 # The papers give experts per example with two decimals: a handful of rows
 # between two choices do not make a gate dense.
@@ -55,10 +53,9 @@ def most_experts(gate: str, k: int) -> int | None:
         Experts with Applications to Multi-Task Learning, NeurIPS 2021,
         sections 3.1.3 and 3.2, appendices D.1 and D.2.
     """
-    base = gate.removesuffix(SEARCH_SUFFIX)
-    if becomes_sparse(gate) and base not in _HELD_AT_K:
+    if becomes_sparse(gate) and not is_held_at_k(gate):
         return k
-    return _WITHOUT_K.get(base)
+    return _WITHOUT_K.get(gate.removesuffix(SEARCH_SUFFIX))
 
 
 def is_sparse_enough(
