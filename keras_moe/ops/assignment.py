@@ -3,11 +3,10 @@
 First softly, by a linear program; then each choice is made whole.
 """
 
+import numpy as np
 from keras import ops
 
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
-from keras_moe.ops.top_k import top_k_mask
-from keras_moe.ops.top_k import top_rows_mask
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
 
@@ -17,9 +16,6 @@ MAX_ITERATIONS = 100
 
 # Far below any score, yet finite when divided by the entropy's weight.
 EXCLUDED = -1e3
-
-# Each of them halves the bracket: enough for float32.
-BISECTIONS = 24
 
 # A change of prices, in units of the entropy weight, too small to matter.
 TOLERANCE = 1e-3
@@ -65,25 +61,26 @@ def capped_assignment(
     scores = ops.stop_gradient(ops.convert_to_tensor(scores))
     log_scores = ops.maximum(scores, EXCLUDED) / ENTROPY_WEIGHT
 
-    def row_prices(column_prices: Tensor) -> Tensor:
-        rows = log_scores - column_prices
-        return ops.maximum(_prices(rows, max_per_row, axis=1), 0.0)
+    def prices_of_rows(columns: Tensor) -> Tensor:
+        prices = _prices(log_scores - columns, max_per_row, axis=1)
+        return ops.maximum(prices, 0.0)
 
-    def step(
-        iteration: Tensor, prices: Tensor, change: Tensor
-    ) -> tuple[Tensor, ...]:
-        columns = _prices(log_scores - prices, capacity, axis=0)
-        updated = row_prices(columns)
-        change = ops.max(ops.abs(updated - prices), initial=0.0)
-        return iteration + 1, updated, change
+    def step(rows: Tensor, columns: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+        # The higher the rows' prices, the lower the columns', and the other
+        # way round: from zero on, rows' only rise and columns' only fall.
+        columns = _lowered(log_scores - rows, capacity, columns)
+        updated = prices_of_rows(columns)
+        change = ops.max(ops.abs(updated - rows), initial=0.0)
+        return updated, columns, change
 
-    _, prices, _ = ops.while_loop(
-        lambda iteration, prices, change: change > TOLERANCE,
+    columns = _prices(log_scores, capacity, axis=0)
+    rows, _, _ = ops.while_loop(
+        lambda rows, columns, change: change > TOLERANCE,
         step,
-        (0, ops.zeros_like(log_scores[:, :1]), ops.cast(1.0, "float32")),
-        maximum_iterations=MAX_ITERATIONS,
+        (prices_of_rows(columns), columns, ops.cast(1.0, "float32")),
+        maximum_iterations=MAX_ITERATIONS - 1,
     )
-    log_scores = log_scores - prices
+    log_scores = log_scores - rows
     log_scores = log_scores - _prices(log_scores, capacity, axis=0)
     return ops.exp(ops.minimum(log_scores, 0.0))
 
@@ -124,53 +121,92 @@ def integral_assignment(
 
 
 def _prices(log_choices: Tensor, total: IntegerLike, axis: int) -> Tensor:
-    """What to subtract so that `Σ min(1, exp(...))` is `total` on an axis."""
+    """What to subtract so that `Σ min(1, exp(...))` is `total` on an axis.
+
+    If the `m` largest entries become 1, it is `log(Σ exp(others) / (total -
+    m))`. To take another `m` is to count entries as more than 1, which needs a
+    higher price: the least one is right.
+    """
     padding = [[0, 0], [0, 0]]
-    padding[axis] = [1, 0]  # So that an empty batch has a largest entry.
-    padded = ops.pad(log_choices, padding, constant_values=EXCLUDED)
+    padding[axis] = [0, 1]  # So that an empty batch has a largest entry.
+    padded = ops.pad(log_choices, padding, constant_values=FLOAT32_MIN)
     length = ops.shape(padded)[axis]
-    largest = ops.maximum(length - total, 0)
-    # At the total-th largest entry the sum is at least `total`; `log(length)`
-    # above it, at most.
-    low = ops.expand_dims(  # (1, E) or (N, 1)
-        ops.take(ops.sort(padded, axis=axis), largest, axis=axis), axis
-    )
-    high = low + ops.log(ops.cast(length, "float32"))
-    total = ops.cast(total, "float32")
+    ordered = ops.sort(padded, axis=axis)
+    # The price is at least the total-th largest entry, and not log(length)
+    # above it. Whatever is higher is 1, and is cut off before `exp` overflows.
+    total_th = ops.maximum(length - total, 0)
+    low = ops.expand_dims(ops.take(ordered, total_th, axis=axis), axis)
+    highest = ops.log(ops.cast(length, "float32"))
+    choices = ops.exp(ops.minimum(ordered - low, highest))
+    others = ops.cumsum(choices, axis=axis)  # Of an entry and all below it.
+    num_ones = ops.expand_dims(length - 1 - ops.arange(length), 1 - axis)
+    left = total - num_ones
+    share = others / ops.cast(ops.maximum(left, 1), "float32")
+    shares = ops.where(left > 0, share, np.inf)
+    least = ops.min(shares, axis=axis, keepdims=True, initial=np.inf)
+    return low + ops.log(least)
 
-    def halve(
-        _: Tensor, bracket: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        low, high = bracket
-        middle = (low + high) / 2
-        choices = ops.exp(ops.minimum(log_choices - middle, 0.0))
-        above = ops.sum(choices, axis=axis, keepdims=True) > total
-        return ops.where(above, middle, low), ops.where(above, high, middle)
 
-    low, high = ops.fori_loop(0, BISECTIONS, halve, (low, high))
-    return (low + high) / 2
+def _lowered(log_choices: Tensor, total: IntegerLike, prices: Tensor) -> Tensor:
+    """The `_prices` of columns, from prices `(1, E)` that are not below them.
+
+    Newton's method on `log(Σ exp(others))`, which never goes too far: in a
+    few steps, each much cheaper than to sort the columns.
+    """
+
+    def lower(prices: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        is_one = log_choices >= prices
+        others = ops.where(is_one, FLOAT32_MIN, log_choices - prices)
+        others = ops.sum(ops.exp(others), axis=0, keepdims=True)
+        left = ops.cast(total - _counts(is_one, 0), "float32")
+        is_open = ops.logical_and(left > 0, others > 0)
+        ratio = ops.where(is_open, others / ops.maximum(left, 1.0), 1.0)
+        change = ops.minimum(ops.log(ratio), 0.0)
+        return prices + change, ops.min(change)
+
+    return ops.while_loop(
+        lambda _, change: change < -TOLERANCE,
+        lower,
+        (prices, ops.cast(-1.0, "float32")),
+    )[0]
 
 
 def _defer(choice: Tensor, capacity: IntegerLike, max_per_row: int) -> Tensor:
-    """Experts ask rows in their order; a row keeps the best who ask."""
+    """Experts ask rows in their order; a row keeps the best who ask.
 
-    def asked(refused: Tensor) -> Tensor:
-        left = ops.where(refused, FLOAT32_MIN, choice)
-        return top_rows_mask(left, capacity)
+    Who asks first makes no difference in the end. So a row refuses but one
+    expert a round, and an expert asks as many more as have refused it.
+    """
+    order, preference = _ranks(choice, 0), _ranks(choice, 1)
 
-    def refuse(refused: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
-        best = top_k_mask(ops.where(taken, choice, FLOAT32_MIN), max_per_row)
-        refused = ops.logical_or(
-            refused, ops.logical_and(taken, ops.logical_not(best))
+    def ask(
+        refused: Tensor, last: Tensor, _: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        asking = order <= last  # In the expert's order, the rows up to here.
+        taken = ops.logical_and(asking, ops.logical_not(refused))
+        worst = ops.max(ops.where(taken, preference, -1), axis=1, keepdims=True)
+        refuses = (
+            taken & (preference == worst) & (_counts(taken, 1) > max_per_row)
         )
-        return refused, asked(refused)
+        refused = ops.logical_or(refused, refuses)
+        further = capacity - 1 + _counts(ops.logical_and(asking, refused), 0)
+        return refused, further, ops.any(refuses) | ops.any(further > last)
 
-    nobody = ops.zeros_like(choice, dtype="bool")
-    return ops.while_loop(
-        lambda _, taken: ops.any(_counts(taken, 1) > max_per_row),
-        refuse,
-        (nobody, asked(nobody)),
-    )[1]
+    refused = ops.logical_not(choice > FLOAT32_MIN)
+    last = ops.zeros((1, choice.shape[1]), "int32")
+    last = last + ops.cast(capacity - 1, "int32")
+    refused, last, _ = ops.while_loop(
+        lambda refused, last, changed: changed,
+        ask,
+        (refused, last, ops.any(ops.logical_not(refused))),
+    )
+    return ops.logical_and(order <= last, ops.logical_not(refused))
+
+
+def _ranks(x: Tensor, axis: int) -> Tensor:
+    """The place of each entry among those of its axis, the largest first."""
+    # 0.0 - x, as JAX has -0.0 below 0.0.
+    return ops.argsort(ops.argsort(0.0 - x, axis=axis), axis=axis)
 
 
 def _exchange(

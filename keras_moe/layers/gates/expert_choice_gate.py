@@ -43,8 +43,8 @@ class ExpertChoiceGate(LogitGate):
 
     With `max_experts_per_token`, no example has more experts than that. Who
     goes where is then the solution of a linear program, maximal `S` over
-    both limits (see `keras_moe.ops.capped_assignment`), which costs about as
-    much as a hundred softmaxes where the caps bind hard.
+    both limits (see `keras_moe.ops.capped_assignment`), which may take longer
+    than the experts where the caps bind hard.
 
     While training, and with `inference="batch"`, an example's weights depend
     on the other examples of its batch. For predictions that do not, the gate
