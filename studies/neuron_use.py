@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from keras_moe.layers import ConditionallyOverlappingMLP
+from studies.image_data import ImageData
 from studies.image_data import read_images
 from studies.mask_overlap import hidden_states
 from studies.overlapping_study import Options
@@ -18,7 +19,11 @@ MOST_UNITS = 1000
 
 
 def measure_use(
-    rows: np.ndarray, widths: list[int], keep_rate: float, seed: int
+    rows: np.ndarray,
+    widths: list[int],
+    keep_rate: float,
+    seed: int,
+    second: np.ndarray | None = None,
 ) -> Measures:
     """Counts how often each unit of a random network is active.
 
@@ -27,16 +32,18 @@ def measure_use(
         widths: Units of each hidden layer.
         keep_rate: The share of them that are active for a row.
         seed: Seed of the network.
+        second: Optional float32 array `(more rows, inputs)` of other data.
 
     Returns:
         How many units there are, the percentage that no row activates, 100
         or 0 for a network that has such a unit or not, and the percentage of
         the rows that activate the least used unit, the median one and the
-        most used one.
+        most used one. With second data also the percentage of the units that
+        no row of both activates.
     """
     mlp = ConditionallyOverlappingMLP([*widths, 1], keep_rate, seed=seed)
     use = hidden_states(mlp, rows)[0].mean(axis=0)
-    return {
+    measures: Measures = {
         "units": len(use),
         "dead units (%)": 100 * float((use == 0).mean()),
         "with dead units (%)": 100.0 * bool((use == 0).any()),
@@ -44,17 +51,36 @@ def measure_use(
         "median use (%)": 100 * float(np.median(use)),
         "most used (%)": 100 * float(use.max()),
     }
+    if second is None:
+        return measures
+    more = hidden_states(mlp, second)[0].max(axis=0)
+    dead = 100 * float(((use == 0) & (more == 0)).mean())
+    return {**measures, "dead on both (%)": dead}
 
 
 def use_study(options: Options) -> Study:
-    """Figure 3: how often units of random networks are active on CIFAR-10."""
+    """Figure 3: how often units of random networks are active on CIFAR-10.
+
+    Args:
+        options: What is made smaller. With `second_data`, also how many are
+            dead on CIFAR-100, too (section 3 of the paper).
+    """
     folder = options.folder()
     networks = options.networks or NETWORKS
     most_units = max(options.widths or [MOST_UNITS])
     data = read_images("cifar-10", folder, options.most_rows)
-    rows = data.train.reshape(len(data.train), -1)
+    rows = _flat(data)
+    second = None
+    if options.second_data is not None:
+        second = _flat(
+            read_images("cifar-100", options.second_data, options.most_rows)
+        )
     drawn = [
-        _draw(network, most_units, len(rows)) for network in range(networks)
+        {
+            **_draw(network, most_units, len(rows)),
+            "second rows": 0 if second is None else len(second),
+        }
+        for network in range(networks)
     ]
     plan = sorted(drawn, key=lambda settings: str(settings["sparsity"]))
 
@@ -62,7 +88,7 @@ def use_study(options: Options) -> Study:
         widths: Any = [settings[f"width {n + 1}"] for n in range(HIDDEN_LAYERS)]
         keep_rate: Any = settings["keep rate"]
         seed: Any = settings["seed"]
-        return measure_use(rows, widths, keep_rate, seed)
+        return measure_use(rows, widths, keep_rate, seed, second)
 
     notes = options.differing(
         {
@@ -79,6 +105,7 @@ def use_study(options: Options) -> Study:
         run,
         by=["sparsity"],
         digits={
+            **({} if second is None else {"dead on both (%)": 4}),
             "dead units (%)": 4,
             "with dead units (%)": 1,
             "least used (%)": 2,
@@ -87,6 +114,10 @@ def use_study(options: Options) -> Study:
         },
         notes=notes,
     )
+
+
+def _flat(data: ImageData) -> np.ndarray:
+    return data.train.reshape(len(data.train), -1)
 
 
 def _draw(network: int, most_units: int, num_rows: int) -> Settings:

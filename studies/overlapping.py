@@ -115,6 +115,7 @@ def parse_options(
     add("--figure", "--table", required=True, help="number or name, see above")
     add("--out", type=Path, required=True, help="folder of the results")
     add("--data", type=Path, help="folder of the figure's download")
+    add("--second-data", type=Path, help="CIFAR-100, for figure 3")
     add("--preset", type=Path, help="KerasHub preset with GPT-2's tokenizer")
     add("--seeds", type=int, default=3, help="trainings of each model")
     add("--epochs", type=int)

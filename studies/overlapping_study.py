@@ -17,6 +17,7 @@ class Options:
 
     Attributes:
         data: Folder of the download, `None` where there is none.
+        second_data: Folder of a second download (figure 3).
         preset: Folder of a KerasHub preset, for its tokenizer.
         seeds: Trainings of each model, published 3.
         epochs: Passes over the training rows.
@@ -32,6 +33,7 @@ class Options:
     """
 
     data: Path | None = None
+    second_data: Path | None = None
     preset: Path | None = None
     seeds: int = 3
     epochs: int | None = None

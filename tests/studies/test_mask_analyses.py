@@ -87,6 +87,18 @@ def test_dead_units_are_counted(rng: np.random.Generator) -> None:
     assert use["most used (%)"] in (50, 100)
 
 
+def test_other_data_wake_dead_units(rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(202, 5)).astype("float32")
+    few, more = rows[:2], rows[2:]
+    same, woken = (
+        measure_use(few, [10], keep_rate=0.1, seed=0, second=second)
+        for second in (few, more)
+    )
+    assert same["dead on both (%)"] == same["dead units (%)"]
+    assert woken["dead units (%)"] == same["dead units (%)"]
+    assert woken["dead on both (%)"] == 0
+
+
 def test_enough_rows_use_all_units(rng: np.random.Generator) -> None:
     rows = rng.normal(size=(500, 5)).astype("float32")
     use = measure_use(rows, [20, 16], keep_rate=0.5, seed=0)

@@ -97,6 +97,21 @@ def test_on_images(figure: str, models: str, tmp_path: Path) -> None:
     assert re.search("16 (training )?images", text)
 
 
+def test_units_are_counted_on_second_images(tmp_path: Path) -> None:
+    write_cifar10(tmp_path)
+    images = np.random.default_rng(0).integers(
+        0, 20, size=(40, 3074), dtype=np.uint8
+    )
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.bin").write_bytes(images.tobytes())
+    out, data = tmp_path / "out", str(tmp_path)
+    smoke("3", out, "--data", data, "--second-data", data)
+    results = json.loads((out / "results.json").read_text())
+    for result in results:
+        assert result["dead on both (%)"] <= result["dead units (%)"]
+    assert "dead on both" in (out / "table.md").read_text()
+
+
 @pytest.mark.slow
 def test_on_text(tmp_path: Path) -> None:
     write_wikitext(tmp_path)
