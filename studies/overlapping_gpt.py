@@ -185,13 +185,14 @@ def train_gpt(
     """
     batches = -(-len(rows.train) // settings["batch size"])
     accumulated = min(settings["accumulated"], batches)
-    steps = max(1, settings["epochs"] * batches // accumulated)
-    warmup = min(WARMUP_STEPS, steps // 10)
+    # Keras's schedules count batches, however many make a step.
+    total = settings["epochs"] * batches
+    warmup = max(1, min(WARMUP_STEPS * accumulated, total // 10))
     schedule = keras.optimizers.schedules.CosineDecay(
         0.0,
-        max(1, steps - warmup),
+        max(1, total - warmup),
         warmup_target=settings["learning rate"],
-        warmup_steps=max(1, warmup),
+        warmup_steps=warmup,
     )
     optimizer = keras.optimizers.AdamW(
         schedule,

@@ -5,14 +5,19 @@ import json
 import re
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
+from studies.feed_forward import FeedForward
+from studies.gpt import gpt
 from studies.overlapping import figures
 from studies.overlapping import main
 from studies.overlapping import parse_options
 from studies.overlapping_gpt import GPT_FIGURES
+from studies.overlapping_gpt import TokenRows
 from studies.overlapping_gpt import read_token_rows
+from studies.overlapping_gpt import train_gpt
 from studies.overlapping_study import Options
 
 
@@ -135,6 +140,22 @@ def test_codeparrots_last_files_are_its_test(tmp_path: Path) -> None:
     assert len(np.unique(rows.test)) == 1
     # The last token of a row is the first of the next one.
     np.testing.assert_array_equal(rows.train[:-1, -1], rows.train[1:, 0])
+
+
+def test_a_gpt_learns_until_its_last_epoch() -> None:
+    """Also where several batches make a step of the optimizer."""
+    text = np.tile(np.arange(9, dtype="int32") % 3, (16, 1))
+    keras.utils.set_random_seed(0)
+    model = gpt(3, 8, FeedForward("standard", 0.5), 1, 16, 1, dropout=0.0)
+    measures = train_gpt(
+        model,
+        TokenRows(text, text, vocabulary_size=3, notes=[]),
+        {"learning rate": 0.1, "epochs": 3, "batch size": 2, "accumulated": 4},
+    )
+    best, last, mean = (measures[name] for name in ("best", "last", "mean"))
+    assert best == last
+    # It would be the mean of equal ones with a rate of 0 from the second on.
+    assert float(last or 0) < 0.9 * float(mean or 0)
 
 
 def test_a_study_goes_on_where_it_was(
