@@ -105,8 +105,8 @@ def use_study(options: Options) -> Study:
         run,
         by=["sparsity"],
         digits={
-            **({} if second is None else {"dead on both (%)": 4}),
             "dead units (%)": 4,
+            "dead on both (%)": 4,
             "with dead units (%)": 1,
             "least used (%)": 2,
             "median use (%)": 1,

@@ -77,7 +77,8 @@ def summary(
     Args:
         results: A row per run.
         by: The columns whose values make a line of the table.
-        digits: The columns that are measures, and the digits of each.
+        digits: The columns that are measures, and the digits of each. One
+            that no run has is left out.
 
     Example:
     >>> runs = pd.DataFrame({"gate": ["top-k"] * 2, "loss": [0.2, 0.4]})
@@ -86,6 +87,7 @@ def summary(
     |---|---|---|
     | top-k | 2 | 0.30 ± 0.10 |
     """
+    digits = {name: n for name, n in digits.items() if name in results}
     lines = []
     for values, group in results.groupby(list(by), sort=False, dropna=False):
         means = [

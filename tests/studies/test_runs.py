@@ -54,3 +54,9 @@ def test_what_was_not_measured_does_not_count(tmp_path: Path) -> None:
         "| a | 2 | 0.5 ± 0.5 |  |",
         "| b | 2 | 0.5 ± 0.5 |  |",
     ]
+
+
+def test_what_no_run_measures_has_no_column(tmp_path: Path) -> None:
+    results = run_all(PLAN, score, tmp_path)
+    table = summary(results, ["model"], {"loss": 1, "elsewhere": 0})
+    assert table.splitlines()[0] == "| model | runs | loss |"
