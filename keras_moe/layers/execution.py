@@ -119,7 +119,7 @@ class Execution:
         if mapped:
             share = -(-shape[0] // num_devices(expert_axis))
             shape = (share, *shape[1:])
-        dense = self._is_dense(shape, bounded)
+        dense = self._is_dense(shape)
 
         def run(rows: Tensor, weights: Tensor) -> list[Tensor]:
             if expert_axis is not None:
@@ -253,14 +253,12 @@ class Execution:
             for gate in self.gates
         )
 
-    def _is_dense(self, shape: Sequence[int | None], bounded: bool) -> bool:
+    def _is_dense(self, shape: Sequence[int | None]) -> bool:
         """Whether all experts run, whatever the batch holds."""
         if (
             self.mode == "dense"
             or self.experts.sparse_unsupported_reason is not None
         ):
-            return True
-        if not (bounded or self.experts.runs_in_branches):
             return True
         return self.mode == "auto" and not self._sparse_pays(shape)
 

@@ -75,6 +75,37 @@ def run_isolated(
     return outputs, [scope.get_current_value(state) for state in states]
 
 
+def variables_but(
+    states: Sequence[keras.Variable], layer: keras.layers.Layer
+) -> list[keras.Variable]:
+    """All variables of `layer` that are not among `states`."""
+    of_states = {id(state) for state in states}
+    return [v for v in layer.variables if id(v) not in of_states]
+
+
+def run_on_values(
+    function: Callable[[], Outputs],
+    weights: Sequence[keras.Variable],
+    values: Sequence[Tensor],
+    states: Sequence[keras.Variable],
+    starts: Sequence[Tensor],
+) -> tuple[Outputs, list[Tensor]]:
+    """Runs `function` as `run_isolated`, with `values` for its `weights`.
+
+    Args:
+        function: Called without arguments.
+        weights: All variables that `function` reads and does not assign.
+        values: What it reads of them.
+        states: The variables that `function` may assign.
+        starts: What they hold when `function` starts.
+    """
+    scope = _NestedScope()
+    # Keras itself would refuse those of some experts as too few.
+    scope.state_mapping.update(zip(map(id, weights), values, strict=True))
+    with scope:
+        return run_isolated(function, states, starts)
+
+
 def run_on_devices(
     function: Callable[..., Outputs],
     layer: keras.layers.Layer,
@@ -102,8 +133,7 @@ def run_on_devices(
             than a random state.
     """
     states = random_states(layer)
-    of_states = {id(state) for state in states}
-    weights = [v for v in layer.variables if id(v) not in of_states]
+    weights = variables_but(states, layer)
 
     def on_device(
         rows: list[Tensor], starts: list[Tensor], values: list[Tensor]
@@ -112,13 +142,9 @@ def run_on_devices(
         seed = SEED_STRIDE * ops.cast(device_index(), "uint32")
         offset = ops.stack([seed, 0 * seed])  # (2,)
         starts = [start + ops.cast(offset, start.dtype) for start in starts]
-        scope = _NestedScope()
-        # Keras itself would refuse those of some experts as too few.
-        scope.state_mapping.update(zip(map(id, weights), values, strict=True))
-        with scope:
-            outputs, ends = run_isolated(
-                lambda: function(*rows), states, starts
-            )
+        outputs, ends = run_on_values(
+            lambda: function(*rows), weights, values, states, starts
+        )
         # Experts without rows draw nothing on a device.
         draws = [
             max_over_devices(end - start)

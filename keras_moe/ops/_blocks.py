@@ -73,56 +73,6 @@ def group_blocks(
     return GroupBlocks(experts, starts, ends, firsts, ops.sum(counts))
 
 
-def cut_rows(
-    rows: Tensor, blocks: GroupBlocks, block_rows: IntegerLike
-) -> Tensor:
-    """Copies the rows of each block, filled up with rows of others.
-
-    Args:
-        rows: Tensor `(S, ...)`, the groups one after the other.
-        blocks: What the groups are cut into.
-        block_rows: Integer `C`, or integer tensor.
-
-    Returns:
-        Tensor `(G, C, ...)`.
-    """
-    # (G, 1) + (C,) = (G, C)
-    places = blocks.starts[:, None] + ops.arange(block_rows, dtype="int32")
-    return gather(rows, ops.clip(places, 0, ops.shape(rows)[0] - 1))
-
-
-def join_rows(
-    values: Tensor,
-    blocks: GroupBlocks,
-    group_sizes: Tensor,
-    num_rows: IntegerLike,
-) -> Tensor:
-    """Puts the rows of blocks back where `cut_rows` took them from.
-
-    Args:
-        values: Tensor `(G, C, ...)`.
-        blocks: What the groups were cut into.
-        group_sizes: Int32 `(E,)`.
-        num_rows: Integer `S`, or integer tensor.
-
-    Returns:
-        Tensor `(S, ...)`; arbitrary values behind the last group.
-    """
-    num_blocks, block_rows, *shape = ops.shape(values)
-    group_sizes = ops.cast(group_sizes, "int32")
-    group_starts = ops.cumsum(group_sizes) - group_sizes
-    # How much further back than in the result a group's rows stand.
-    shifts = blocks.firsts * block_rows - group_starts
-    group = slot_experts(group_sizes, num_rows)  # (S,)
-    shift = gather(  # (E,) to (S,)
-        shifts, ops.minimum(group, group_sizes.shape[0] - 1)
-    )
-    place = ops.arange(num_rows, dtype="int32") + shift
-    last = num_blocks * block_rows - 1
-    flat = ops.reshape(values, (-1, *shape))  # (G C, ...)
-    return gather(flat, ops.minimum(place, last))  # (S, ...)
-
-
 def block_size(num_rows: IntegerLike, num_experts: int) -> IntegerLike:
     """How many rows a block has: a few blocks per group, with little padding.
 
@@ -256,6 +206,7 @@ class Block:
     def __init__(
         self, blocks: GroupBlocks, offsets: Tensor, index: Tensor
     ) -> None:
+        self.index = index
         self.expert = blocks.experts[index]
         self.start = blocks.starts[index]
         self.end = blocks.ends[index]
@@ -300,12 +251,18 @@ def for_blocks(
     layout: tuple[Tensor, ...],
     step: Callable[[Block, Carry], Carry],
     start: Carry,
+    expert: int | None = None,
 ) -> Carry:
+    """Goes over the blocks that hold rows, or over those of one expert."""
     *fields, offsets = layout
     blocks = GroupBlocks(*fields)
+    first, end = 0, blocks.num_used
+    if expert is not None:
+        bounds = [*ops.unstack(blocks.firsts), blocks.num_used]
+        first, end = bounds[expert : expert + 2]
     return ops.fori_loop(
-        0,
-        blocks.num_used,
+        first,
+        end,
         lambda i, values: step(Block(blocks, offsets, i), values),
         start,
     )

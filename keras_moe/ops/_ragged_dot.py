@@ -3,6 +3,7 @@
 import jax
 from keras import ops
 
+from keras_moe.ops._jax_platform import jax_platform
 from keras_moe.ops._rows import gather
 from keras_moe.ops.routing_plan import slot_experts
 from keras_moe.types import Tensor
@@ -14,10 +15,7 @@ def has_ragged_kernel() -> bool:
     On processors it multiplies all rows by all matrices, for tests; there a
     loop over blocks is what pays.
     """
-    device = jax.config.jax_default_device
-    # A device, its platform's name, or the first one there is.
-    platform = getattr(device, "platform", device) or jax.default_backend()
-    return platform in ("gpu", "tpu")
+    return jax_platform() in ("gpu", "tpu")
 
 
 def affine_ragged(

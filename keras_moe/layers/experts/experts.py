@@ -68,11 +68,6 @@ class Experts(keras.layers.Layer):
         return None
 
     @property
-    def runs_in_branches(self) -> bool:
-        """Whether groups can be computed inside a branch of the graph."""
-        return True
-
-    @property
     def _takes_pairs(self) -> bool:
         """Whether `call` also takes `pairs`, a `keras_moe.ops._pairs.Pairs`.
 

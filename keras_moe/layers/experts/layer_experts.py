@@ -1,28 +1,19 @@
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
-from typing import TypeVar
 
 import keras
 from keras import ops
 
 from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.experts.layers_on_blocks import layers_on_blocks
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
-from keras_moe.ops._blocks import block_size
-from keras_moe.ops._blocks import cut_rows
-from keras_moe.ops._blocks import group_blocks
-from keras_moe.ops._blocks import join_rows
 from keras_moe.ops._split_groups import split_groups
 from keras_moe.ops._tracing import has_dynamic_shapes
-from keras_moe.ops._tracing import is_traced_for_xla
 from keras_moe.types import Config
 from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
-
-Slices = TypeVar("Slices")
-Outputs = TypeVar("Outputs")
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -31,10 +22,7 @@ class LayerExperts(Experts):
 
     `MoE` and `MMoE` make one of a plain list. Sparse execution calls each
     expert once on its rows; under XLA, where shapes must be static, on each
-    block of its rows, in one loop over the blocks with a branch for every
-    expert. (Where XLA compiles TensorFlow, `"auto"` stays dense unless the
-    gates never exceed their `k`: that compiler takes no such loop inside the
-    branch that would decide.)
+    block of its rows, in a loop for each expert.
 
     Attributes:
         experts: The list of layers.
@@ -92,11 +80,6 @@ class LayerExperts(Experts):
                         "needs all rows"
                     )
         return None
-
-    @property
-    def runs_in_branches(self) -> bool:
-        # TensorFlow's XLA refuses a loop with branches inside a branch.
-        return not is_traced_for_xla()
 
     def build(self, input_shape: Shape) -> None:
         for expert in self.experts:
@@ -157,52 +140,7 @@ class LayerExperts(Experts):
         if inputs.shape[0] == 0:
             shape = self.expert_output_shape(tuple(inputs.shape))
             return ops.zeros(shape, self.compute_dtype)
-        num_rows = ops.shape(inputs)[0]
-        size = block_size(num_rows, self.num_experts)
-        blocks = group_blocks(group_sizes, num_rows, size)
-        outputs = self._map_blocks(  # (G, C, ...)
-            cut_rows(inputs, blocks, size), blocks.experts, training
-        )
-        return join_rows(outputs, blocks, group_sizes, num_rows)  # (S, ...)
-
-    def _map_blocks(
-        self, blocks: Tensor, block_experts: Tensor, training: bool | None
-    ) -> Tensor:
-        """Calls for each block `(C, ...)` the expert that it is for."""
-        states = random_states(self)
-        values = [state.value for state in states]
-        first = self.experts[0].compute_output_spec(
-            keras.KerasTensor(blocks.shape[1:], dtype=blocks.dtype)
-        )
-
-        def call_block(slices: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            block, expert, position = slices
-            # A random state is (seed, counter): each block has its own seed.
-            offset = ops.stack([position, 0 * position])  # (2,)
-            starts = [v + ops.cast(offset, v.dtype) for v in values]
-            branches = [
-                lambda layer=layer: run_isolated(
-                    lambda: layer(block, training=training), states, starts
-                )
-                for layer in self.experts
-            ]
-            shape = (ops.shape(blocks)[1], *first.shape[1:])
-
-            def nothing() -> tuple[Tensor, list[Tensor]]:
-                return ops.zeros(shape, first.dtype), starts
-
-            outputs, ends = ops.switch(expert, [*branches, nothing])
-            draws = [e - s for e, s in zip(ends, starts, strict=True)]
-            return (outputs, *draws)
-
-        positions = ops.arange(ops.shape(blocks)[0], dtype="int32")
-        # (G, C, ...); (G, 2) of each state.
-        outputs, *draws = ops.map(
-            _recomputed(call_block), (blocks, block_experts, positions)
-        )
-        for state, drawn in zip(states, draws, strict=True):
-            state.assign(state.value + ops.max(drawn, axis=0))
-        return outputs
+        return layers_on_blocks(self.experts, inputs, group_sizes, training)
 
     def _zero_of_all_weights(self) -> FloatLike:
         """A zero that gives experts that were not called a gradient of zeros.
@@ -271,21 +209,6 @@ class LayerExperts(Experts):
             for expert in config["experts"]
         ]
         return cls(**{**config, "experts": experts})
-
-
-def _recomputed(
-    function: Callable[[Slices], Outputs],
-) -> Callable[[Slices], Outputs]:
-    """The function, evaluated again in the backward pass.
-
-    Otherwise JAX would keep the intermediate values of all branches for each
-    block.
-    """
-    if keras.backend.backend() != "jax":
-        return function
-    import jax
-
-    return jax.checkpoint(function)
 
 
 def _check_experts(experts: object) -> None:

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.ops._blocks import block_size
-from keras_moe.ops._blocks import cut_rows
 from keras_moe.ops._blocks import group_blocks
-from keras_moe.ops._blocks import join_rows
 
 
 @settings(deadline=None, max_examples=30)
@@ -42,19 +40,6 @@ def test_the_blocks_suffice_for_the_worst_spread(block_rows: int) -> None:
     blocks = group_blocks(sizes, int(sizes.sum()), block_rows)
     assert int(blocks.num_used) == 5
     assert len(to_numpy(blocks.experts)) >= int(blocks.num_used)
-
-
-def test_rows_that_are_cut_are_joined_again() -> None:
-    sizes = np.array([5, 0, 3], "int32")
-    rows = np.arange(20.0).reshape(10, 2)
-    blocks = group_blocks(sizes, len(rows), 4)
-    cut = cut_rows(rows, blocks, 4)
-    # Two blocks of the first group, one of the last.
-    assert to_numpy(cut)[1, 0].tolist() == [8.0, 9.0]
-    assert to_numpy(cut)[2, :3].tolist() == rows[5:8].tolist()
-    joined = to_numpy(join_rows(cut, blocks, sizes, len(rows)))
-    assert joined.shape == rows.shape
-    np.testing.assert_array_equal(joined[:8], rows[:8])
 
 
 def test_a_block_holds_half_an_average_group() -> None:

@@ -1,12 +1,15 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.layers import LayerExperts
+from tests.gradients import gradient_function
 from tests.keras_moe.layers.layer_test import check_layer
 
 
@@ -70,6 +73,44 @@ def test_convolutions_in_a_graph_compute_every_row(
         to_numpy(layers[2](images[3:])),
     ]
     np.testing.assert_allclose(outputs, np.concatenate(expected), atol=1e-5)
+
+
+def test_gradients_in_groups_are_those_of_each_layer(
+    rng: np.random.Generator,
+) -> None:
+    # Several blocks for the first, none for the second.
+    sizes = (25, 0, 6)
+    rows = rng.normal(size=(sum(sizes), 6, 1)).astype("float32")
+    layers = [
+        keras.Sequential(
+            [
+                keras.layers.Conv1D(3, 2, activation="tanh"),
+                keras.layers.Flatten(),
+                keras.layers.Dense(2),
+            ]
+        )
+        for _ in sizes
+    ]
+    experts = LayerExperts(layers)
+    experts.build(rows.shape)
+    variables = experts.trainable_variables
+    ends = np.cumsum(sizes)
+
+    def in_groups(rows: Any) -> Any:
+        return experts(rows, group_sizes=np.array(sizes, "int32"))
+
+    def one_by_one(rows: Any) -> Any:
+        groups = zip(layers, ends - sizes, ends, strict=True)
+        return ops.concatenate([e(rows)[start:end] for e, start, end in groups])
+
+    got, expected = (
+        gradient_function(
+            lambda rows, run=run: ops.sum(ops.square(run(rows) - 1)), variables
+        )(*[variable.value for variable in variables], rows)
+        for run in (in_groups, one_by_one)
+    )
+    for grad, wanted in zip(got, expected, strict=True):
+        np.testing.assert_allclose(grad, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_every_row_and_call_draws_its_own_dropout() -> None:
