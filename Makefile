@@ -46,10 +46,6 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet -e '.[recsys,faiss,onnx,orbax,ray,report,serve,studies,tfrs,jax,torch,dev]'
 	touch $@ $(VENV)/.installed-train
 
-# A step takes tens of megabytes and gives them back. Where new pages are slow to
-# come, as on virtual machines, that is most of its time: the C library keeps them.
-train: export MALLOC_MMAP_MAX_ ?= 0
-train: export MALLOC_TRIM_THRESHOLD_ ?= 4000000000
 train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built-in data
 	rm -rf $(RUN)
 	$(BIN)/recsys train --data synthetic --gate comet --num-experts 16 --k 2 \

@@ -15,6 +15,7 @@ from recsys.options import given_fields
 from recsys.options import with_config_options
 from recsys.reading import naming
 from recsys.run import Run
+from recsys.training.kept_memory import keep_memory
 
 
 @with_config_options
@@ -42,6 +43,7 @@ def train(
     if settings.distribute != "none":
         # Before Keras starts JAX.
         join_processes(backend_to_start(settings.backend))
+    keep_memory()
     start_backend(settings.backend)
     from recsys.stages.train import train
 
