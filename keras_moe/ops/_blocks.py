@@ -12,6 +12,12 @@ from keras_moe.ops.routing_plan import slot_experts
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
 
+# How many rows a block has, as a share of the average group's. A matmul of few
+# rows takes as long as reading its matrix, so most groups are to be one block;
+# layers compute what fills up a block, so that is to be little.
+MATMUL_SHARE = 1.25
+LAYER_SHARE = 0.5
+
 # What a loop carries from block to block.
 Carry = TypeVar("Carry")
 
@@ -73,28 +79,31 @@ def group_blocks(
     return GroupBlocks(experts, starts, ends, firsts, ops.sum(counts))
 
 
-def block_size(num_rows: IntegerLike, num_experts: int) -> IntegerLike:
-    """How many rows a block has: a few blocks per group, with little padding.
+def block_size(
+    num_rows: IntegerLike, num_experts: int, share: float
+) -> IntegerLike:
+    """How many rows a block has.
 
     Args:
         num_rows: Integer, or integer tensor, the rows of all groups.
         num_experts: Integer, the number of groups.
+        share: Float, of the rows of an average group; a multiple of 1/4.
 
     Returns:
         Integer, or integer tensor, from 8 to 256, and at most `num_rows`.
 
     Example:
-        >>> [block_size(rows, num_experts=16) for rows in (2, 1024, 9999)]
+        >>> [block_size(rows, 16, share=0.5) for rows in (2, 1024, 9999)]
         [2, 32, 256]
     """
-    size = num_rows // (2 * num_experts)
+    size = int(4 * share) * num_rows // (4 * num_experts)
     if isinstance(size, int):
         return min(max(size, 8), 256, num_rows)
     return ops.minimum(ops.clip(size, 8, 256), num_rows)
 
 
 def block_layout(
-    group_sizes: Tensor, num_rows: IntegerLike
+    group_sizes: Tensor, num_rows: IntegerLike, share: float
 ) -> tuple[Tensor, ...]:
     """What `for_blocks` goes over: `GroupBlocks`, and the rows of a block.
 
@@ -103,8 +112,9 @@ def block_layout(
     Args:
         group_sizes: Int32 `(E,)`, with a sum of at most `S`.
         num_rows: Integer `S`, or integer tensor.
+        share: Float, see `block_size`.
     """
-    block_rows = block_size(num_rows, group_sizes.shape[0])
+    block_rows = block_size(num_rows, group_sizes.shape[0], share)
     return (
         *group_blocks(group_sizes, num_rows, block_rows),
         ops.arange(block_rows, dtype="int32"),
@@ -127,7 +137,7 @@ def matmul_by_blocks(
     Returns:
         Tensor `(S, H)`, zero behind the last group.
     """
-    layout = block_layout(group_sizes, ops.shape(inputs)[0])
+    layout = block_layout(group_sizes, ops.shape(inputs)[0], MATMUL_SHARE)
 
     # Everything is an argument: in a branch JAX loses what a closure holds.
     def affine(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 from keras import ops
 
+from keras_moe.ops._blocks import MATMUL_SHARE
 from keras_moe.ops._blocks import Block
 from keras_moe.ops._blocks import add_to_entry
 from keras_moe.ops._blocks import block_layout
@@ -85,7 +86,7 @@ def perceptrons_on_pairs(
         pairs.weights,
         tuple(kept),
         pairs.rows,
-        block_layout(group_sizes, pairs.rows.shape[0]),
+        block_layout(group_sizes, pairs.rows.shape[0], MATMUL_SHARE),
     )
     return _run(perceptrons, arrays)
 

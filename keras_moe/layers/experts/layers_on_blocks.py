@@ -15,6 +15,7 @@ from keras import ops
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_on_values
 from keras_moe.layers.isolated_state import variables_but
+from keras_moe.ops._blocks import LAYER_SHARE
 from keras_moe.ops._blocks import Block
 from keras_moe.ops._blocks import block_layout
 from keras_moe.ops._blocks import for_blocks
@@ -86,7 +87,7 @@ def layers_on_blocks(
         rows,
         [[weight.value for weight in call.weights] for call in calls],
         [[state.value for state in call.states] for call in calls],
-        block_layout(group_sizes, ops.shape(rows)[0]),
+        block_layout(group_sizes, ops.shape(rows)[0], LAYER_SHARE),
     )
 
     # Everything is an argument: in a branch JAX loses what a closure holds.

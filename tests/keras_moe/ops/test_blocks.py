@@ -42,8 +42,9 @@ def test_the_blocks_suffice_for_the_worst_spread(block_rows: int) -> None:
     assert len(to_numpy(blocks.experts)) >= int(blocks.num_used)
 
 
-def test_a_block_holds_half_an_average_group() -> None:
-    assert block_size(1024, 16) == 32
-    assert block_size(100, 16) == 8
-    assert block_size(3, 16) == 3
-    assert block_size(10**6, 16) == 256
+def test_a_block_holds_a_share_of_an_average_group() -> None:
+    assert block_size(1024, 16, 0.5) == 32
+    assert block_size(1024, 16, 1.25) == 80
+    assert block_size(100, 16, 0.5) == 8
+    assert block_size(3, 16, 0.5) == 3
+    assert block_size(10**6, 16, 0.5) == 256
