@@ -9,12 +9,15 @@ import pytest
 from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
+from keras_moe.layers import Experts
+from keras_moe.layers import LayerExperts
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from keras_moe.layers.execution import PAIR_BUDGET_SLACK
+from keras_moe.layers.isolated_state import random_states
 from tests.gradients import gradient
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.given_gate import GivenGate
@@ -245,23 +248,36 @@ def test_auto_is_dense_with_a_dense_gate() -> None:
     assert experts.computed == 8 * 4
 
 
+def experts_with_dropout(as_list: bool) -> Experts:
+    if not as_list:
+        return MLPExperts(8, 4, dropout=0.5, seed=0)
+    layers = [
+        [keras.layers.Dense(4), keras.layers.Dropout(0.5)] for _ in range(8)
+    ]
+    return LayerExperts([keras.Sequential(expert) for expert in layers])
+
+
 @pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="PyTorch compiles nothing here"
 )
-def test_dropout_trains_in_compiled_branches(x: np.ndarray) -> None:
+@pytest.mark.parametrize("as_list", [False, True])
+def test_dropout_trains_in_compiled_branches(
+    as_list: bool, x: np.ndarray
+) -> None:
     for jit_compile in (False, True):
         inputs = keras.Input((INPUTS,))
         weights = keras.Input((8,))
-        experts = MLPExperts(8, 4, dropout=0.5, seed=0)
+        experts = experts_with_dropout(as_list)
         output = MoE(GivenGate(8, k=2), experts)(inputs, gate_inputs=weights)
         model = keras.Model([inputs, weights], output)
         model.compile("sgd", "mse", jit_compile=jit_compile)
-        state = to_numpy(experts.seed_generator.state)
+        before = [to_numpy(state) for state in random_states(experts)]
         history = model.fit(
             [x, balanced(ROWS, 8, 2)], np.ones((ROWS, 4)), verbose=0
         )
         assert np.isfinite(history.history["loss"]).all()
-        assert (to_numpy(experts.seed_generator.state) != state).any()
+        for state, start in zip(random_states(experts), before, strict=True):
+            assert (to_numpy(state) != start).any()
 
 
 @pytest.mark.skipif(
