@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from keras import ops
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -114,17 +115,35 @@ def _draw(embedded: Mapping[str, tuple[Any, dict[str, Any]]]) -> Figure:
         axes, embedded.items(), strict=True
     ):
         places = UMAP(random_state=0, n_jobs=1).fit_transform(features)
+        colours = expert_colours(np.concatenate(list(top.values())))
         for axis, (task, experts) in zip(row, top.items(), strict=False):
             axis.set_title(f"{model}: {task}")
-            _draw_panel(axis, places, experts)
+            _draw_panel(axis, places, experts, colours)
         for axis in row[len(top) :]:
             axis.remove()
     return figure
 
 
-def _draw_panel(axis: Axes, places: Any, experts: Any) -> None:
+def expert_colours(experts: Any) -> dict[int, Any]:
+    """Returns a colour of its own for each expert.
+
+    Args:
+        experts: Integer array, in which an expert may be more than once.
+    """
+    numbers = np.unique(experts)
+    places = np.arange(len(numbers))
+    for name in ("tab10", "tab20"):
+        if len(numbers) <= colormaps[name].N:
+            return dict(zip(numbers, colormaps[name](places), strict=True))
+    shades = colormaps["turbo"](places / (len(numbers) - 1))
+    return dict(zip(numbers, shades, strict=True))
+
+
+def _draw_panel(
+    axis: Axes, places: Any, experts: Any, colours: Mapping[int, Any]
+) -> None:
     for number in np.unique(experts):
         x, y = places[experts == number].T
-        axis.scatter(x, y, s=2, color=f"C{number % 10}", label=str(number))
+        axis.scatter(x, y, s=2, color=colours[number], label=str(number))
     axis.set(xticks=[], yticks=[])
     axis.legend(title="expert", markerscale=4, frameon=False, fontsize=7)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from matplotlib.colors import to_rgba
 from scipy.stats import wasserstein_distance
 
 import recsys
@@ -15,6 +16,7 @@ from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.reporting.embeddings import embedded_rows
 from recsys.reporting.embeddings import embeddings
+from recsys.reporting.embeddings import expert_colours
 from recsys.reporting.flops import flops
 from recsys.reporting.loss_distributions import dense_and_sparse
 from recsys.reporting.loss_distributions import loss_distributions
@@ -232,6 +234,13 @@ def test_embeddings_of_several_runs_are_one_figure(
     for panel in panels:
         drawn = [len(points.get_offsets()) for points in panel.collections]
         assert sum(drawn) == 50
+
+
+@pytest.mark.parametrize("n", [1, 10, 16, 40])
+def test_no_two_experts_have_one_colour(n: int) -> None:
+    colours = expert_colours(np.repeat(3 * np.arange(n), 2))
+    assert list(colours) == list(range(0, 3 * n, 3))
+    assert len({tuple(to_rgba(colour)) for colour in colours.values()}) == n
 
 
 def test_experts_shared_by_tasks(trained: dict[str, Trained]) -> None:
