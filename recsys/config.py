@@ -112,6 +112,10 @@ class TrainConfig:
             the preset has; 256 for movielens.
         expert_dropout: Share of an expert's outputs dropped while training.
             Unless given, as the preset has; 0.5 for movielens.
+        bottom_units: Width of each dense layer of a shared bottom, for images
+            of those behind its convolutions. Unless given, expert_units; for
+            tables with a hidden layer in front of the last one, or the hidden
+            ones made wider, so that it has as many parameters as mmoe.
         head_units: Width of each hidden layer of a task's head. Unless given,
             as the preset has; 256 for movielens.
         hash_feature: Id feature that a hash gate routes by; the first one
@@ -231,6 +235,7 @@ class TrainConfig:
     cross_layers: _Count = 2
     expert_units: _Units | None = None
     expert_dropout: _Share | None = None
+    bottom_units: Annotated[_Units, Field(min_length=1)] | None = None
     head_units: _Units | None = None
     hash_feature: _Text | None = None
     hash_tables: Annotated[_Text, one_of(["shared", "own"])] = "shared"

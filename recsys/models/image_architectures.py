@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import keras
@@ -27,12 +28,14 @@ class ImageArchitectures(Architectures):
             )
 
     def _shared_bottom(self) -> keras.layers.Layer:
-        return SharedTower(self._cnn(), self.tasks)
+        units = self.config.bottom_units or self.sizes.expert_units
+        return SharedTower(self._cnn(units), self.tasks)
 
     def _experts(self, num_experts: int) -> Bank:
-        return [self._cnn() for _ in range(num_experts)]
+        units = self.sizes.expert_units
+        return [self._cnn(units) for _ in range(num_experts)]
 
-    def _cnn(self) -> keras.layers.Layer:
+    def _cnn(self, units: Sequence[int]) -> keras.layers.Layer:
         layers: list[keras.layers.Layer] = []
         for filters, side in self.sizes.convolutions:
             layers += [
@@ -40,6 +43,4 @@ class ImageArchitectures(Architectures):
                 keras.layers.MaxPooling2D(),
             ]
         layers.append(keras.layers.Flatten())
-        return keras.Sequential(
-            [*layers, *self._dense_layers(self.sizes.expert_units)]
-        )
+        return keras.Sequential([*layers, *self._dense_layers(units)])

@@ -24,7 +24,13 @@ class TableArchitectures(Architectures):
     width: int
 
     def _shared_bottom(self) -> keras.layers.Layer:
-        """An MLP with about as many parameters as the MMoE would have."""
+        """An MLP of the given widths, or as large as the MMoE would be."""
+        units = self.config.bottom_units or self._units_of_mixture_size()
+        parts = self._dense_layers(units)
+        return SharedTower(keras.Sequential(parts), self.tasks)
+
+    def _units_of_mixture_size(self) -> list[int]:
+        """Widths with about as many parameters as the MMoE would have."""
         gate = self.config.gate.removesuffix(SEARCH_SUFFIX)
         config = replace(self.config, architecture="mmoe", gate=gate)
         mmoe = replace(self, config=config).create()
@@ -33,9 +39,7 @@ class TableArchitectures(Architectures):
         budget = sum(prod(weight.shape) for weight in mmoe.trainable_weights)
         *hidden, last = self.sizes.expert_units
         depth = max(1, len(hidden))
-        units = _widest(self.width, depth, last, budget)
-        parts = self._dense_layers([*[units] * depth, last])
-        return SharedTower(keras.Sequential(parts), self.tasks)
+        return [_widest(self.width, depth, last, budget)] * depth + [last]
 
     def _experts(self, num_experts: int) -> Bank:
         return layers.MLPExperts(

@@ -23,6 +23,7 @@ FIXED = (
     "interaction",
     "cross_layers",
     "expert_units",
+    "bottom_units",
     "head_units",
     "hash_feature",
     "hash_tables",

@@ -11,11 +11,6 @@ from recsys.tuning.papers.published import Published
 
 # Unless told otherwise, a data set is searched as the first paper has it that
 # has it at all, and so for every gate: MOESART's compares the most of them.
-_GATES: dict[str, tuple[str, ...]] = {
-    "moesart": moesart.GATES,
-    "comet": comet.GATES,
-    "dselect-k": dselect_k.GATES,
-}
 _PUBLISHED: dict[str, Mapping[str, Published]] = {
     "moesart": moesart.PUBLISHED,
     "comet": comet.PUBLISHED,
@@ -93,8 +88,8 @@ def published_space(
 def _check_paper(paper: str, gate: str | None, data_set: str) -> None:
     having = [
         name
-        for name, gates in _GATES.items()
-        if data_set in _PUBLISHED[name] and gate in (None, *gates)
+        for name, data_sets in _PUBLISHED.items()
+        if data_set in data_sets and gate in (None, *data_sets[data_set].gates)
     ]
     if paper not in having:
         what = "a shared bottom" if gate is None else f"the gate {gate!r}"

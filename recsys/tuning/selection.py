@@ -10,11 +10,12 @@ from recsys.config import TrainConfig
 from recsys.models.gates import SEARCH_SUFFIX
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import is_held_at_k
+from recsys.training.steps_until_binary import UNTIL_BINARY
 
 # The bound for gates that start dense and have no k: DSelect-k, appendix D.
 _WITHOUT_K = {"gumbel-softmax": 4}
 
-# The papers give experts per example with two decimals: a handful of rows
+# The COMET paper gives experts per example with two decimals: a handful of rows
 # between two choices do not make a gate dense.
 _ROUNDING = 0.005
 
@@ -34,6 +35,8 @@ class Selection:
 
 def most_experts(gate: str, k: int) -> int | None:
     """Returns how many experts per example a trial may have, on average.
+
+    Of `gumbel-softmax` those count that are on at inference.
 
     Args:
         gate: Name of the gate, with or without a `+`.
@@ -63,10 +66,16 @@ def is_sparse_enough(
 ) -> bool:
     """Whether a trial may be chosen as the best of its sweep.
 
+    One with static gates may not, either, if their selectors were not binary
+    at the end of its training.
+
     Args:
         config: What was trained.
         validation: Its metrics on the validation split.
     """
+    is_static = config.gate_options.get("static", False)
+    if is_static and validation.get(UNTIL_BINARY, 0) is None:
+        return False
     most = most_experts(config.gate, config.sizes.k)
     experts = validation["experts_per_example"]
     return most is None or experts is None or experts <= most + _ROUNDING
@@ -92,6 +101,7 @@ def notice_of(left_out: Sequence[str], completed: Sequence[str]) -> str:
     return (
         f"Left out for more than k experts per example on average on the "
         f"validation split (gumbel-softmax: more than "
-        f"{_WITHOUT_K['gumbel-softmax']}) are completed trials: {by_gate}. "
+        f"{_WITHOUT_K['gumbel-softmax']}), or static selectors that are not "
+        f"binary, are completed trials: {by_gate}. "
         "--any-sparsity, in Python sparse_only=False, counts them, too."
     )

@@ -7,9 +7,11 @@ class Published:
     """What a paper has for one data set.
 
     Attributes:
+        gates: Names of the gates that are compared on it.
         training: What every gate is tuned over, or trained with.
     """
 
+    gates: tuple[str, ...]
     training: dict[str, Any]
 
     @property

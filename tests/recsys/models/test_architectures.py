@@ -110,6 +110,15 @@ def test_a_shared_bottom_is_as_large_as_the_mixture(
     assert abs(bottom / mixture - 1) < 0.05
 
 
+def test_a_shared_bottom_may_be_what_is_asked_for() -> None:
+    """DSelect-k, appendix D.1: one dense layer, and dropout."""
+    bottom = make(
+        architecture="shared-bottom", bottom_units=[32], expert_dropout=0.5
+    )
+    dense, dropout = bottom.layer.layers
+    assert (dense.units, dropout.rate) == (32, 0.5)
+
+
 def test_the_search_may_normalize_columns() -> None:
     gates = make(gate="top-k+", search_normalized="columns").gates
     assert gates["watch"].permutation.normalized == "columns"

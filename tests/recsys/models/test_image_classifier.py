@@ -189,6 +189,16 @@ def test_a_shared_bottom_is_one_expert() -> None:
     assert model.count_params() == COLOUR + DENSE + HEAD
 
 
+def test_a_shared_bottom_may_have_dense_layers_of_its_own() -> None:
+    model = build(architecture="shared-bottom", bottom_units=[7, 9])
+    dense = [
+        layer.units
+        for layer in model.mixture.layer.layers
+        if isinstance(layer, keras.layers.Dense)
+    ]
+    assert dense == [7, 9]
+
+
 def test_levels_are_not_for_images() -> None:
     with pytest.raises(ValueError, match="`architecture` must not be 'ple'"):
         build(architecture="ple")

@@ -43,6 +43,28 @@ def test_the_mean_is_held_to_the_bound(
     assert is_sparse_enough(config, metrics) == expected
 
 
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("until", [None, 7])
+def test_static_selectors_have_to_be_binary(
+    static: bool, until: int | None
+) -> None:
+    config = TrainConfig(
+        data="synthetic",
+        out="run",
+        gate="dselect-k",
+        gate_options={"static": static},
+    )
+    metrics = {"experts_per_example": 1.5, "steps_until_binary": until}
+    is_binary = until is not None
+    assert is_sparse_enough(config, metrics) == (is_binary or not static)
+
+
+def test_static_gates_without_selectors_are_not_asked_for_them() -> None:
+    options = {"static": True}
+    config = TrainConfig("synthetic", "run", gate="top-k", gate_options=options)
+    assert is_sparse_enough(config, {"experts_per_example": 2.0})
+
+
 def test_the_notice_counts_by_gate() -> None:
     assert notice_of([], ["comet"]) == ""
     gates = ["comet", "comet", "top-k", "dselect-k"]
