@@ -15,10 +15,17 @@ def rerun(
     top: Annotated[int, typer.Option(help="Best trials to repeat.")] = 1,
     jobs: Jobs = 1,
     sparse_only: SparseOnly = True,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="What the best trials have the best of on the validation "
+            "split: loss, or accuracy, the mean of the tasks'."
+        ),
+    ] = "loss",
 ) -> None:
     """Train the best trials of a sweep again, with several seeds."""
     from recsys import rerun
 
-    rerun(sweep, out, seeds, top, jobs, sparse_only)
+    rerun(sweep, out, seeds, top, jobs, sparse_only, by)
     print((out / "table.md").read_text(encoding="utf-8"))
     print(f"Written to {out}")

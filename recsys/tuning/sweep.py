@@ -132,16 +132,24 @@ class Sweep:
         plan: Plan = check_shape(read_json(self.plan), Plan, self.plan)
         return plan
 
-    def select(self, sparse_only: bool = True) -> Selection:
+    def select(self, sparse_only: bool = True, by: str = "loss") -> Selection:
         """Returns the completed trials that may be chosen as the best.
 
         Args:
             sparse_only: Boolean, whether those whose gate was to become
                 sparse and has not are left out. Defaults to `True`.
+            by: What the first one has the best of on the validation split:
+                "loss" (default), or "accuracy", the mean of the tasks'.
 
         Raises:
             FileError: The log is broken.
+            RunError: A trial has no accuracy.
+            ValueError: `by` is something else.
         """
+        if by not in ("loss", "accuracy"):
+            raise ValueError(
+                f"`by` must be one of loss, accuracy. Received: by={by!r}"
+            )
         trials, completed, left_out = [], [], []
         for record in self.log.read():
             if record["status"] != "completed":
@@ -156,7 +164,10 @@ class Sweep:
                 trials.append(record)
             else:
                 left_out.append(config.gate)
-        trials.sort(key=lambda record: record["validation"]["loss"])
+        if by == "accuracy":
+            trials.sort(key=self._accuracy, reverse=True)
+        else:
+            trials.sort(key=lambda record: record["validation"]["loss"])
         return Selection(trials, notice_of(left_out, completed))
 
     def best(
@@ -169,6 +180,16 @@ class Sweep:
             sparse_only: As for `select`.
         """
         return self.select(sparse_only).trials[:count]
+
+    def _accuracy(self, record: dict[str, Any]) -> float:
+        accuracy: float | None = record["validation"].get("accuracy")
+        if accuracy is None:
+            raise RunError(
+                f"{self.log.file}: expected trials of several tasks that all "
+                f"have an accuracy. Received: trial {record['trial']!r} "
+                "without"
+            )
+        return accuracy
 
 
 def _as_read(value: Any) -> str:

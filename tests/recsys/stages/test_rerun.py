@@ -100,6 +100,30 @@ def test_trials_that_stayed_dense_are_left_out(
     assert json.loads(asked.read_text())["learning_rate"] == 0.1
 
 
+def test_the_best_may_be_those_of_the_highest_accuracy(
+    sweep: Path, tmp_path: Path
+) -> None:
+    log = sweep / "trials.jsonl"
+    lines = []
+    for record in map(json.loads, log.read_text().splitlines()):
+        # The lowest loss goes with the lowest accuracy.
+        rate = record["hyperparameters"]["learning_rate"]
+        if record["validation"]:
+            record["validation"]["accuracy"] = rate
+        lines.append(json.dumps(record) + "\n")
+    log.write_text("".join(lines))
+    results = recsys.rerun(sweep, tmp_path / "out", 1, by="accuracy")
+    asked = tmp_path / "out" / results["model"][0] / "seed-6.json"
+    assert json.loads(asked.read_text())["learning_rate"] == 0.3
+
+
+def test_without_accuracies_none_is_the_best(
+    sweep: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match="all have an accuracy"):
+        recsys.rerun(sweep, tmp_path / "out", 1, by="accuracy")
+
+
 def test_without_a_sparse_trial_the_rule_is_named(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,10 +144,11 @@ def test_without_a_sparse_trial_the_rule_is_named(
         ({"seeds": 0}, "`seeds` must be at least 1"),
         ({"seeds": 1, "top": 0}, "`top` must be at least 1"),
         ({"seeds": 1, "jobs": 0}, "`jobs` must be at least 1"),
+        ({"seeds": 1, "by": "auc"}, "`by` must be one of loss, accuracy"),
     ],
 )
-def test_wrong_numbers(
-    arguments: dict[str, int], message: str, sweep: Path, tmp_path: Path
+def test_wrong_arguments(
+    arguments: dict[str, Any], message: str, sweep: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=message):
         recsys.rerun(sweep, tmp_path / "out", **arguments)
