@@ -63,7 +63,7 @@ def use_study(options: Options) -> Study:
 
     Args:
         options: What is made smaller. With `second_data`, also how many are
-            dead on CIFAR-100, too (section 3 of the paper).
+            dead on CIFAR-100, too (section 4.1.2 of the paper).
     """
     folder = options.folder()
     networks = options.networks or NETWORKS

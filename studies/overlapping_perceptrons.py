@@ -68,6 +68,7 @@ class Protocol:
         momentum: Of SGD, 0 for none.
         keep_rates: Shares of the units that are active.
         is_published: Whether it is a figure of the paper.
+        names_epochs: Whether the paper says how many epochs it has.
     """
 
     widths: Sequence[int]
@@ -76,23 +77,26 @@ class Protocol:
     momentum: float = 0.0
     keep_rates: Sequence[float] = KEEP_RATES
     is_published: bool = True
+    names_epochs: bool = True
 
     def notes(self, options: Options) -> list[str]:
         """Says what is not as published, or not published."""
         batch_size = options.batch_size or BATCH_SIZE
         if not self.is_published:
             return ["not an experiment of the paper"]
-        return [
-            *options.differing(
-                {
-                    "widths": self.widths,
-                    "learning_rate": self.learning_rate,
-                    "epochs": self.epochs,
-                    "keep_rates": self.keep_rates,
-                }
-            ),
-            f"batches of {batch_size} rows (not published)",
-        ]
+        published = {
+            "widths": self.widths,
+            "learning_rate": self.learning_rate,
+            "keep_rates": self.keep_rates,
+        }
+        notes = [f"batches of {batch_size} rows (not published)"]
+        if self.names_epochs:
+            published["epochs"] = self.epochs
+        else:
+            notes.append(
+                f"{options.epochs or self.epochs} epochs (not published)"
+            )
+        return [*options.differing(published), *notes]
 
     def settings(self, options: Options) -> dict[str, Any]:
         """What all runs of a figure have in common."""
@@ -106,9 +110,16 @@ class Protocol:
 
 PROTOCOLS = {
     "4": Protocol((100, 500, 1000, 3000), 1e-4, 100),
-    "11": Protocol((100, 500, 1000, 3000, 9000), 1e-3, 100),
+    "11": Protocol((100, 500, 1000, 3000, 9000), 1e-3, 100, names_epochs=False),
     "33": Protocol((100, 500, 1000), 1e-2, 50),
-    "34": Protocol((3000,), 1e-3, 100, momentum=0.9, keep_rates=(0.5,)),
+    "34": Protocol(
+        (3000,),
+        1e-3,
+        100,
+        momentum=0.9,
+        keep_rates=(0.5,),
+        names_epochs=False,
+    ),
     "keep-rate": Protocol(
         (1000,),
         1e-3,

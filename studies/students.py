@@ -173,10 +173,10 @@ def create_gate(
         layer: The number of the layer: each has a hash table of its own.
 
     References:
-        Ibrahim et al., COMET, KDD 2023, supplement S2.2: 1 expert for a
-        token, γ in 0.01 to 1, entropy weight in 0.05 to 10; Ibrahim et al.,
-        MOESART, supplement S7.2: 2 experts, τ = 1, trimmed lasso in 0.0001
-        to 10.
+        Ibrahim et al., COMET, KDD 2023, section 5.2: 1 expert for a token;
+        supplement S2.2: γ in 0.01 to 1, entropy weight in 0.05 to 10.
+        Ibrahim et al., MOESART, supplement S7.2: 2 experts, τ = 1, trimmed
+        lasso in 0.0001 to 10.
     """
     if name == "hash":
         return HashGate(num_experts, vocabulary_size, seed=layer)

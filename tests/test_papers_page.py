@@ -131,7 +131,11 @@ def parse(command: Command) -> dict[str, Any]:
     """What the command line makes of the words, without running them."""
     _, name, *arguments = command
     context = GROUP.commands[name].make_context(name, arguments)
-    return dict(context.params)
+    # Typer calls a command with `None` for a list that is not given.
+    return {
+        name: None if value == () else value
+        for name, value in context.params.items()
+    }
 
 
 def schema_of(folder: str) -> Schema:

@@ -18,6 +18,7 @@ from studies.overlapping_gpt import GPT_FIGURES
 from studies.overlapping_gpt import TokenRows
 from studies.overlapping_gpt import read_token_rows
 from studies.overlapping_gpt import train_gpt
+from studies.overlapping_perceptrons import PROTOCOLS
 from studies.overlapping_study import Options
 
 
@@ -174,6 +175,17 @@ def test_what_is_not_as_published_is_said() -> None:
     )
     published = {"epochs": 100, "widths": (100,), "batch_size": 8}
     assert options.differing(published) == ["epochs 5 (published 100)"]
+
+
+def test_epochs_that_the_paper_does_not_name_are_called_so() -> None:
+    _, _, options = parse_options(
+        ["--figure", "4", "--out", "o", "--epochs", "5"]
+    )
+    notes = {figure: PROTOCOLS[figure].notes(options) for figure in PROTOCOLS}
+    assert "epochs 5 (published 100)" in notes["4"]  # Appendix A.1.
+    for figure in ("11", "34"):  # Appendices A.2 and A.6 name none.
+        assert "5 epochs (not published)" in notes[figure]
+        assert not any("published 100" in note for note in notes[figure])
 
 
 @pytest.mark.parametrize(
