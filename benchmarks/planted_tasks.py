@@ -19,9 +19,9 @@ validation and test, Adam, batches of 256, squared error, as published. Gates:
 Where several values are given for a hyperparameter, all combinations are
 trained, with `--search N` N random ones, also of the published values of those
 that are not given. The one with the lowest validation MSE counts, among those
-that select k experts per task or fewer, if there is any (as section 3.1.3
-disregards gates that have not settled). `--repetitions R` trains it R times,
-each from another random start.
+that select k experts per task or fewer on average, if there is any: section
+3.1.3 disregards gates whose selectors are not binary. `--repetitions R` trains
+it R times, each from another random start.
 
 What the paper leaves open:
 

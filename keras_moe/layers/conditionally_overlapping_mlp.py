@@ -32,8 +32,10 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         c_l = z_{l-1} V_l,    m_l = 1 on the k_l largest of c_l, 0 elsewhere,
         z_l = m_l ⊙ c_l,      x_l = m_l ⊙ f(x_{l-1} W_l + b_l).
 
-    The last layer is not masked, and linear unless `output_activation` says
-    otherwise. `ConditionalMask` is the masking alone, and says more of it.
+    The paper's eq. 7 leaves out `b_l`, and `k_l` has no floor of one unit
+    there. The last layer is not masked, and linear unless `output_activation`
+    says otherwise. `ConditionalMask` is the masking alone, and says more of
+    it.
 
     Dense execution computes all units and masks them: it learns as the paper
     says, and saves nothing. Sparse execution reads the rows of each matrix

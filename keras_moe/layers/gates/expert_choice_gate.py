@@ -41,10 +41,12 @@ class ExpertChoiceGate(LogitGate):
     have the same load, while an example may have any number of experts, or
     none: put a residual connection around the mixture.
 
-    With `max_experts_per_token`, no example has more experts than that. Who
-    goes where is then the solution of a linear program, maximal `S` over
-    both limits (see `keras_moe.ops.capped_assignment`), which may take longer
-    than the experts where the caps bind hard.
+    With `max_experts_per_token`, no example has more experts than that, and
+    the capacity is at most `max_experts_per_token · N // n`. Who goes where
+    is then the solution of a linear program with an entropy, maximal `S` over
+    both limits (see `keras_moe.ops.capped_assignment`), brought to whole
+    choices that keep both, where the paper takes each expert's largest. It
+    may take longer than the experts where the caps bind hard.
 
     While training, and with `inference="batch"`, an example's weights depend
     on the other examples of its batch. For predictions that do not, the gate
@@ -53,7 +55,7 @@ class ExpertChoiceGate(LogitGate):
 
     Attributes:
         kernel: `A`, `(p, n)`.
-        bias: `c`, `(n,)`, or `None` with `use_bias=False`.
+        bias: `c`, `(n,)`, or `None` with `use_bias=False`, as in the paper.
         cutoffs: `(n,)`, the running means, `1/n` before any training.
         num_updates: Scalar integer, the batches that `cutoffs` has seen.
         k: `max_experts_per_token`.
