@@ -17,7 +17,7 @@ FILES = [
 ]
 
 # Their losses stand beside published ones, of models without unknown ids.
-PUBLISHED = ["gates.json", "movielens_1m.json"]
+PUBLISHED = ["gates.json", "movielens_1m.json", "shuffling.json"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -79,3 +79,24 @@ def test_local_search_is_ablated_as_published() -> None:
         assert config.shuffle_buffer == 1024
     options = {"gamma": 0.01, "entropy_weight": 1.0}
     assert runs["COMET"].gate_options == options
+
+
+def test_the_order_of_rows_is_all_that_shuffling_compares() -> None:
+    """One half of its runs are those of every gate, with their seeds."""
+    gates = Comparison.read(BENCHMARKS / "gates.json")
+    shuffling = Comparison.read(BENCHMARKS / "shuffling.json")
+    fields = {
+        (run.setting, run.model, run.config.seed): {
+            **run.config.to_mapping(),
+            "out": "",
+            "search_epochs": 0,  # None of these gates searches.
+        }
+        for comparison in (gates, shuffling)
+        for run in comparison.runs(Path("out"))
+    }
+    for model in shuffling.models:
+        for seed in shuffling.seeds:
+            whole = fields["all rows", model, seed]
+            assert whole == fields["alpha 0.9", model, seed]
+            buffered = fields["1,024 rows", model, seed]
+            assert buffered == {**whole, "shuffle_buffer": 1024}
