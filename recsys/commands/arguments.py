@@ -13,7 +13,8 @@ SparseOnly = Annotated[
     typer.Option(
         "--sparse-only/--any-sparsity",
         help="Whether trials count only with at most k experts per example on "
-        "average (gumbel-softmax: 4), where the gate starts dense.",
+        "average (gumbel-softmax: 4), where the gate starts dense, and, where "
+        "it is static, with binary selectors.",
     ),
 ]
 RunsFolder = Annotated[
