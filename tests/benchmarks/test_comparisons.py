@@ -34,6 +34,13 @@ def test_every_file_is_a_comparison(
             run.check(schema)
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_file_of_ids_says_how_many_are_unknown(file: Path) -> None:
+    comparison = Comparison.read(file)
+    has_ids = "fashion" not in str(comparison.base.get("data", ""))
+    assert ("unknown_rate" in comparison.base) == has_ids
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_no_id_is_made_unknown_where_published_losses_are_compared(
     name: str,
