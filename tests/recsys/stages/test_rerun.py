@@ -31,6 +31,15 @@ def sweep(
     return tmp_path / "sweep"
 
 
+def change_log(sweep: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Changes the line of each trial of a sweep."""
+    log = sweep / "trials.jsonl"
+    records = list(map(json.loads, log.read_text().splitlines()))
+    for record in records:
+        change(record)
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
 def test_best_trials_are_trained_with_new_seeds(
     sweep: Path, tmp_path: Path
 ) -> None:
@@ -58,13 +67,12 @@ def test_best_trials_are_trained_with_new_seeds(
 def test_trials_keep_the_defaults_that_they_had(
     sweep: Path, tmp_path: Path
 ) -> None:
-    log = sweep / "trials.jsonl"
-    records = list(map(json.loads, log.read_text().splitlines()))
-    for record in records:
+    def make_old(record: dict[str, Any]) -> None:
         record["config"]["gate"] = "hash+"
         for name in ("standardize_targets", "hash_tables", "search_normalized"):
             del record["config"][name]
-    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    change_log(sweep, make_old)
     recsys.rerun(sweep, tmp_path / "out", seeds=1)
     (config,) = (tmp_path / "out").glob("trial-*/seed-6.json")
     asked = json.loads(config.read_text())
@@ -83,14 +91,13 @@ def test_trials_that_stayed_dense_are_left_out(
     sweep: Path, tmp_path: Path
 ) -> None:
     """The best two have three experts per example, with a k of 2."""
-    log = sweep / "trials.jsonl"
-    lines = []
-    for record in map(json.loads, log.read_text().splitlines()):
+
+    def make_dense(record: dict[str, Any]) -> None:
         record["config"]["gate"] = "comet"
         if record["hyperparameters"]["learning_rate"] < 0.3:
             record["validation"]["experts_per_example"] = 3.0
-        lines.append(json.dumps(record) + "\n")
-    log.write_text("".join(lines))
+
+    change_log(sweep, make_dense)
     with pytest.warns(UserWarning, match="trials: 2 of 3 of comet"):
         results = recsys.rerun(sweep, tmp_path / "sparse", seeds=1)
     asked = tmp_path / "sparse" / results["model"][0] / "seed-6.json"
@@ -103,15 +110,13 @@ def test_trials_that_stayed_dense_are_left_out(
 def test_the_best_may_be_those_of_the_highest_accuracy(
     sweep: Path, tmp_path: Path
 ) -> None:
-    log = sweep / "trials.jsonl"
-    lines = []
-    for record in map(json.loads, log.read_text().splitlines()):
-        # The lowest loss goes with the lowest accuracy.
-        rate = record["hyperparameters"]["learning_rate"]
+    def make_accurate(record: dict[str, Any]) -> None:
         if record["validation"]:
+            # The lowest loss goes with the lowest accuracy.
+            rate = record["hyperparameters"]["learning_rate"]
             record["validation"]["accuracy"] = rate
-        lines.append(json.dumps(record) + "\n")
-    log.write_text("".join(lines))
+
+    change_log(sweep, make_accurate)
     results = recsys.rerun(sweep, tmp_path / "out", 1, by="accuracy")
     asked = tmp_path / "out" / results["model"][0] / "seed-6.json"
     assert json.loads(asked.read_text())["learning_rate"] == 0.3
