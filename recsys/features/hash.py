@@ -10,6 +10,7 @@ from siphash24 import siphash24
 
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
+from recsys.features.id_values import as_ids
 from recsys.features.one_id import OneId
 from recsys.features.one_row import OneRow
 
@@ -43,8 +44,7 @@ class Hash(OneId):
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
     ) -> "FittedHash":
-        integers = [pd.api.types.is_integer_dtype(part) for part in parts]
-        return FittedHash(self, "int64" if all(integers) else "string")
+        return FittedHash(self, "int64" if _all_integers(parts) else "string")
 
     def restore(
         self, state: dict[str, Any], others: Others = NONE
@@ -69,8 +69,16 @@ class FittedHash(OneRow):
         self.num_rows = kind.buckets + 1  # Row 0 is for missing ids.
         self.dim = kind.dim
 
+    def grown(
+        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+    ) -> "FittedHash":
+        """Takes strings once some of the ids are; their buckets stay."""
+        integers = self.raw_dtype == "int64" and _all_integers(parts)
+        return FittedHash(self.kind, "int64" if integers else "string")
+
     def encode(self, column: "pd.Series[Any]") -> Any:
-        codes, ids = pd.factorize(column)  # A missing one has the code -1.
+        # A missing one has the code -1.
+        codes, ids = pd.factorize(as_ids(column, "ids"))
         buckets = [0, *(self._bucket(id) for id in ids)]
         return np.asarray(buckets, np.int32)[codes + 1]
 
@@ -124,3 +132,8 @@ class FittedHash(OneRow):
 
     def get_state(self) -> dict[str, Any]:
         return {"raw_dtype": self.raw_dtype}
+
+
+def _all_integers(parts: Iterable["pd.Series[Any]"]) -> bool:
+    kinds = [as_ids(part, "ids").dtype for part in parts]
+    return all(map(pd.api.types.is_integer_dtype, kinds))

@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
-from recsys.features.id_values import known_ids
+from recsys.features.known_ids import known_ids
 from recsys.features.one_id import OneId
 from recsys.features.one_row import OneRow
 from recsys.features.unseen import Unseen

@@ -22,10 +22,11 @@ from recsys.features.fitted_feature import MISSING
 from recsys.features.fitted_feature import FittedFeature
 from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_values import as_ids
-from recsys.features.id_values import known_ids
+from recsys.features.known_ids import known_ids
 from recsys.features.list_values import flattened
 from recsys.features.list_values import is_packed
 from recsys.features.list_values import lengths_of
+from recsys.features.list_values import packed_again
 from recsys.features.list_values import split
 from recsys.features.list_values import values_of
 from recsys.features.pooling import POOLINGS
@@ -98,8 +99,8 @@ class IdList(Feature):
             )
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
-        if is_packed(column):
-            return column  # Of integers, all of them there.
+        if (lists := packed_again(column)) is not None:
+            return lists
         values, lengths = flattened(column, file)
         ids = as_ids(values, file)
         there = ids.notna()

@@ -1,7 +1,26 @@
-"""Ids, whether a row has one or a list of them."""
+"""What makes two values one id.
+
+Two values are one id if, and only if, their canonical texts are equal,
+whatever holds them and whatever stands beside them:
+
+| value | canonical text |
+|---|---|
+| an integer of any type and size | as Python writes it: `-7` |
+| a whole float below 2**53, a whole `Decimal` | that of the integer |
+| a text | itself, unchanged; `007`, ` 7`, `7.0` and `+7` are no integers |
+| an empty text, `None`, NaN, NaT, `pandas.NA` | none: it is missing |
+
+All else is no id: other floats (from 2**53 on, or 2**24 in float32, a float
+may be a rounded neighbour), truth values, bytes, dates, lists.
+
+`as_ids` is the only place where values become ids. Its form is a matter of
+speed and size alone: ids are held as `int64`, or `Int64` where some are
+missing, if all of a column are integers that fit, and as their canonical texts
+otherwise.
+"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,51 +29,57 @@ import pandas as pd
 from recsys.column_values import LARGEST_EXACT
 from recsys.column_values import as_strings
 from recsys.column_values import refuse
-from recsys.features.value_counts import ValueCounts
 
-if TYPE_CHECKING:
-    from recsys.features.vocabulary import Vocabulary
-
+# The smallest integer of 64 bits is what a served model takes for a missing
+# one: it is held as a text.
+LARGEST_INTEGER = 2**63 - 1
 _EXPECTED = "an integer or a string"
+_DIGITS = 4300  # Python writes out no longer integer.
+_TOO_LONG = 10**_DIGITS
+_REFUSED = object()
 
 
 def as_ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
-    """Returns ids as integers or as strings.
-
-    They are integers (`int64`, or `Int64` where some are missing) or strings:
-    floats that are whole numbers become integers, a column that mixes integers
-    and strings becomes strings. An empty string is missing.
+    """Returns values as ids, which the module's docstring defines.
 
     Args:
-        column: The ids.
+        column: The values, of any type.
         file: Where they come from, for the error message.
 
+    Returns:
+        `int64`, or `Int64` where some are missing, if all ids are integers
+        from -(2**63 - 1) to 2**63 - 1; else texts. What is there already
+        comes back unchanged.
+
     Raises:
-        DataError: A value is neither.
+        DataError: A value is no id.
 
     Example:
     >>> as_ids(pd.Series([7.0, None]), "log.csv").tolist()
     [7, <NA>]
+    >>> as_ids(pd.Series([7, "007", "", 2**64], dtype=object), "").tolist()
+    ['7', '007', None, '18446744073709551616']
     """
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind in ("integer", "empty"):
-        return _integers(column)
-    if kind in ("floating", "mixed-integer-float"):
-        floats = column.astype("float64")
-        whole = (floats % 1 == 0) & (floats.abs() <= LARGEST_EXACT)
-        refuse(column, ~whole & floats.notna(), _EXPECTED, file)
-        return _integers(floats)
-    if kind == "string":
-        return column.where(column != "")
-    allowed = column.map(_is_id).astype(bool) | column.isna()
-    refuse(column, ~allowed, _EXPECTED, file)
-    return as_strings(column)
+    kind: Any = column.dtype
+    if pd.api.types.is_integer_dtype(kind):
+        return _integers(column, file)
+    if pd.api.types.is_float_dtype(kind):
+        return _whole(column, file)
+    if kind != "str":  # Categories, decimals and texts of other types.
+        column = column.astype(object)
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    if inferred == "string":
+        empty = column.isin([""])
+        return column.mask(empty) if empty.any() else column
+    if inferred == "integer":
+        return _integers(column, file)
+    return _one_by_one(column, file)
 
 
 def unified_ids(
     columns: Sequence["pd.Series[Any]"],
 ) -> Sequence["pd.Series[Any]"]:
-    """Makes all columns strings if one of them is.
+    """Makes all columns texts if one of them is.
 
     Args:
         columns: Ids as `as_ids` returns them.
@@ -65,30 +90,94 @@ def unified_ids(
     return columns
 
 
-def known_ids(
-    counts: ValueCounts, min_count: int, before: "Vocabulary | None" = None
-) -> "Vocabulary":
-    """Returns the vocabulary of the ids that are often enough there.
-
-    Args:
-        counts: How often each id is there.
-        min_count: How often it must be.
-        before: The vocabulary that these ids are added to, whose own ids keep
-            their numbers; none unless given.
-    """
-    from recsys.features.vocabulary import Vocabulary
-
-    known = [part.index[part >= min_count] for part in counts.sorted()]
-    ids = known[0].append(known[1:]) if known else pd.Index([])
-    return Vocabulary.of_sorted(ids) if before is None else before.grown(ids)
-
-
-def _is_id(value: object) -> bool:
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, int | np.integer | str)
+def _integers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    """Integers of any type, among them missing ones."""
+    there = column.dropna()
+    if len(there):
+        least, most = int(there.min()), int(there.max())
+        if max(-least, most) > LARGEST_INTEGER:
+            long = column.map(_is_too_long, na_action="ignore")
+            expected = f"an integer of at most {_DIGITS:,} digits"
+            refuse(column, long.fillna(False).astype(bool), expected, file)
+            return as_strings(column)
+    if column.dtype == ("int64" if len(there) == len(column) else "Int64"):
+        return column
+    # As a whole, pandas may turn integers beside a missing one into floats.
+    absent = column.isna().to_numpy()
+    integers = np.zeros(len(column), np.int64)
+    integers[~absent] = there.astype("int64")
+    return _held(integers, absent, column)
 
 
-def _integers(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    integers = column.astype("Int64")
-    return integers if column.hasnans else integers.astype("int64")
+def _is_too_long(integer: int) -> bool:
+    return abs(int(integer)) >= _TOO_LONG
+
+
+def _whole(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    """Whole floats as integers."""
+    kind: Any = getattr(column.dtype, "numpy_dtype", column.dtype)
+    floats = column.to_numpy(kind, na_value=np.nan)
+    absent = np.isnan(floats)
+    exact = np.abs(floats) < _rounded_from(kind)
+    whole = exact & (floats == np.floor(floats))
+    refuse(column, pd.Series(~whole & ~absent), _EXPECTED, file)
+    return _held(np.where(absent, 0, floats).astype(np.int64), absent, column)
+
+
+def _rounded_from(kind: Any) -> int:
+    """From which integer on a float may be a rounded neighbour."""
+    return int(min(2 ** (np.finfo(kind).nmant + 1), LARGEST_EXACT))
+
+
+def _one_by_one(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    """Values of several types."""
+    ids = [_id(value) for value in column]
+    refused = pd.Series([one is _REFUSED for one in ids], dtype=bool)
+    refuse(column, refused, _EXPECTED, file)
+    if not all(map(_fits, ids)):
+        texts = [None if one is None else str(one) for one in ids]
+        return pd.Series(texts, column.index, object, column.name)
+    absent = np.array([one is None for one in ids], bool)
+    return _held(np.array([one or 0 for one in ids], np.int64), absent, column)
+
+
+def _fits(id: Any) -> bool:
+    return not isinstance(id, str) and abs(id or 0) <= LARGEST_INTEGER
+
+
+def _id(value: Any) -> Any:
+    """A value as an integer or a text, `None` where it is missing."""
+    if isinstance(value, str):
+        return str(value) or None
+    if isinstance(value, bool | np.bool_ | np.timedelta64):
+        missing = isinstance(value, np.timedelta64) and np.isnat(value)
+        return None if missing else _REFUSED
+    if isinstance(value, int | np.integer):
+        return _REFUSED if _is_too_long(value) else int(value)
+    if isinstance(value, float | np.floating):
+        if np.isnan(value):
+            return None
+        exact = abs(value) < _rounded_from(type(value))
+        return int(value) if exact and value % 1 == 0 else _REFUSED
+    if isinstance(value, Decimal):
+        return _of_decimal(value)
+    missing = pd.api.types.is_scalar(value) and pd.isna(value)
+    return None if missing else _REFUSED
+
+
+def _of_decimal(value: Decimal) -> Any:
+    if value.is_nan():
+        return None
+    if not value.is_finite() or value.adjusted() >= _DIGITS:
+        return _REFUSED
+    return int(value) if value == value.to_integral_value() else _REFUSED
+
+
+def _held(
+    integers: Any, absent: Any, column: "pd.Series[Any]"
+) -> "pd.Series[Any]":
+    """Integers as a column in the place of another, some of them missing."""
+    values = integers
+    if absent.any():
+        values = pd.arrays.IntegerArray(integers, absent)
+    return pd.Series(values, column.index, name=column.name)

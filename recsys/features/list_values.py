@@ -1,6 +1,7 @@
 """Columns with a list in each row."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from recsys.column_values import refuse
+from recsys.features.id_values import LARGEST_INTEGER
 
 SEPARATOR = "|"
 _LISTS = (list, tuple, np.ndarray)
@@ -20,9 +22,9 @@ def flattened(
     """Returns the values of all lists one after the other.
 
     Args:
-        column: A list in each row: one of Python or NumPy, or a text with the
-            values between `|`. What is missing, and an empty text, is an empty
-            list.
+        column: A list in each row: one of Python, NumPy or Arrow, or a text
+            with the values between `|`. What is missing, and an empty text,
+            is an empty list.
         file: Where the column comes from, for the error message.
 
     Returns:
@@ -41,7 +43,7 @@ def flattened(
         # A file of texts whose lists have one number at most.
         lists = [[] if pd.isna(value) else [value] for value in column]
     else:
-        lists = [_as_list(value) for value in column.astype(object)]
+        lists = [_as_list(value) for value in _rows_of(column)]
         bad = pd.Series([one is None for one in lists], dtype=bool)
         refuse(column, bad, "a list, or values between `|`", file)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
@@ -73,8 +75,8 @@ def packed(column: Any) -> "pd.Series[Any] | None":
         column: A `pyarrow.ChunkedArray`.
 
     Returns:
-        The column, with Arrow's type; `None` unless it has lists of integers,
-        none of them missing in its list.
+        The column, with Arrow's type; `None` unless it has lists of integers
+        that are ids of type `int64`, none of them missing in its list.
 
     Example:
     >>> column = packed(pa.chunked_array([[[7, 8], None, [9]]]))
@@ -84,11 +86,10 @@ def packed(column: Any) -> "pd.Series[Any] | None":
     kind = column.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return None
-    held = kind.value_type
-    if not pa.types.is_integer(held) or pa.types.is_uint64(held):
+    if not pa.types.is_integer(kind.value_type):
         return None
     values = compute.list_flatten(column)
-    if values.null_count:
+    if values.null_count or not _fit(values):
         return None
     lengths = compute.list_value_length(column).fill_null(0).to_numpy()
     lists = pa.LargeListArray.from_arrays(
@@ -99,10 +100,28 @@ def packed(column: Any) -> "pd.Series[Any] | None":
 
 
 def is_packed(column: "pd.Series[Any]") -> bool:
-    """Whether a column is as `packed` returns it."""
-    return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_nested(
-        column.dtype.pyarrow_dtype
-    )
+    """Whether a column that was checked is as `packed` returns it."""
+    return isinstance(column.dtype, pd.ArrowDtype)
+
+
+def packed_again(column: "pd.Series[Any]") -> "pd.Series[Any] | None":
+    """Returns a column of Arrow's type as `packed` does, `None` for others.
+
+    Args:
+        column: A column of any type, which may be packed.
+    """
+    if not isinstance(column.dtype, pd.ArrowDtype):
+        return None
+    lists = packed(_arrow(column))
+    if lists is None:
+        return None
+    return lists.set_axis(column.index).rename(column.name)
+
+
+def _fit(integers: Any) -> bool:
+    """Whether Arrow's integers are what `as_ids` has as `int64`."""
+    least, most = compute.min_max(integers).as_py().values()
+    return not len(integers) or max(-least, most) <= LARGEST_INTEGER
 
 
 def lengths_of(lists: "pd.Series[Any]") -> np.ndarray:
@@ -127,7 +146,7 @@ def values_of(lists: "pd.Series[Any]") -> "pd.Series[Any]":
     arrays = [one for one in lists if len(one)]
     if not arrays:
         return pd.Series([], dtype="int64")
-    return pd.Series(np.concatenate(arrays))
+    return pd.Series(_joined(arrays))
 
 
 def _arrow(lists: Any) -> Any:
@@ -162,15 +181,22 @@ def as_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
 
 
 def _joined(lists: list[Any]) -> np.ndarray:
-    """The values of all lists; an array of numbers where all are arrays."""
+    """The values of all lists; an array of their type where that is one."""
     given = [one for one in lists if len(one)]
-    if given and all(
-        isinstance(one, np.ndarray) and one.dtype.kind in "iuf" for one in given
-    ):
+    # Beside another type, NumPy would round integers.
+    types = {getattr(one, "dtype", None) for one in given}
+    if len(types) == 1 and None not in types:
         return np.concatenate(given)
     joined = np.empty(sum(map(len, given)), object)
     joined[:] = [value for one in given for value in one]
     return joined
+
+
+def _rows_of(column: "pd.Series[Any]") -> Iterable[Any]:
+    if isinstance(column.dtype, pd.ArrowDtype):
+        # Pandas has integers beside null as floats.
+        return _arrow(column).to_pylist()
+    return column.astype(object)
 
 
 def _as_list(value: Any) -> Any:

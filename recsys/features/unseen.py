@@ -3,6 +3,9 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.features.id_values import as_ids
+from recsys.features.id_values import unified_ids
+
 
 @dataclass(frozen=True)
 class Unseen:
@@ -26,8 +29,10 @@ class Unseen:
         >>> Unseen.of(pd.Series([7, 7, 7, 8]), pd.Series([8, 9]))
         Unseen(ids=2, share_of_ids=0.5, share_of_rows=0.75)
         """
-        given = column.dropna()
-        unseen = given[~given.isin(train)]
+        given, known = unified_ids(
+            [as_ids(one.dropna(), "ids") for one in (column, train)]
+        )
+        unseen = given[~given.isin(known.unique())]
         num_ids = given.nunique()
         return cls(
             num_ids,

@@ -5,6 +5,7 @@ from typing import Self
 import pandas as pd
 
 from recsys.features.held_counts import HeldCounts
+from recsys.features.id_values import as_ids
 from recsys.features.spilled_counts import SpilledCounts
 
 # Beyond so many strings the engine is the faster one too. It takes
@@ -55,7 +56,7 @@ class ValueCounts:
             RunError: There is no room for the temporary files.
         """
         if pd.api.types.is_integer_dtype(part):
-            part = part.dropna().astype("int64")
+            part = as_ids(part.dropna(), "ids")
         counts = part.value_counts(sort=False)
         self.num_rows += int(counts.sum())
         if self._spilled is not None:

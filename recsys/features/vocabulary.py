@@ -8,8 +8,9 @@ import keras
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import as_strings
 from recsys.errors import FileError
+from recsys.features.id_positions import id_positions
+from recsys.features.id_values import as_ids
 
 if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph
@@ -47,17 +48,19 @@ class Vocabulary(keras.layers.Layer):
     @classmethod
     def of(cls, column: "pd.Series[Any]") -> "Vocabulary":
         """Returns the vocabulary of a column's ids, missing ones left out."""
-        return cls.of_sorted(np.sort(column.dropna().unique()).tolist())
+        ids = as_ids(column, "ids").dropna().unique()
+        return cls.of_sorted(np.sort(ids).tolist())
 
     @classmethod
     def of_sorted(cls, values: Any) -> "Vocabulary":
         """Returns the vocabulary of different ids in ascending order.
 
         Args:
-            values: The ids, a `pandas.Index` or a list.
+            values: The ids, a `pandas.Index` or a list, integers or strings.
+                Integers that `as_ids` has as texts become strings.
         """
         vocabulary = cls(len(values))
-        vocabulary.values = pd.Index(values).infer_objects()
+        vocabulary.values = _in_one_form(values)
         return vocabulary
 
     def grown(self, ids: "pd.Index[Any]") -> "Vocabulary":
@@ -75,7 +78,7 @@ class Vocabulary(keras.layers.Layer):
         >>> grown.values.tolist()
         ['b', 'd', 'a', 'c']
         """
-        known = self.values
+        known, ids = self.values, _in_one_form(ids)
         integers = map(pd.api.types.is_integer_dtype, (known, ids))
         if len(known) and len(ids) and len(set(integers)) > 1:
             known, ids = known.map(str), ids.map(str).sort_values()
@@ -90,18 +93,16 @@ class Vocabulary(keras.layers.Layer):
     def encode(self, column: "pd.Series[Any]") -> Any:
         """Returns the number of each id, an int32 array `(rows,)`.
 
-        An integer matches the string that it is written as, and the other way
-        round, since a file of ids alone does not say which is meant.
+        What makes two values one id, `recsys.features.id_values` says: an
+        integer is the string that Python writes it as, and no other.
 
         Args:
-            column: Ids, integers or strings; missing ones are unknown.
+            column: Ids of any type; missing ones are unknown.
+
+        Raises:
+            DataError: A value is no id.
         """
-        if pd.api.types.is_integer_dtype(column) and self.holds_strings:
-            column = as_strings(column)
-        elif not self.holds_strings:
-            column = pd.to_numeric(column, errors="coerce")
-        numbers = self.values.get_indexer(pd.Index(column)) + 1
-        return numbers.astype("int32")
+        return (id_positions(column, self.values) + 1).astype("int32")
 
     @property
     def raw_dtype(self) -> str:
@@ -204,7 +205,15 @@ class Vocabulary(keras.layers.Layer):
     def load_assets(self, dir_path: str) -> None:
         """Loads the ids, called by Keras."""
         text = Path(dir_path, "values.json").read_text(encoding="utf-8")
-        self.values = pd.Index(json.loads(text))
+        self.values = _in_one_form(json.loads(text))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "size": self.size}
+
+
+def _in_one_form(ids: Any) -> "pd.Index[Any]":
+    """Ids as `as_ids` has them, whatever else is among them as it is."""
+    index = pd.Index(ids).infer_objects()
+    if pd.api.types.infer_dtype(index) != "integer":
+        return index
+    return pd.Index(as_ids(pd.Series(index), "ids"))

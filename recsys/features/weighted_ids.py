@@ -13,6 +13,7 @@ from recsys.features.fitted_feature import MISSING
 from recsys.features.fitted_feature import check_numbered
 from recsys.features.id_list import NOTHING
 from recsys.features.id_list import FittedIdList
+from recsys.features.id_positions import INTEGER_TEXT
 from recsys.features.list_values import flattened
 from recsys.features.list_values import split
 from recsys.features.list_values import values_of
@@ -26,7 +27,6 @@ _SEPARATOR = ":"  # The last one of a text.
 _ITEM = re.compile(
     rf".+{_SEPARATOR}[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.DOTALL
 )
-_WHOLE = r"-?\d{1,18}"  # An id that may be among integers.
 
 
 def check_weighted(
@@ -129,7 +129,7 @@ class FittedWeightedIds(FittedIdList):
 
         ids = tf.strings.regex_replace(values, f"{_SEPARATOR}[^:]*$", "")
         if not self.vocabulary.holds_strings:
-            whole = tf.strings.regex_full_match(ids, _WHOLE)
+            whole = tf.strings.regex_full_match(ids, INTEGER_TEXT)
             ids = tf.where(whole, ids, str(MISSING["int64"]))  # Unknown.
             ids = tf.strings.to_number(ids, tf.int64)
         texts = tf.strings.regex_replace(values, f"(?s)^.*{_SEPARATOR}", "")
@@ -201,7 +201,7 @@ class FittedWeightedIds(FittedIdList):
                 ),
             )
         if not strings:
-            whole = graph.add("RegexFullMatch", ids, pattern=_WHOLE)
+            whole = graph.add("RegexFullMatch", ids, pattern=INTEGER_TEXT)
             unknown = graph.constant(str(MISSING["int64"]), "object")
             ids = graph.cast(graph.add("Where", whole, ids, unknown), "int64")
         return graph.add(

@@ -5,6 +5,10 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
+from recsys.features.id_positions import id_positions
+from recsys.features.id_values import as_ids
+from recsys.features.id_values import unified_ids
+
 Pairs = tuple[Any, Any]
 
 
@@ -12,7 +16,7 @@ class Seen:
     """Which items each user has had.
 
     Args:
-        users: The users, each once, in any order.
+        users: The users, each once, in any order, as `as_ids` has them.
         starts: Int64 array `(users + 1,)`, where the items of each begin.
         items: Int32 array with the items of one user after the other.
 
@@ -37,20 +41,22 @@ class Seen:
         """
         codes: list[Any] = []
         numbers: list[Any] = []
-        known: pd.Index[Any] = pd.Index([])
+        known: pd.Series[Any] = pd.Series([], dtype="int64")
         for users, items in parts:
-            there = users.notna().to_numpy() & (items > 0)
-            ids = pd.Index(users[there])
-            new = ids.unique().difference(known, sort=False)
-            known = known.append(new) if len(known) else new
-            codes.append(known.get_indexer(ids))
+            ids = as_ids(users, "users")
+            there = ids.notna().to_numpy() & (items > 0)
+            # What is known keeps its place where it becomes a text.
+            known, ids = unified_ids([known, as_ids(ids[there], "users")])
+            new = ids[~ids.isin(known)].drop_duplicates()
+            known = pd.concat([known, new]) if len(known) else new
+            codes.append(pd.Index(known).get_indexer(pd.Index(ids)))
             numbers.append(np.asarray(items[there], np.int32))
         users_of = np.concatenate([np.zeros(0, np.int64), *codes])
         items_of = np.concatenate([np.zeros(0, np.int32), *numbers])
         order = np.lexsort([items_of, users_of])
         counts = np.bincount(users_of, minlength=len(known))
         starts = np.concatenate([[0], np.cumsum(counts)])
-        return cls(known, starts, items_of[order])
+        return cls(pd.Index(known), starts, items_of[order])
 
     def by(self, user: Any) -> Any:
         """Returns the items of one user, in ascending order, maybe twice."""
@@ -66,7 +72,7 @@ class Seen:
         Returns:
             Two arrays of the same length: rows, counted from 0, and items.
         """
-        codes = self.users.get_indexer(pd.Index(users))
+        codes = id_positions(users, self.users)
         known = codes >= 0
         starts, ends = self.starts[codes], self.starts[codes + 1]
         lengths = np.where(known, ends - starts, 0)

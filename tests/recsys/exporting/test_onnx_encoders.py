@@ -15,6 +15,8 @@ from recsys.features import Ids
 from recsys.features.fitted_feature import FittedFeature
 from recsys.features.onnx_graph import OnnxGraph
 from tests.recsys.features.cases import CASES
+from tests.recsys.features.cases import WEIGHTED_TEXTS
+from tests.recsys.features.cases import weighted_integers
 
 _TYPES = {
     "float32": onnx.TensorProto.FLOAT,
@@ -91,8 +93,7 @@ def test_encodes_the_same(name: str) -> None:
         assert received.dtype == expected.dtype
     missing = joined(session.run(None, {"x": fitted.raw_missing()}))
     absent = kind.check(pd.Series([None], dtype=object), "column")
-    if name != "hash of integers":  # Which cannot miss in a column.
-        assert_alike(missing, fitted.encode(absent), fitted)
+    assert_alike(missing, fitted.encode(absent), fitted)
 
 
 def assert_alike(received: Any, expected: Any, fitted: FittedFeature) -> None:
@@ -135,12 +136,13 @@ def test_weighted_ids_with_separators() -> None:
 
 
 def test_weighted_ids_among_integers() -> None:
-    own: Feature = Ids()
-    integers = own.fit([own.check(pd.Series([[7, -3], [12]]), "column")])
-    kind: Feature = Ids(weighted=True, of="item")
-    rows = kind.check(
-        pd.Series(["7:1|007:2|x:1|-3:.5|99999999999999999999:1"]), "x"
-    )
-    fitted = kind.fit([rows], {"item": integers})
-    received = joined(encoder(fitted).run(None, {"x": fitted.raw(rows)}))
+    fitted = weighted_integers()
+    session = encoder(fitted)
+    rows = fitted.kind.check(pd.Series(WEIGHTED_TEXTS), "x")
+    received = joined(session.run(None, {"x": fitted.raw(rows)}))
     assert there(received) == there(fitted.encode(rows))
+    # One that is known is so whatever stands beside it.
+    for row, text in enumerate(WEIGHTED_TEXTS):
+        alone = fitted.kind.check(pd.Series([text]), "x")
+        received = joined(session.run(None, {"x": fitted.raw(alone)}))
+        assert there(received) == there(fitted.encode(rows))[row : row + 1]

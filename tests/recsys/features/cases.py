@@ -10,6 +10,7 @@ from recsys.features import Ids
 from recsys.features import Number
 from recsys.features import Sequence
 from recsys.features import Vector
+from recsys.features.fitted_feature import FittedFeature
 
 INTEGERS = pd.Series([7, 9, 7, -3, None], dtype="Int64")
 STRINGS = pd.Series(["b", "a", None, "é", "7"])
@@ -19,14 +20,52 @@ LISTS_OF_INTEGERS = [[7, 9, 7], [], None, [-3], [9, 9, 8, 7, 6]]
 LISTS_OF_STRINGS = ["b|a", "", None, "é|7|b", "c"]
 WEIGHTED_LISTS = ["b:0.5|a:2", "", None, "é:1e-3|7:0|b:.25|x:y:3", "c:1"]
 
+LARGE = [2**53, 2**53 + 1, 2**63 - 1, 1 - 2**63, None]
+BEYOND_64_BITS = [2**53 + 1, 2**63, 2**64 - 1, -(2**63), None]
+LIKE_INTEGERS = ["7", "007", " 7", "7.0", None]
+LARGE_LISTS = [[2**53 + 1, 2**53], [], None, [2**63 - 1], [1 - 2**63, 2]]
+
+# Ids of lists with weights, which are texts, where the known ids are integers.
+KNOWN_INTEGERS = [7, -3, 0, 2**53, 2**53 + 1, 10**18, 2**63 - 1, 1 - 2**63]
+WEIGHTED_TEXTS = [
+    "|".join(f"{id}:2" for id in KNOWN_INTEGERS),
+    f"{2**53 + 1}:1|guest:2|{10**18}:.5",
+    "7:1|007:1| 7:1|7.0:1|+7:1|7e0:1|-0:1|-3:1|7 :1|0:1",
+    f"{2**53 + 2}:1|{2**63}:1|{-(2**63)}:1|{10**30}:1|{2**63 - 1}:1",
+]
+
+
+def weighted_integers() -> FittedFeature:
+    """A list of weighted ids that are those of a feature of integers."""
+    owner = Id().fit([pd.Series(KNOWN_INTEGERS)])
+    kind = Ids(weighted=True, pooling="sum", of="item")
+    rows = kind.check(pd.Series(WEIGHTED_TEXTS), "x")
+    return kind.fit([rows], {"item": owner})
+
+
 CASES: dict[str, tuple[Feature, "pd.Series[object]"]] = {
     "bucket of quantiles": (Bucket(quantiles=3), NUMBERS),
     "bucket between borders": (Bucket(borders=[0.0, 2.0]), NUMBERS),
     "hash of integers": (Hash(buckets=4), INTEGERS.fillna(5)),
     "hash of strings": (Hash(buckets=4), STRINGS),
+    "hash of large integers": (
+        Hash(buckets=1000),
+        pd.Series(LARGE, dtype="Int64").fillna(5),
+    ),
+    "hash of integers beyond 64 bits": (
+        Hash(buckets=1000),
+        pd.Series(BEYOND_64_BITS, dtype=object),
+    ),
     "id of integers": (Id(), INTEGERS),
+    "id of large integers": (Id(), pd.Series(LARGE, dtype="Int64")),
+    "id of integers beyond 64 bits": (
+        Id(),
+        pd.Series(BEYOND_64_BITS, dtype=object),
+    ),
+    "id of texts like integers": (Id(), pd.Series(LIKE_INTEGERS)),
     "id of strings": (Id(), STRINGS),
     "ids, integers": (Ids(), pd.Series(LISTS_OF_INTEGERS)),
+    "ids, large integers": (Ids(), pd.Series(LARGE_LISTS)),
     "ids, strings": (Ids(pooling="sum"), pd.Series(LISTS_OF_STRINGS)),
     "ids, the first": (
         Ids(pooling="max", length=2),

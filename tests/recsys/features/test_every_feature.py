@@ -16,6 +16,9 @@ from recsys.features import Feature
 from recsys.features import Image
 from recsys.features.fitted_feature import FittedFeature
 from tests.recsys.features.cases import CASES
+from tests.recsys.features.cases import KNOWN_INTEGERS
+from tests.recsys.features.cases import WEIGHTED_TEXTS
+from tests.recsys.features.cases import weighted_integers
 
 DIM = 3
 
@@ -178,6 +181,32 @@ def test_a_saved_model_encodes_the_same(case: Case) -> None:
         room[1, 1] = expected.shape[1] - received.shape[1]
         received = np.pad(received, room, constant_values=-1)
     np.testing.assert_array_equal(received, expected)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="of a SavedModel"
+)
+def test_a_saved_model_numbers_integers_with_weights_the_same() -> None:
+    fitted = weighted_integers()
+    encode, _ = fitted.raw_encoder()
+    rows = fitted.kind.check(pd.Series(WEIGHTED_TEXTS), "x")
+    expected = fitted.encode(rows)
+    received = ops.convert_to_numpy(
+        encode(ops.convert_to_tensor(fitted.raw(rows)))
+    )[:, : expected.shape[1]]
+    np.testing.assert_array_equal(received, expected)
+
+
+def test_integers_with_weights_are_known_by_their_texts() -> None:
+    fitted = weighted_integers()
+    known = {str(id): place for place, id in enumerate(sorted(KNOWN_INTEGERS))}
+    rows = fitted.kind.check(pd.Series(WEIGHTED_TEXTS), "x")
+    for text, numbers in zip(
+        WEIGHTED_TEXTS, fitted.encode(rows)[..., 0], strict=True
+    ):
+        ids = [item.rpartition(":")[0] for item in text.split("|")]
+        expected = [known.get(id, -1) + 1 for id in ids]
+        assert numbers[numbers >= 0].tolist() == expected
 
 
 def test_what_stands_for_a_missing_value_is_one_row(case: Case) -> None:

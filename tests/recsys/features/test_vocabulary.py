@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recsys.features.vocabulary import Vocabulary
+from tests.recsys.features.id_columns import columns
+from tests.recsys.features.id_columns import texts_of
 
 
 def encode(vocabulary: Vocabulary, values: list[Any], **kind: Any) -> Any:
@@ -124,3 +126,43 @@ def test_ids_are_written_some_at_a_time(
     text = (tmp_path / "values.json").read_text(encoding="utf-8")
     ids = vocabulary.values.tolist()
     assert text == json.dumps(ids, ensure_ascii=False)
+
+
+@given(columns, columns, columns)
+def test_a_number_is_that_of_the_text(
+    known: "pd.Series[Any]", further: "pd.Series[Any]", asked: "pd.Series[Any]"
+) -> None:
+    """Whatever holds an id, in training, in a further split and when asked."""
+    vocabulary = Vocabulary.of(known).grown(Vocabulary.of(further).values)
+    numbers = {str(id): i for i, id in enumerate(vocabulary.values, 1)}
+    texts = {*texts_of(known), *texts_of(further)} - {None}
+    assert numbers.keys() == texts
+    expected = [numbers.get(text or "", 0) for text in texts_of(asked)]
+    assert vocabulary.encode(asked).tolist() == expected
+
+
+@pytest.mark.parametrize("unknown", ["guest", None, float("nan"), 10**30, 7.0])
+def test_an_unknown_neighbour_changes_no_number(unknown: Any) -> None:
+    ids = [2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1]
+    vocabulary = Vocabulary.of(pd.Series(ids))
+    for column in ([*ids, unknown], [*map(str, ids), unknown]):
+        numbers = encode(vocabulary, column, dtype=object)
+        assert numbers == [1, 2, 3, 4, 0]
+
+
+def test_only_what_an_integer_is_written_as_is_it() -> None:
+    vocabulary = Vocabulary.of(pd.Series([5, 7, 100000]))
+    texts = ["7", "007", " 7", "7.0", "+7", "7e0", "1e5", "100000"]
+    assert encode(vocabulary, texts) == [2, 0, 0, 0, 0, 0, 0, 3]
+
+
+def test_integers_beyond_64_bits_are_held_as_strings(tmp_path: Path) -> None:
+    ids = [10**30, 2**64 - 1, 5]
+    vocabulary = Vocabulary.of(pd.Series(ids, dtype=object))
+    assert vocabulary.values.tolist() == sorted(map(str, ids))
+    assert vocabulary.raw_dtype == "string"
+    vocabulary.check("user")
+    vocabulary.save_assets(str(tmp_path))
+    restored = Vocabulary.from_config(vocabulary.get_config())
+    restored.load_assets(str(tmp_path))
+    assert encode(restored, ids, dtype=object) == [1, 2, 3]
