@@ -30,17 +30,48 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Yields:
         The path to write to, which has the same name.
+
+    Raises:
+        OSError: It cannot be written, with `path` where the error names no
+            file, as that of a full disk.
     """
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_unfinished(path.parent, path.name)
     folder, lock = _create_folder(path)
     try:
-        yield folder / path.name
-        os.replace(folder / path.name, path)
+        with naming_output(path):
+            yield folder / path.name
+            os.replace(folder / path.name, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
+
+
+@contextmanager
+def naming_output(path: Path) -> Iterator[None]:
+    """Gives errors of the system that name no file, as of a full disk, one.
+
+    Args:
+        path: What is written.
+
+    Raises:
+        OSError: One that is caught, with the path.
+
+    Example:
+    >>> with naming_output(Path("out.csv")):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 28] No space left on device: 'out.csv'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        words = os.strerror(error.errno)
+        raise OSError(error.errno, words, str(path)) from error
 
 
 def remove_unfinished(folder: Path, name: str) -> None:

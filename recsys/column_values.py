@@ -1,9 +1,11 @@
 """Values of a column, checked one by one."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from recsys.errors import DataError
 from recsys.shown import shown
@@ -28,7 +30,7 @@ def as_numbers(
     """Returns a column as `float64`, NaN where missing.
 
     Args:
-        column: Numbers, or texts that say numbers.
+        column: Numbers, or texts that say numbers; `true` is 1, `false` 0.
         file: Where the column comes from, for the error message.
         expected: What should be there, for the error message.
 
@@ -44,13 +46,28 @@ def as_numbers(
         values = column.to_numpy("float64", na_value=np.nan)
     else:
         absent |= column.isin(MISSING_NUMBERS)
-        texts = column.astype(object)
-        values = pd.to_numeric(texts, errors="coerce").to_numpy("float64")
+        values = _parsed(column, absent)
     numbers = pd.Series(values, column.index, name=column.name)
     # Models compute in float32: what overflows there is infinite.
     finite = numbers.abs() <= np.finfo(np.float32).max
     refuse(column, ~finite & ~absent, expected, file)
     return numbers
+
+
+def _parsed(column: "pd.Series[Any]", absent: "pd.Series[bool]") -> Any:
+    """The numbers that texts say, float64, NaN where they say none."""
+    if isinstance(column.dtype, pd.StringDtype):
+        texts = pa.array(column.mask(absent), pa.large_string())
+        with suppress(pa.ArrowInvalid):  # In one go where all are numbers.
+            return texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    values = pd.Series([*map(_truth_as_number, column)], dtype=object)
+    return pd.to_numeric(values, errors="coerce").to_numpy("float64")
+
+
+def _truth_as_number(value: object) -> object:
+    if isinstance(value, str):
+        return {"true": 1, "false": 0}.get(value.lower(), value)
+    return value
 
 
 def refuse(

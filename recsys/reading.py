@@ -39,7 +39,7 @@ def reading(
 
     A broken file makes the libraries that read it stumble in more ways than
     they document. Errors of this package pass, as does that of a file that is
-    not there: they are clear already.
+    not there, where it names the file: they are clear already.
 
     Args:
         file: What is read.
@@ -60,8 +60,12 @@ Received: one that is cut off
     """
     try:
         yield
-    except (FileNotFoundError, RunError):
+    except RunError:
         raise
+    except FileNotFoundError as caught:
+        if caught.filename is not None:
+            raise
+        raise error.at(file, expected, "none of that name") from caught
     except FileError as caught:
         if printable(str(file)) in str(caught):
             raise

@@ -8,19 +8,24 @@ from typing import Any
 import pandas as pd
 from rich.progress import Progress
 
+from recsys.data.columns import check_columns
 from recsys.data.dataset import Dataset
+from recsys.data.formats.arrow_table import read_arrow
 from recsys.data.formats.separator import named_separator
-from recsys.data.formats.table import read_table
+from recsys.data.formats.table import check_distinct
+from recsys.data.formats.table import to_frame
 from recsys.data.from_table import cut
 from recsys.data.from_table import is_by_time
 from recsys.data.from_table import row_order
 from recsys.data.from_table import time_ranges
 from recsys.data.from_table import with_times
+from recsys.data.joined_tables import check_same_columns
 from recsys.data.joined_tables import joined_tables
 from recsys.data.joined_tables import times_by_file
 from recsys.data.named_columns import named_columns
 from recsys.data.schema import Schema
 from recsys.data.source_files import source_files
+from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.errors import DataError
 from recsys.features import FEATURES
 from recsys.reading import naming
@@ -131,9 +136,11 @@ def custom_table(
         raise ValueError(f"`train` must name a file. Received: train={train!r}")
     named_files = [file for found in files.values() for file in found]
     read = {
-        file: read_table(file, character)
+        file: read_arrow(file, character)
         for file in progress.track(named_files, description="Reading files")
     }
+    for file, table in read.items():
+        check_distinct(table.column_names, file)
     file, table = next(iter(read.items()))
     told = {
         "ids": ids,
@@ -146,7 +153,7 @@ def custom_table(
     if schema is None:
         name = raw_dir.resolve().name
         columns = [
-            column for column in table.columns if column not in (time, weight)
+            name for name in table.column_names if name not in (time, weight)
         ]
         described = _described(name, columns, told, group, weight, file)
     else:
@@ -157,11 +164,14 @@ def custom_table(
     time = described.time if time is None else time
     with naming(raw_dir / schema if schema and split == "time" else None):
         by_time = is_by_time(split, time)
-    times = times_by_file(read, time, time_format)
+    for found in files.values():
+        check_same_columns({file: read[file].column_names for file in found})
+    tables = _frames(read, described, time)
+    times = times_by_file(tables, time, time_format)
     splits = {
         name: joined_tables(
             {
-                file: with_times(read[file], described, times.get(file))
+                file: with_times(tables[file], described, times.get(file))
                 for file in found
             },
             described.columns,
@@ -186,6 +196,19 @@ def custom_table(
         ranges |= time_ranges(taken, order, trained)
         splits |= taken
     return Dataset(described, splits, ranges)
+
+
+def _frames(
+    read: Mapping[Path, Any], schema: Schema, time: str | None
+) -> dict[Path, pd.DataFrame]:
+    """The columns of files that are used, and no others."""
+    used = list(dict.fromkeys([*schema.columns, *([time] if time else [])]))
+    frames = {}
+    for file, table in read.items():
+        check_columns(table.column_names, used, file)
+        warn_of_whole_floats(table.schema, schema.columns, file)
+        frames[file] = to_frame(table.select(used), file)
+    return frames
 
 
 def _described(

@@ -12,11 +12,10 @@ import pandas as pd
 from recsys.data.classes import check_classes
 from recsys.data.classes import check_names
 from recsys.data.classes import count_classes
-from recsys.data.columns import parse
-from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
 from recsys.data.items_file import write_items
 from recsys.data.labels import check_labelled
+from recsys.data.parsed_file import read_parsed
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
@@ -102,7 +101,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
         schema = read_schema(folder)
         files = {split: split_files(folder, split) for split in SPLITS}
         parts = {
-            file: parse(read_table(file), schema.columns, file)
+            file: read_parsed(file, schema.columns)
             for file in chain(*files.values())
         }
         unify(parts.values(), schema.columns)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from recsys.data.formats.table import SUFFIXES
+from recsys.data.formats.suffix import SUFFIXES
 from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
 from recsys.errors import DataError

@@ -1,5 +1,6 @@
 """Several files with the rows of one split."""
 
+from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from recsys.kind import Kind
 def joined_tables(
     tables: Mapping[Any, pd.DataFrame], columns: Mapping[str, Kind]
 ) -> pd.DataFrame:
-    """Parses tables with the same columns and puts one below the other.
+    """Parses tables and puts one below the other.
 
     Args:
         tables: Tables by the file that each comes from.
@@ -26,8 +27,7 @@ def joined_tables(
         The wanted columns, as `recsys.data.columns.parse` returns them.
 
     Raises:
-        DataError: A file has other columns than the first, a value is wrong,
-            or there is no row.
+        DataError: A column is missing, a value is wrong, or there is no row.
 
     Example:
     >>> from recsys.features import Id
@@ -38,24 +38,31 @@ def joined_tables(
     >>> joined_tables(tables, {"user": Id()})["user"].tolist()
     ['7', 'x8']
     """
-    first = next(iter(tables))
-    names = set(tables[first].columns)
-    for file, table in tables.items():
-        if differing := names.symmetric_difference(table.columns):
-            column = min(map(str, differing))
-            raise DataError.at(
-                file,
-                f"the columns of {first}",
-                f"a further {column!r}"
-                if column in table.columns
-                else f"no {column!r}",
-            )
     parts = [parse(table, columns, file) for file, table in tables.items()]
     unify(parts, columns)
     rows = pd.concat(parts, ignore_index=True)
     if rows.empty:
-        raise DataError.at(first, "at least one row", "no rows")
+        raise DataError.at(next(iter(tables)), "at least one row", "no rows")
     return rows
+
+
+def check_same_columns(columns: Mapping[Any, Collection[str]]) -> None:
+    """Raises DataError where a file has other columns than the first.
+
+    Args:
+        columns: The names of the columns of each file.
+    """
+    first = next(iter(columns))
+    for file, names in columns.items():
+        if differing := set(columns[first]).symmetric_difference(names):
+            column = min(differing)
+            raise DataError.at(
+                file,
+                f"the columns of {first}",
+                f"a further {column!r}"
+                if column in names
+                else f"no {column!r}",
+            )
 
 
 def times_by_file(

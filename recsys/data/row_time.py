@@ -32,8 +32,6 @@ class RowTime(Kind):
     def unified(
         self, columns: Sequence["pd.Series[Any]"]
     ) -> Sequence["pd.Series[Any]"]:
-        if self.feature is not None:
-            return self.feature.unified(columns)
         filled = [column for column in columns if len(column)]
         if not filled:
             return columns
@@ -46,6 +44,8 @@ class RowTime(Kind):
                     kind,
                     column=column.name,
                 )
+        if self.feature is not None:
+            return self.feature.unified(columns)
         # An empty column has no type of its own, and would spoil the others'.
         return [
             column if len(column) else column.astype(first.dtype)

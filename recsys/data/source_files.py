@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
+from recsys.data.split_files import files_of
 from recsys.errors import DataError
 
 _WILDCARDS = frozenset("*?[")
@@ -23,7 +24,8 @@ def source_files(
 
     Returns:
         By split the files in the given order, those of a pattern in the order
-        of their names. A split without a name is left out.
+        of their names, the parts of a folder in the order of `files_of`. A
+        split without a name is left out.
 
     Raises:
         DataError: Nothing matches a pattern, or a file would be read twice: a
@@ -54,8 +56,9 @@ def source_files(
 
 
 def _found(folder: Path, name: str) -> list[Path]:
-    if not _WILDCARDS & set(name) or (folder / name).exists():
-        return [folder / name]
+    place = folder / name
+    if not _WILDCARDS & set(name) or place.exists():
+        return files_of(place) if place.is_dir() else [place]
     paths = [folder / path for path in glob(name, root_dir=folder)]
     found = sorted(path for path in paths if path.is_file())
     if not found:

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from recsys.data.formats.table import SUFFIXES
-from recsys.data.formats.table import suffix_of
+from recsys.data.formats.suffix import SUFFIXES
+from recsys.data.formats.suffix import suffix_of
 from recsys.errors import DataError
 from recsys.shown import shown
 
@@ -73,6 +73,8 @@ def _parts(folder: Path) -> list[Path]:
         raise DataError.at(folder, "at least one part", "an empty folder")
     parts.sort(key=lambda part: (_natural(part.name), part.name))
     for part in parts:
+        if not part.exists():
+            raise DataError.at(part, "a file", "a link to none")
         if part.is_dir() or not part.name.endswith(SUFFIXES):
             raise DataError.at(
                 folder,

@@ -1,6 +1,8 @@
 """When the rows of a log were: numbers, dates, or texts that say a date."""
 
+import datetime
 import re
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,10 @@ _ISO = re.compile(
     r"(Z|[+-]\d\d(?::?\d\d)?)?)?"
 )
 # With leading zeros, a text of digits says something else than a number.
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(
+    r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+)
+_ALIKE = "a time of the same kind as in data row 1"
 _EXPECTED = (
     "a number, or a date or time as ISO 8601 has it, such as 2026-01-31 or "
     "2026-01-31T12:00:00+01:00 (`time_format` says how to read another form)"
@@ -75,23 +80,66 @@ from 1): expected a time of the form '%m/%d/%Y'. Received: '27/01/2020'
     if kind in ("datetime64", "datetime", "date"):
         return _dates(column, file)
     _refuse_others(column, file)
-    if column.map(_NUMBER.fullmatch).notna().all():
+    numbers = column.map(_is_number).astype(bool)
+    if numbers.all():
         return _numbers(pd.to_numeric(column), file)
+    dates = column.map(_ISO.fullmatch).notna()
+    refuse(column, ~numbers & ~dates, _EXPECTED, file)
+    refuse(column, numbers != numbers.iloc[0], _ALIKE, file)
     return _iso_texts(column, file)
 
 
 def kind_of_times(times: "pd.Series[Any]") -> str:
-    """Tells for an error message what `parse_times` has returned.
+    """Tells what the first of several times is, for an error message.
 
     Times of two kinds cannot be compared.
 
     Args:
-        times: At least one time.
+        times: At least one time, as a file has it or as `parse_times` does.
+
+    Returns:
+        `"numbers"`, or dates with or without a time zone; an empty text for
+        what is none of them.
+
+    Example:
+    >>> kind_of_times(pd.Series(["2026-01-31"]))
+    'dates without a time zone'
     """
-    if pd.api.types.is_numeric_dtype(times):
+    first = times.iloc[0]
+    if isinstance(first, str) and _is_number(first):
         return "numbers"
-    zoned = isinstance(times.dtype, pd.DatetimeTZDtype)
+    if isinstance(first, Number) and not isinstance(first, bool):
+        return "numbers"
+    if isinstance(first, str):
+        is_date, zoned = (
+            _ISO.fullmatch(first) is not None,
+            _text_has_zone(first),
+        )
+    else:
+        is_date, zoned = isinstance(first, datetime.date), _has_zone(first)
+    if not is_date:
+        return ""
     return "dates with a time zone" if zoned else "dates without a time zone"
+
+
+def check_alike(
+    first: "pd.Series[Any]", times: "pd.Series[Any]", file: object
+) -> None:
+    """Refuses times of another kind than those before them in a file.
+
+    Args:
+        first: The time of the file's first row.
+        times: Times of later rows, as the file has them, at least one.
+        file: The rows of the file, for the error message.
+
+    Raises:
+        DataError: The first of the times is of another kind.
+    """
+    kinds = [kind_of_times(first), kind_of_times(times)]
+    if "" in kinds or kinds[0] == kinds[1]:
+        return
+    expected = _ALIKE if "numbers" in kinds else _zoned_alike(first)
+    refuse(times[:1], pd.Series([True]), expected, file)
 
 
 def _numbers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
@@ -140,8 +188,7 @@ def _has_zone(time: Any) -> bool:
 def _refuse_others(column: "pd.Series[Any]", file: object) -> None:
     """Refuses what is not a text."""
     texts = column.map(_is_text).astype(bool)
-    expected = "a time of the same kind as in data row 1"
-    refuse(column, texts != texts.iloc[0], expected, file)
+    refuse(column, texts != texts.iloc[0], _ALIKE, file)
     refuse(column, ~texts, _EXPECTED, file)
 
 
@@ -149,14 +196,21 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _text_has_zone(text: str) -> bool:
+    match = _ISO.fullmatch(text)
+    return match is not None and match[1] is not None
+
+
 def _is_empty(value: object) -> bool:
     return isinstance(value, str) and not value
 
 
 def _iso_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
-    matches = column.map(_ISO.fullmatch)
-    refuse(column, matches.isna(), _EXPECTED, file)
-    zoned = matches.map(lambda match: match[1] is not None).astype(bool)
+    zoned = column.map(_text_has_zone).astype(bool)
     _check_zones(column, zoned, file)
     times = pd.to_datetime(
         column, format="ISO8601", errors="coerce", utc=bool(zoned.iloc[0])
@@ -169,9 +223,12 @@ def _check_zones(
     column: "pd.Series[Any]", zoned: "pd.Series[bool]", file: object
 ) -> None:
     """Refuses a time without a zone among others with one, or the reverse."""
-    having = "with" if zoned.iloc[0] else "without"
-    expected = f"a time {having} a time zone, as in data row 1"
-    refuse(column, zoned != zoned.iloc[0], expected, file)
+    refuse(column, zoned != zoned.iloc[0], _zoned_alike(column), file)
+
+
+def _zoned_alike(times: "pd.Series[Any]") -> str:
+    having = kind_of_times(times).removeprefix("dates ")
+    return f"a time {having}, as in data row 1"
 
 
 def _formatted(

@@ -69,7 +69,7 @@ def rows_of_test_split(
             file = split_files(source, "test")[0]
             stream = TableStream(file, ranker.features, Path(scratch))
             table, where = next(iter(stream.pieces()))
-            rows = to_frame(table, where)
+            rows = to_frame(table.select(list(ranker.features)), where)
             rows = parse(rows, ranker.features, where)
     else:
         return drawn_rows(ranker, 0)

@@ -7,10 +7,11 @@ import pyarrow as pa
 from recsys.atomic import replacing
 from recsys.data import DataError
 from recsys.data.columns import parse
-from recsys.data.formats.table import SUFFIXES
+from recsys.data.formats.suffix import SUFFIXES
 from recsys.data.formats.table import to_frame
 from recsys.data.formats.table_writer import table_writer
 from recsys.data.streaming.table_stream import TableStream
+from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
@@ -27,17 +28,21 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         run: Run folder.
         input: Table with the feature columns, `.parquet`, `.csv`, `.tsv`,
             `.csv.gz` or `.tsv.gz`, or a folder of such parts, read a few rows
-            at a time. Other columns are kept.
-        out: Table to write, of any of these types: the columns of `input`
-            and one column per task, named after it, or for a multiclass task
-            `<task>_0`, `<task>_1`, ..., the probability of each class. Where
-            `input` has a column of such a name, it is kept as `<name>_label`.
+            at a time. All columns are kept as they are: with their types in
+            Parquet, and with their texts in a text file.
+        out: Another table, to write, of any of these types: the columns of
+            `input` and one column per task, named after it, or for a
+            multiclass task `<task>_0`, `<task>_1`, ..., the probability of
+            each class. Where `input` has a column of such a name, it is kept
+            as `<name>_label`.
 
     Returns:
         The number of rows.
 
     Raises:
-        DataError: The table, a feature or a value is missing or wrong.
+        DataError: The table, a feature or a value is missing or wrong, or
+            `out` is `input` or one of its parts.
+        OSError: There is no room for `out`.
         RunError: There is no trained run on tables in the folder, or another
             process is writing to `out`.
     """
@@ -46,6 +51,7 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         raise DataError.at(
             "`out`", f"a file name ending in one of {SUFFIXES}", repr(out.name)
         )
+    _check_apart(out, Path(input))
     with sole_writer(out):
         ranker = Run(run).load_ranker()
         with replacing(out) as unfinished:
@@ -57,6 +63,8 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     scratch = out.with_name("texts")
     scratch.mkdir()
     stream = TableStream(input, ranker.features, scratch)
+    for part in stream.parts:
+        warn_of_whole_floats(part.types, ranker.features, part.file)
     predicted = ranker.columns(ranker.no_predictions())
     renamed = _kept_labels(stream.schema.names, predicted, input)
     schema = pa.schema(
@@ -71,13 +79,25 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     scorer, rows = Scorer(ranker), 0
     with table_writer(out, schema) as write:
         for table, where in stream.pieces():
-            frame = to_frame(table, where)
-            scores = scorer.score(parse(frame, ranker.features, where))
+            seen = to_frame(table.select(list(ranker.features)), where)
+            scores = scorer.score(parse(seen, ranker.features, where))
             columns = ranker.columns(scores.predictions).values()
-            arrays = [*table.columns, *map(pa.array, columns)]
+            arrays = [*stream.alike(table).columns, *map(pa.array, columns)]
             write(pa.table(arrays, schema))
             rows += len(table)
     return rows
+
+
+def _check_apart(out: Path, input: Path) -> None:
+    """Refuses an output that is the input, through whatever links."""
+    folder = out.parent.resolve()
+    places = [out, folder, *folder.parents] if input.is_dir() else [out]
+    if input.exists() and any(
+        place.exists() and place.samefile(input) for place in places
+    ):
+        raise DataError.at(
+            "`out`", f"a place that is not in the input, {input}", str(out)
+        )
 
 
 def _kept_labels(

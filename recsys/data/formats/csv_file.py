@@ -1,11 +1,13 @@
 import re
 from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
 
+from recsys.data.columns import check_columns
 from recsys.data.formats.separator import SEPARATORS
 from recsys.data.formats.separator import detected_separator
 from recsys.data.formats.text_type import TextType
@@ -14,49 +16,90 @@ from recsys.reading import reading
 from recsys.reading import while_it_fits
 from recsys.shown import shown
 
+_WHOLE_FLOATS = {b"written_as": b"whole floats"}
 # A handler of such rows would not be called for what is no UTF-8.
 _UNEQUAL_ROW = re.compile(
     r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL
 )
 
 
-def read_csv(path: Path, separator: str | None = None) -> Any:
-    """Reads a text file, each column with the first type that loses nothing.
+def read_csv(
+    path: Path,
+    separator: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Any:
+    """Reads a text file, columns as integers where nothing is lost by it.
 
-    The types are integer, float, truth value and text. An empty field is
-    missing.
+    All others are texts (`TextType`). An empty field is missing.
 
     Args:
         path: UTF-8 file with one header line, packed if it ends in `.gz`.
         separator: What stands between two fields; found out unless given.
+        columns: Names of columns, to read no others; all unless given.
 
     Returns:
-        A `pyarrow.Table`.
+        A `pyarrow.Table`; `field_of` says what its fields tell.
 
     Raises:
-        DataError: The file is not such a file, or has rows of unequal length.
+        DataError: The file is not such a file, has rows of unequal length, or
+            lacks a column.
     """
-    batches = csv_batches(path, separator)
+    batches = csv_batches(path, separator, columns)
     held = while_it_fits(batches, _size, path, DataError)
     table = pa.Table.from_batches(held)
+    fields = []
+    for name, texts in zip(table.column_names, table.columns, strict=True):
+        found = TextType()
+        found.add(texts)
+        fields.append(field_of(name, found))
     return pa.table(
-        [_typed(texts) for texts in table.columns], names=table.column_names
+        [
+            texts.cast(field.type)
+            for texts, field in zip(table.columns, fields, strict=True)
+        ],
+        pa.schema(fields),
     )
 
 
-def csv_batches(path: Path, separator: str | None = None) -> Iterator[Any]:
+def field_of(name: str, found: TextType) -> Any:
+    """Returns what is known of a column of a text file, a `pyarrow.Field`.
+
+    Args:
+        name: Its name.
+        found: What has been seen of all its texts.
+    """
+    mark = _WHOLE_FLOATS if found.whole_floats else None
+    return pa.field(name, found.type, metadata=mark)
+
+
+def has_whole_floats(field: Any) -> bool:
+    """Whether all values of a column of a text file are like `5.0`.
+
+    Args:
+        field: As `field_of` returns it, or another one.
+    """
+    return (field.metadata or {}).items() >= _WHOLE_FLOATS.items()
+
+
+def csv_batches(
+    path: Path,
+    separator: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[Any]:
     """Reads a text file a few rows at a time, all columns as texts.
 
     Args:
         path: As in `read_csv`.
         separator: As in `read_csv`.
+        columns: As in `read_csv`.
 
     Yields:
         `pyarrow.RecordBatch` of texts, null where missing; the first one has
         no rows.
 
     Raises:
-        DataError: The file is not such a file, or has rows of unequal length.
+        DataError: The file is not such a file, has rows of unequal length, or
+            lacks a column.
     """
     # With more than one thread, bad rows come without their number.
     options = csv.ReadOptions(use_threads=False)
@@ -68,13 +111,16 @@ def csv_batches(path: Path, separator: str | None = None) -> Iterator[Any]:
         try:
             with csv.open_csv(path, options, parsing) as file:
                 names = file.schema.names
+            if columns is not None:
+                check_columns(names, columns, path)
             converting = csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
                 null_values=[""],
                 strings_can_be_null=True,
+                include_columns=columns,
             )
             with csv.open_csv(path, options, parsing, converting) as file:
-                nothing = [pa.array([], pa.string())] * len(names)
+                nothing = [pa.array([], pa.string())] * len(file.schema)
                 yield pa.record_batch(nothing, schema=file.schema)
                 yield from file
         except pa.ArrowException as error:
@@ -96,9 +142,3 @@ def _unequal_row(
         f"{received} in {shown(text)}",
         row=int(row) - 1,  # Its count includes the header.
     )
-
-
-def _typed(texts: Any) -> Any:
-    column = TextType()
-    column.add(texts)
-    return texts.cast(column.type)

@@ -1,23 +1,17 @@
 import gzip
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-from pyarrow import parquet
 
-from recsys.data.formats.csv_file import read_csv
-from recsys.data.formats.text_type import cast_or_none
+from recsys.data.formats.arrow_table import read_arrow
+from recsys.data.formats.exact_values import to_series
+from recsys.data.formats.suffix import suffix_of
 from recsys.errors import DataError
 from recsys.features.list_values import as_texts
-from recsys.features.list_values import packed
-from recsys.reading import check_fits
 from recsys.reading import reading
-
-SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_LEAST_BYTES = 8  # of a value in memory, as a number or in a text
-_INTEGERS = {pa.int64(): pd.Int64Dtype()}
 
 
 def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
@@ -25,10 +19,11 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
 
     The fields of a text file (UTF-8, one header line) are separated by commas,
     or else by tabs (always in a `.tsv` file), semicolons or pipes. An empty
-    field is missing. A column is integers when all its fields are written as
-    integers are, without leading zeros: `007` and whatever else would not
-    survive as a number stays text. Integers stay integers when some are
-    missing (`Int64`).
+    field is missing. A column is integers when each of its fields is what an
+    integer is written as, and texts otherwise, also where these say numbers:
+    as ids, `7.0`, `007` and `1e5` are what they are, and numbers are made of
+    them by who needs some. Integers are never rounded, in Parquet neither:
+    they are `Int64` when some are missing, and texts when one is too large.
 
     Args:
         path: File ending in `.parquet`, `.csv`, `.csv.gz`, `.tsv` or
@@ -53,15 +48,7 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
     1    8     4
     """
     path = Path(path)
-    suffix = path.suffix if separator else suffix_of(path)
-    if not path.exists():
-        raise DataError.at(path, "a file", "none of that name")
-    with reading(path, f"a {suffix} file", DataError):
-        if suffix == ".parquet":
-            table = _read_parquet(path)
-        else:
-            table = read_csv(path, separator)
-        return to_frame(table, path)
+    return to_frame(read_arrow(path, separator), path)
 
 
 def to_frame(
@@ -80,17 +67,19 @@ def to_frame(
     """
     names = table.column_names
     check_distinct(names, path)
-    return pd.DataFrame(
-        {name: _to_pandas(table[name], name in pack) for name in names},
-        index=pd.RangeIndex(table.num_rows),
-    )
+    with reading(path, "a table", DataError):
+        return pd.DataFrame(
+            {name: to_series(table[name], name in pack) for name in names},
+            index=pd.RangeIndex(table.num_rows),
+        )
 
 
 def check_distinct(names: list[str], path: object) -> None:
     """Raises DataError if two columns have one name."""
-    if twice := [name for name in names if names.count(name) > 1]:
+    counts = Counter(names)
+    if twice := next((name for name in names if counts[name] > 1), None):
         raise DataError.at(
-            path, "columns of different names", f"two columns {twice[0]!r}"
+            path, "columns of different names", f"two columns {twice!r}"
         )
 
 
@@ -139,41 +128,3 @@ def as_csv(
     columns = {name: as_texts(frame[name], file) for name in frame}
     table = pd.DataFrame(columns)
     return table.to_csv(index=False, sep=separator, header=header).encode()
-
-
-def suffix_of(path: Path) -> str:
-    """Returns which of `SUFFIXES` a file has.
-
-    Raises:
-        DataError: None of them.
-    """
-    for suffix in SUFFIXES:
-        if path.name.endswith(suffix):
-            return suffix
-    raise DataError.at(
-        path, f"a file name ending in one of {SUFFIXES}", repr(path.name)
-    )
-
-
-def _read_parquet(path: Path) -> Any:
-    with reading(path, "a Parquet file", DataError):
-        if path.is_file():
-            held = parquet.read_metadata(path)
-            # Runs of one value are shorter in the file.
-            size = held.num_rows * held.num_columns * _LEAST_BYTES
-            check_fits(size, path, DataError, f"{held.num_rows:,} rows")
-        table = parquet.read_table(path, partitioning=None)
-        table.validate(full=True)  # Texts are UTF-8.
-        return table
-
-
-def _to_pandas(column: Any, pack: bool) -> "pd.Series[Any]":
-    if pack and (lists := packed(column)) is not None:
-        return lists
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    if pa.types.is_integer(column.type):
-        integers = cast_or_none(column, pa.int64())
-        column = column.cast(pa.string()) if integers is None else integers
-    mapper = _INTEGERS.get if column.null_count else None
-    return column.to_pandas(types_mapper=mapper)

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import IO
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
+from pyarrow import types
 
+from recsys.data.formats.suffix import suffix_of
 from recsys.data.formats.table import as_csv
-from recsys.data.formats.table import suffix_of
-from recsys.data.formats.table import to_frame
+from recsys.data.formats.written_values import text_frame
 from recsys.errors import FileRows
 
 _GZIP = 31  # As `wbits` of zlib: the largest window, in a gzip file.
@@ -19,7 +21,11 @@ _GZIP = 31  # As `wbits` of zlib: the largest window, in a gzip file.
 
 @contextmanager
 def table_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
-    r"""Writes a table piece by piece, as `write_table` writes it at once.
+    r"""Writes a table piece by piece, each value as it is.
+
+    A Parquet file has the types of the schema. In a text file, texts are what
+    they are, and other values as `recsys.data.formats.written_values` says;
+    what is missing is an empty field.
 
     Args:
         path: File with one of the suffixes that `write_table` takes.
@@ -46,7 +52,7 @@ def table_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
     """
     suffix = suffix_of(path)
     if suffix == ".parquet":
-        stored = _stored(schema, path)
+        stored = _stored(schema)
         with parquet.ParquetWriter(path, stored) as writer:
             yield lambda table: writer.write_table(table.cast(stored))
         return
@@ -54,8 +60,8 @@ def table_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
 
     def write(table: Any) -> None:
         nonlocal rows
-        frame = to_frame(table, path)
-        add(as_csv(frame, suffix, FileRows(path, rows), header=not rows))
+        place = FileRows(path, rows)
+        add(as_csv(text_frame(table), suffix, place, header=not rows))
         rows += len(table)
 
     with path.open("wb") as file:
@@ -75,15 +81,19 @@ def _packing(file: IO[bytes]) -> Iterator[Callable[[bytes], Any]]:
     file.write(packer.flush())
 
 
-def _stored(schema: Any, path: Path) -> Any:
-    """A schema with what pandas notes down of a table with such columns."""
-    frame = to_frame(schema.empty_table(), path)
+def _stored(schema: Any) -> Any:
+    """A schema with what pandas notes down of integers with missing values."""
     nullable = {
-        field.name: "Int64"
+        field.name: pd.array([], _nullable_type(field.type))
         for field in schema
-        if field.nullable and pa.types.is_integer(field.type)
+        if field.nullable and types.is_integer(field.type)
     }
     noted = pa.Schema.from_pandas(
-        frame.astype(nullable), preserve_index=False
+        pd.DataFrame(nullable), preserve_index=False
     ).metadata
     return pa.schema([field.with_nullable(True) for field in schema], noted)
+
+
+def _nullable_type(integers: Any) -> str:
+    """What pandas calls integers that may be missing, such as `UInt8`."""
+    return str(integers).replace("int", "Int").replace("u", "U")

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from recsys.data.columns import check_columns
+from recsys.data.formats.suffix import suffix_of
 from recsys.data.formats.table import check_distinct
-from recsys.data.formats.table import suffix_of
 from recsys.data.streaming.spilled_csv import GROUP_ROWS
 from recsys.data.streaming.spilled_csv import spill_csv
 from recsys.errors import DataError
@@ -53,6 +53,7 @@ class Part:
 
         Raises:
             DataError: The file is not what its suffix says, or lacks a column.
+            OSError: There is no room for what is written.
         """
         if suffix_of(file) != ".parquet":
             schema = spill_csv(file, columns, spill, group_rows, keep_others)
@@ -69,6 +70,11 @@ class Part:
     def types(self) -> Any:
         """The `pyarrow.Schema` of the columns that can be read."""
         return self.schema or self.metadata.schema.to_arrow_schema()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text file."""
+        return self.stored != self.file
 
     @property
     def group_sizes(self) -> list[int]:

@@ -6,8 +6,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from recsys.atomic import naming_output
 from recsys.data.columns import check_columns
 from recsys.data.formats.csv_file import csv_batches
+from recsys.data.formats.csv_file import field_of
 from recsys.data.formats.table import check_distinct
 from recsys.data.formats.text_type import TextType
 
@@ -41,22 +43,23 @@ def spill_csv(
     Raises:
         DataError: The file is not such a file, has rows of unequal length, or
             lacks a column.
+        OSError: There is no room for the Parquet file.
     """
-    batches = csv_batches(file)
-    first = next(batches)
-    names = first.schema.names
+    batches = csv_batches(file, None, None if keep_others else columns)
+    schema = next(batches).schema
     if keep_others:
-        check_distinct(names, file)
-    check_columns(names, columns, file)
-    columns = names if keep_others else columns
-    types = {name: TextType() for name in columns}
-    schema = first.select(list(columns)).schema
-    with parquet.ParquetWriter(stored, schema) as writer:
+        check_distinct(schema.names, file)
+        check_columns(schema.names, columns, file)
+    types = {name: TextType() for name in schema.names}
+    with (
+        naming_output(stored),
+        parquet.ParquetWriter(stored, schema) as writer,
+    ):
         for group in _groups(batches, schema, group_rows):
             for name, found in types.items():
                 found.add(group[name])
             writer.write_table(group, row_group_size=group_rows)
-    return pa.schema({name: found.type for name, found in types.items()})
+    return pa.schema([field_of(name, found) for name, found in types.items()])
 
 
 def _groups(
@@ -65,7 +68,7 @@ def _groups(
     """Tables of that many rows, but for the last one."""
     held = schema.empty_table()
     for batch in batches:
-        chosen = pa.Table.from_batches([batch.select(schema.names)])
+        chosen = pa.Table.from_batches([batch])
         held = pa.concat_tables([held, chosen])
         while len(held) >= group_rows:
             yield held[:group_rows]

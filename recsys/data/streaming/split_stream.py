@@ -13,10 +13,14 @@ import pandas as pd
 
 from recsys.data.columns import parse
 from recsys.data.dataset import unify
+from recsys.data.formats.exact_values import to_series
 from recsys.data.formats.table import to_frame
+from recsys.data.row_time import RowTime
 from recsys.data.split_files import split_files
 from recsys.data.streaming.part import Part
 from recsys.data.streaming.spilled_csv import GROUP_ROWS
+from recsys.data.times import check_alike
+from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.errors import DataError
 from recsys.errors import FileRows
 from recsys.kind import Kind
@@ -64,6 +68,7 @@ class SplitStream:
     Raises:
         DataError: A file or a column is missing, a file is not what its suffix
             says, or there is no row.
+        OSError: There is no room for the Parquet files.
 
     Example:
     >>> import tempfile
@@ -102,11 +107,14 @@ class SplitStream:
             )
             for index, file in enumerate(files)
         ]
+        for part in self._parts:
+            warn_of_whole_floats(part.types, self.columns, part.file)
         self.units = [
             unit
             for index, part in enumerate(self._parts)
             for unit in _units(index, part.group_sizes)
         ]
+        self._firsts: dict[tuple[int, str], pd.Series[Any]] = {}
         if not self.units:
             raise DataError.at(self.place, "at least one row", "no rows")
 
@@ -188,7 +196,19 @@ class SplitStream:
         table = part.read(unit.group, list(columns))
         rows = FileRows(part.file, unit.first_row)
         pack = [name for name, kind in columns.items() if kind.packs_lists]
-        return parse(to_frame(table, part.file, pack), columns, rows)
+        frame = to_frame(table, part.file, pack)
+        for name, kind in columns.items():
+            if unit.first_row and isinstance(kind, RowTime):
+                check_alike(self._first(unit.part, name), frame[name], rows)
+        return parse(frame, columns, rows)
+
+    def _first(self, part: int, name: str) -> "pd.Series[Any]":
+        """The first value of a column in a part, as the part has it."""
+        if (part, name) not in self._firsts:
+            first = next(unit for unit in self.units if unit.part == part)
+            table = self._parts[part].read(first.group, [name])[:1]
+            self._firsts[part, name] = to_series(table[name])
+        return self._firsts[part, name]
 
 
 def _joined(

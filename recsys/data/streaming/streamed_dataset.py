@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from recsys.data.dataset import checked_classes
+from recsys.data.dataset import unify
 from recsys.data.labels import check_labelled
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
@@ -46,9 +47,13 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
         streams = {
             name: SplitStream(folder, name, schema.columns) for name in SPLITS
         }
-        for stream in streams.values():
-            for unit in stream.units:
-                stream.read(unit)
+        heads = [
+            stream.read(unit)[:1]
+            for stream in streams.values()
+            for unit in stream.units
+        ]
+        # Whether all files have one kind of times shows in one row of each.
+        unify(heads, schema.columns)
         truths = {
             stream.place: ground_truth(stream, schema)
             for stream in streams.values()

@@ -1,6 +1,5 @@
 from collections.abc import Iterable
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +7,27 @@ import pyarrow as pa
 from pyarrow import types
 
 from recsys.data.columns import check_columns
-from recsys.data.formats.text_type import cast_or_none
+from recsys.data.formats.common_type import as_type
+from recsys.data.formats.common_type import common_type
 from recsys.data.split_files import files_of
 from recsys.data.streaming.part import Part
 from recsys.data.streaming.spilled_csv import GROUP_ROWS
-from recsys.errors import DataError
 from recsys.errors import FileRows
 
 
 class TableStream:
     r"""A table with all its columns, which is read a few rows at a time.
 
-    A column has one type in all pieces, that which `read_table` finds. Where
-    parts differ, integers become floats beside floats, and all that a text
-    file can hold becomes text beside text.
+    A piece has the types of its part, so that what other parts hold never
+    changes a value. To be written as one table, all pieces are brought to one
+    schema by `alike`.
 
     Attributes:
-        schema: The `pyarrow.Schema` of all pieces. Only integers that are
-            missing nowhere are not nullable in it.
+        parts: The files.
+        schema: That `pyarrow.Schema`: texts where the parts are text files;
+            otherwise the type that a column has in all parts, or
+            `common_type` of several. Only integers that are missing nowhere
+            are not nullable in it.
 
     Args:
         path: A file as `read_table` takes it, or a folder of such parts.
@@ -37,6 +39,7 @@ class TableStream:
     Raises:
         DataError: A file or a column is missing, a file is not what its suffix
             says, or parts have different columns.
+        OSError: There is no room for the Parquet files.
 
     Example:
     >>> import tempfile
@@ -45,9 +48,9 @@ class TableStream:
     26
     >>> stream = TableStream(folder / "log.csv", ["user"], folder, piece_rows=2)
     >>> for piece, _ in stream.pieces():
-    ...     print(piece.to_pydict())
-    {'age': [31, 18], 'user': ['8', '007']}
-    {'age': [45], 'user': ['9']}
+    ...     print(piece.to_pydict(), stream.alike(piece)["age"].to_pylist())
+    {'age': [31, 18], 'user': ['8', '007']} ['31', '18']
+    {'age': [45], 'user': ['9']} ['45']
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class TableStream:
             check_columns(parts[0].types.names, part.types.names, path)
         fields = [_field(parts, name) for name in parts[0].types.names]
         self.schema = pa.schema(fields)
-        self._parts = [replace(part, schema=self.schema) for part in parts]
+        self.parts = parts
 
     def pieces(self) -> Iterator[tuple[Any, FileRows]]:
         """Yields the rows, at least one piece, which has none if there is none.
@@ -86,7 +89,7 @@ class TableStream:
             DataError: A file is broken.
         """
         num_rows = 0
-        for part in self._parts:
+        for part in self.parts:
             first_row = 0
             for group, size in enumerate(part.group_sizes):
                 if not size:
@@ -98,49 +101,32 @@ class TableStream:
                 first_row += size
             num_rows += first_row
         if not num_rows:
-            yield self.schema.empty_table(), FileRows(self._parts[0].file, 0)
+            first = self.parts[0]
+            yield first.types.empty_table(), FileRows(first.file, 0)
+
+    def alike(self, piece: Any) -> Any:
+        """Returns a piece with the columns of `schema`."""
+        columns = [
+            as_type(piece[field.name], field.type) for field in self.schema
+        ]
+        return pa.table(columns, self.schema)
 
 
 def _field(parts: list[Part], name: str) -> Any:
-    kinds = {_kind(part, name) for part in parts}
-    if len(kinds) > 1:
-        kinds -= {pa.null()}
-    if len(kinds) > 1:
-        kinds = {_common(kinds, parts[0].file.parent, name)}
-    (kind,) = kinds
-    whole = kind == pa.int64() and not any(_has_null(p, name) for p in parts)
+    if parts[0].is_text:
+        return pa.field(name, pa.string())
+    kind = common_type(
+        [(part.types.field(name).type, _chunks(part, name)) for part in parts]
+    )
+    whole = types.is_integer(kind) and not any(
+        _has_null(p, name) for p in parts
+    )
     return pa.field(name, kind, nullable=not whole)
 
 
-def _kind(part: Part, name: str) -> Any:
-    """The type of a column of a part, as `read_table` has it."""
-    kind = part.types.field(name).type
-    if types.is_decimal(kind):
-        return pa.float64()
-    if types.is_uint64(kind):
-        fitting = (
-            cast_or_none(part.read(group, [name])[name], pa.int64())
-            for group in range(len(part.group_sizes))
-        )
-        fits = all(column is not None for column in fitting)
-        return pa.int64() if fits else pa.string()
-    return pa.int64() if types.is_integer(kind) else kind
-
-
-def _common(kinds: set[Any], folder: Path, name: str) -> Any:
-    """The type that holds all values of several types."""
-    texts = {pa.string(), pa.large_string()}
-    floats = {pa.float16(), pa.float32(), pa.float64()}
-    if kinds <= {pa.int64()} | floats:
-        return pa.float64()
-    if kinds <= {pa.int64(), pa.bool_()} | floats | texts:
-        return pa.string()
-    raise DataError.at(
-        folder,
-        "parts with the same type of a column",
-        " and ".join(sorted(map(str, kinds))),
-        column=name,
-    )
+def _chunks(part: Part, name: str) -> Iterator[Any]:
+    for group in range(len(part.group_sizes)):
+        yield from part.read(group, [name])[name].chunks
 
 
 def _has_null(part: Part, name: str) -> bool:

@@ -179,7 +179,11 @@ def test_a_value_outside_its_type(
     if isinstance(value, str):
         values[0] = "1"
     folder = write_folder(suffix, train=frame.assign(**{column: values}))
-    message = refusal(folder).replace("Received: 3.0", "Received: 3")
+    message = refusal(folder).replace("3.0", "3")
+    if suffix != ".parquet" and not isinstance(value, str):
+        expected = expected.replace(
+            f"Received: {value}", f"Received: '{value}'"
+        )
     assert message == (
         f"/train{suffix}, column '{column}', data row 2 (counted from 1): "
         f"expected {expected}"

@@ -1,0 +1,41 @@
+"""Ids that another program has written as floats."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from recsys.data.formats.csv_file import has_whole_floats
+from recsys.data.row_time import RowTime
+from recsys.features.id_list import IdList
+from recsys.features.one_id import OneId
+from recsys.kind import Kind
+
+_log = logging.getLogger(__name__)
+
+
+def warn_of_whole_floats(
+    schema: Any, columns: Mapping[str, Kind], file: object
+) -> None:
+    """Warns of columns of ids all of which are like `5.0` in a text file.
+
+    pandas writes integers so that stand beside missing values, unless they
+    are `Int64`. As ids they are texts, and none of them is the integer.
+
+    Args:
+        schema: The `pyarrow.Schema` of the file as it is read.
+        columns: Names of columns with what they mean.
+        file: The file.
+    """
+    for name, kind in columns.items():
+        if isinstance(kind, RowTime):
+            kind = kind.feature or kind
+        if isinstance(kind, OneId | IdList) and has_whole_floats(
+            schema.field(name)
+        ):
+            _log.warning(
+                "%s, column %r: the ids are texts such as '5.0', which are "
+                "other ids than 5. If integers are meant, write them as such, "
+                "in pandas after .astype('Int64').",
+                file,
+                name,
+            )
