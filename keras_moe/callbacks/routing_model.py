@@ -7,6 +7,7 @@ from keras import ops
 from keras_moe.distribution.devices import on_all_devices
 from keras_moe.layers.routing_record import RoutingRecord
 from keras_moe.layers.routing_record import record_routing
+from keras_moe.ops._bounded import bounded
 from keras_moe.types import Tensor
 
 
@@ -90,8 +91,8 @@ def _counts(weights: Tensor, mask: Tensor | None) -> Tensor:
 def _selectors(record: RoutingRecord, task: str) -> list[Tensor]:
     """The selectors of a task's gate, one set a row, if it has any."""
     gate, inputs = record.gates[task], record.gate_inputs[task]
-    # Gates cast what they are called on, to float32 under any policy.
-    selectors = gate.compute_selectors(ops.cast(inputs, gate.compute_dtype))
+    # As gates take what they are called on, under any policy.
+    selectors = gate.compute_selectors(bounded(inputs))
     if selectors is None:
         return []
     leading = ops.shape(record.weights[task])[:-1]

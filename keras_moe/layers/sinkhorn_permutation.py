@@ -9,6 +9,7 @@ from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.configuration import serialized_parameters
+from keras_moe.layers.float_inputs import as_float
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
 from keras_moe.ops.entropy import entropy
@@ -258,6 +259,7 @@ class SinkhornPermutation(keras.layers.Layer):
         self.frozen.assign(True)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        inputs = as_float(inputs, self.compute_dtype)
         if not training:
             return self._reorder(inputs)
         searching = self._is_searching()

@@ -8,8 +8,10 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.float_inputs import as_float
 from keras_moe.layers.gated_layer import as_experts
 from keras_moe.layers.initialization import independent
+from keras_moe.ops._bounded import bounded
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.types import Config
 from keras_moe.types import InitializerLike
@@ -138,6 +140,7 @@ class SoftMoE(keras.layers.Layer):
         training: bool | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
+        inputs = as_float(inputs, self.compute_dtype)
         *leading, tokens, width = ops.shape(inputs)
         rows = ops.reshape(inputs, (-1, tokens, width))  # (B, M, D)
         if mask is not None:
@@ -161,7 +164,7 @@ class SoftMoE(keras.layers.Layer):
 
     def _logits(self, rows: Tensor) -> Tensor:
         """Float32 `(B, M, S)`: a rounded logit is another average."""
-        rows = ops.cast(rows, "float32")
+        rows = bounded(rows)
         slots = ops.cast(self.slot_embeddings, "float32")  # (D, S)
         if self.normalize:
             rows = ops.normalize(rows, axis=-1)

@@ -7,6 +7,7 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
+from keras_moe.layers.float_inputs import as_float
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import PerExpert
 from keras_moe.layers.initialization import derived_seed
@@ -52,7 +53,8 @@ class MLPExperts(Experts):
 
     Call arguments:
         inputs: Tensor `(..., d)`; with `group_sizes`, `(S, d)`, the rows of
-            the first expert, then those of the second, and so on.
+            the first expert, then those of the second, and so on. Integers
+            are taken as numbers, as `keras.layers.Dense` does.
         group_sizes: Int32 `(n,)`, how many rows each expert computes. `None`
             computes all experts on all rows.
         training: Boolean, whether to apply dropout.
@@ -155,6 +157,7 @@ class MLPExperts(Experts):
         training: bool | None = None,
         pairs: Pairs | None = None,
     ) -> Tensor:
+        inputs = as_float(inputs, self.compute_dtype)
         if pairs is not None and group_sizes is not None:
             return self._call_on_pairs(inputs, pairs, group_sizes, training)
         outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (N or S, D)

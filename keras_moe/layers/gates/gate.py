@@ -10,6 +10,7 @@ from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
 from keras_moe.layers.routed_rows import check_mask
+from keras_moe.ops._bounded import bounded
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.regularizers import importance_loss
@@ -46,7 +47,9 @@ class Gate(keras.layers.Layer):
     A gate maps inputs `(..., p)` to float32 weights `(..., n)`, `n` being
     `num_experts`; a static gate ignores its inputs and returns `(n,)`. It
     computes in float32 under any dtype policy, since a rounded routing
-    decision is another decision.
+    decision is another decision. Integers are taken as float32, and features
+    beyond ±2^80 (1.2e24) as that: all finite inputs have finite weights. NaN
+    among an example's features is NaN among its weights.
 
     A subclass implements `build` and `compute_weights`, sets the class
     attributes below where they differ, and adds its arguments to
@@ -280,6 +283,8 @@ class Gate(keras.layers.Layer):
         mask: Tensor | None = None,
     ) -> Tensor:
         self._check_width(inputs)
+        if self.feature_rank and not self.static:
+            inputs = bounded(inputs)
         if mask is None:
             return self.compute_weights(inputs, training, mask)
         check_mask("mask", mask, self._leading(inputs.shape))

@@ -18,6 +18,8 @@ from keras_moe.types import Tensor
 SMALLEST_TEMPERATURE = 0.01
 # Below this squared length a vector has no direction.
 EPSILON = 1e-12
+# Above it, squares may not fit into float32.
+LARGEST_ENTRY = 1e16
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -187,5 +189,10 @@ class XMoEGate(Gate):
 
 def _unit(x: Tensor, axis: int) -> Tensor:
     """Vectors of length 1; unlike `ops.normalize`, with a gradient at 0."""
+    # Divided by 1, as nearly all are, a vector is what it was. A factor does
+    # not change its direction, nor the direction's gradient.
+    # Without an initial value Keras refuses empty batches.
+    largest = ops.max(ops.abs(x), axis=axis, keepdims=True, initial=0.0)
+    x = x / ops.maximum(ops.stop_gradient(largest) / LARGEST_ENTRY, 1.0)
     squares = ops.sum(ops.square(x), axis=axis, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, EPSILON))
