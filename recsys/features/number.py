@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
 
+# Of a mean and a logarithm in float64, relative to the numbers.
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
 
 class Number(Feature):
     """Numbers, `float64` with NaN where missing.
 
     A model sees how many standard deviations of the training split a number
-    is above its mean; a missing number counts as the mean.
+    is above its mean; a missing number counts as the mean. Where all numbers
+    of the training split are the same, it sees the difference from them.
 
     Args:
         transform: What is done to the numbers before that: `"log1p"` takes the
@@ -84,6 +88,21 @@ class FittedNumber(FittedFeature):
         self.mean = mean
         self.variance = variance
 
+    @property
+    def scale(self) -> np.float32:
+        """What a model divides by: the deviation, or 1 of what is constant.
+
+        A deviation below the step from the mean to the next float32 is that
+        step, since the model's numbers are no finer.
+        """
+        deviation = self.variance**0.5
+        rounding = _ROUNDING * abs(self.mean)  # All that a constant can have.
+        if deviation <= max(rounding, float(np.finfo(np.float32).tiny)):
+            return np.float32(1.0)
+        return np.maximum(
+            np.float32(deviation), np.spacing(np.float32(abs(self.mean)))
+        )
+
     def encode(self, column: "pd.Series[Any]") -> Any:
         return column.to_numpy(np.float32)
 
@@ -97,16 +116,13 @@ class FittedNumber(FittedFeature):
         layer: Any = None,
         query: Any = None,
     ) -> Any:
-        import keras
         from keras import ops
 
-        deviation = np.sqrt(np.float32(self.variance))
-        deviation = np.maximum(deviation, np.float32(keras.config.epsilon()))
         missing = ops.isnan(values)[:, None]
         numbers = values[:, None]
         if self.kind.transform == "log1p":
             numbers = ops.log1p(numbers)
-        numbers = (numbers - np.float32(self.mean)) / deviation
+        numbers = (numbers - np.float32(self.mean)) / self.scale
         numbers = ops.where(missing, 0.0, numbers)
         if not self.kind.indicator:
             return numbers
@@ -139,7 +155,9 @@ def _moments(column: "pd.Series[Any]") -> Moments:
     numbers = column.dropna().to_numpy(np.float64)
     if not len(numbers):
         return 0, 0.0, 0.0
-    return len(numbers), float(numbers.mean()), float(numbers.var())
+    # Of numbers that are all the same, the variance is exactly 0.
+    above = numbers - numbers[0]
+    return len(numbers), float(numbers[0] + above.mean()), float(above.var())
 
 
 def _merged(one: Moments, other: Moments) -> Moments:

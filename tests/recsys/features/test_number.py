@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,11 +23,79 @@ def test_moments_of_parts_are_those_of_the_whole(
     np.testing.assert_allclose(fitted.variance, variance, rtol=1e-9, atol=1e-3)
 
 
-def test_a_constant_is_0_and_another_number_finite() -> None:
-    fitted = Number().fit([pd.Series([5.0, 5.0])])
-    seen = np.asarray(fitted.vectors(np.float32([5.0, 6.0, np.nan])))
-    assert seen[0] == seen[2] == 0
-    assert np.isfinite(seen).all()
+def _seen(train: list[list[float]], values: list[float], **options: Any) -> Any:
+    """What a model sees of values, fitted to parts of a training split."""
+    fitted = Number(**options).fit([pd.Series(part) for part in train])
+    # A saved model has the state alone.
+    fitted = Number(**options).restore(fitted.get_state())
+    encoded = fitted.encode(pd.Series(values, dtype="float64"))
+    return np.asarray(fitted.vectors(encoded))[:, 0]
+
+
+def test_of_a_constant_a_model_sees_the_difference() -> None:
+    seen = _seen([[7.5] * 100], [7.5, 7.6, 8.5, np.nan])
+    np.testing.assert_allclose(seen, [0, 0.1, 1, 0], atol=1e-6)
+
+
+@given(
+    st.floats(-1e30, 1e30),
+    st.lists(st.integers(1, 300), min_size=1, max_size=4),
+)
+def test_a_constant_has_scale_1_in_any_parts(
+    number: float, sizes: list[int]
+) -> None:
+    fitted = Number().fit([pd.Series([number] * size) for size in sizes])
+    assert fitted.variance == 0
+    assert fitted.scale == 1
+
+
+def test_the_logarithm_of_a_constant_has_scale_1() -> None:
+    kind = Number(transform="log1p")
+    fitted = kind.fit([pd.Series([6.7] * 1001), pd.Series([6.7])])
+    assert fitted.scale == 1
+
+
+def test_the_rounding_of_a_mean_is_no_deviation() -> None:
+    # 1e5 times 0.1, summed one after the other, in a model of before.
+    state = {"mean": 0.1, "variance": 1e-32}
+    assert Number().restore(state).scale == 1
+
+
+@pytest.mark.parametrize(
+    ("train", "deviation"),
+    [
+        ([1e-6, 2e-6], 5e-7),
+        ([1e-30, 3e-30], 1e-30),
+        ([7.5, 7.500001], 5e-7),
+        ([1e6, 1e6 + 0.25], 0.125),
+        ([-1e20, 1e20], 1e20),
+    ],
+)
+def test_a_small_or_large_deviation_is_kept(
+    train: list[float], deviation: float
+) -> None:
+    fitted = Number().fit([pd.Series(train)])
+    np.testing.assert_allclose(fitted.scale, deviation, rtol=1e-3)
+    seen = _seen([train], train)
+    assert seen[0] < 0 < seen[1]
+    np.testing.assert_allclose(seen[1] - seen[0], 2, rtol=0.1)
+
+
+@given(
+    st.floats(-1e12, 1e12),
+    st.lists(st.integers(-3, 3), min_size=2, max_size=9),
+    st.floats(1e-9, 1e3),
+)
+def test_no_row_of_the_training_split_is_far_from_the_mean(
+    base: float, steps: list[int], step: float
+) -> None:
+    train = [base + step * count for count in steps]
+    # A deviation of 1 at most every sqrt(rows); a float32 step beside it.
+    assert np.abs(_seen([train], train)).max() <= len(train) ** 0.5 + 2
+
+
+def test_of_subnormal_numbers_a_model_sees_nothing() -> None:
+    np.testing.assert_allclose(_seen([[1e-40, 3e-40]], [1.0]), [1.0])
 
 
 def test_a_logarithm_and_an_indicator() -> None:
