@@ -59,6 +59,9 @@ class IdEmbedding(TableEmbedding):
                 ops.shape(inputs), seed=self.seed_generator
             )
             inputs = ops.where(draw < self.unknown_rate, 0, inputs)
+        if self.input_dim == 1:
+            # All are unknown. On PyTorch, Keras tries a model with ids of 1.
+            inputs = ops.zeros_like(inputs)
         return super().call(inputs)
 
     def get_config(self) -> dict[str, Any]:
