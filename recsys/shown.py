@@ -2,10 +2,12 @@
 
 import math
 import reprlib
+from collections.abc import Iterable
 
 import numpy as np
 
 _MOST_DIGITS = 40
+_MOST_NAMES = 20
 
 
 class _Shorten(reprlib.Repr):
@@ -31,6 +33,37 @@ def shown(value: object) -> str:
     return _shorten.repr(
         value.item() if isinstance(value, np.generic) else value
     )
+
+
+def shortened(text: str, most: int = 100) -> str:
+    """Returns a text without its middle where it is too long.
+
+    Args:
+        text: The text.
+        most: How many characters are kept of a longer one, beside the three
+            dots. Defaults to 100.
+
+    Example:
+    >>> shortened("0123456789", 4), shortened("0123", 4)
+    ('01...89', '0123')
+    """
+    if len(text) <= most:
+        return text
+    return f"{text[: most - most // 2]}...{text[-(most // 2) :]}"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Returns a list of names that an error message has room for.
+
+    Example:
+    >>> listed(["watch", "rating"]), listed(range(1000))[-30:]
+    ('watch, rating', '17, 18, 19, ... (1,000 in all)')
+    """
+    every = [str(name) for name in names]
+    first = ", ".join(shortened(name) for name in every[:_MOST_NAMES])
+    if len(every) <= _MOST_NAMES:
+        return first
+    return f"{first}, ... ({len(every):,} in all)"
 
 
 def printable(text: str) -> str:

@@ -42,7 +42,8 @@ class TwoStage:
     formula's value; each task's predictions by name, `<task>_0`, `<task>_1`,
     ... for the classes of a multiclass task. Where fewer items are left than
     are asked for, the id is `""` or -2**63, and the score the lowest of
-    float32; an item whose score is not a number comes with that score, too.
+    float32; an item whose score is no finite float32 comes with that score,
+    too.
 
     `assets.extra` holds requests that a server warms up with.
 

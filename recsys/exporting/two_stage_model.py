@@ -128,9 +128,13 @@ class TwoStageModel:
         """The outputs for the items with the highest scores."""
         import tensorflow as tf
 
-        scores = tf.cast(self.formula(columns, tf.math), tf.float32)
+        exact = {
+            name: tf.cast(values, tf.float64)
+            for name, values in columns.items()
+        }
+        scores = tf.cast(self.formula(exact, tf.math), tf.float32)
         scores = tf.broadcast_to(scores, tf.shape(numbers))
-        is_score = (numbers > 0) & ~tf.math.is_nan(scores)
+        is_score = (numbers > 0) & tf.math.is_finite(scores)
         scores = tf.where(is_score, scores, tf.float32.min)
         scores, best = tf.math.top_k(scores, self.top)
         numbers = tf.gather(numbers, best, batch_dims=1)

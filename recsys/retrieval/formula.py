@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from typing import NoReturn
 
+import numpy as np
+
 from recsys.nearest import did_you_mean
+from recsys.shown import listed
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -21,12 +24,14 @@ _TOKEN = re.compile(
 _LARGEST = 1000  # Characters of a formula.
 _DEEPEST = 50  # Parentheses, signs and powers within each other.
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+_NEGATIVE = "negative"
+_OPERATORS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
     "^": operator.pow,
+    _NEGATIVE: operator.neg,
 }
 # Each is one of NumPy, of `tf.math` and of `keras.ops`, with so many arguments.
 _FUNCTIONS = {
@@ -38,15 +43,32 @@ _FUNCTIONS = {
     "sqrt": ("sqrt", 1),
 }
 
-# What is computed for names, with a module of functions.
-_Node = Callable[[Mapping[str, Any], Any], Any]
-
 
 @dataclass(frozen=True)
 class _Token:
     kind: str
     text: str
     position: int
+
+
+@dataclass(frozen=True)
+class _Name:
+    """Pushes the values of a name."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """Replaces the values on top of the stack by one."""
+
+    name: str
+    count: int  # How many it takes.
+
+    def __call__(self, functions: Any, *operands: Any) -> Any:
+        if self.name in _OPERATORS:
+            return _OPERATORS[self.name](*operands)
+        return getattr(functions, _FUNCTIONS[self.name][0])(*operands)
 
 
 class Formula:
@@ -58,11 +80,18 @@ class Formula:
     with other characters than letters, digits, `_` and `.` stands between
     backquotes, and so does that of a function.
 
-    It is parsed and computed here: nothing in it is run as Python.
+    It is parsed and computed here: nothing in it is run as Python. All numbers
+    are float64. What has no names in it is computed once, when the formula is
+    parsed, and has to be finite; nothing is divided by a constant 0.
 
     Args:
-        text: The formula.
+        text: The formula, of up to 1000 characters, with up to 50 levels of
+            parentheses, signs and powers within each other.
         names: The names that it may have.
+
+    Attributes:
+        text: The formula.
+        used: The names that it has, in order, as the keys of a dictionary.
 
     Raises:
         ValueError: It is none, with the position of what is wrong, counted
@@ -77,6 +106,11 @@ class Formula:
     ...
     ValueError: a formula must have a number, a name, a function or '(' at \
 character 8. Received: '*' in 'watch ** 2'
+    >>> Formula("watch * 0^-1", ["watch"])
+    Traceback (most recent call last):
+    ...
+    ValueError: a formula must have finite numbers at character 10. \
+Received: inf, of '^' in 'watch * 0^-1'
     """
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
@@ -90,7 +124,9 @@ character 8. Received: '*' in 'watch ** 2'
             )
         self._tokens = list(self._read())
         self._place = self._depth = 0
-        self._root = self._sum()
+        # In postfix order: a loop computes it, however many terms it has.
+        self._steps: list[float | _Name | _Operation] = []
+        self._sum()
         if self._next.kind != "end":
             self._refuse("an operator, or its end,")
 
@@ -98,13 +134,36 @@ character 8. Received: '*' in 'watch ** 2'
         """Computes the formula.
 
         Args:
-            values: By name, numbers, arrays or tensors of one shape.
-            functions: Module with the functions of these, such as `tf.math`;
-                NumPy unless given.
+            values: By name, numbers, arrays or tensors of one shape; tensors
+                of float64.
+            functions: Module with the functions of tensors, such as `tf.math`;
+                without, NumPy computes on numbers and arrays as float64.
+
+        Returns:
+            Numbers, an array or a tensor of that shape, or one number for a
+            formula without names. They are NaN or infinite where the formula
+            has no value, such as a logarithm of 0; no warning is given.
         """
-        if functions is None:
-            import numpy as functions
-        return self._root(values, functions)
+        if functions is not None:
+            return self._computed(values, functions)
+        numbers = {
+            name: np.asarray(values[name], np.float64) for name in self.used
+        }
+        with np.errstate(all="ignore"):
+            return self._computed(numbers, np)
+
+    def _computed(self, values: Mapping[str, Any], functions: Any) -> Any:
+        stack: list[Any] = []
+        for step in self._steps:
+            if isinstance(step, _Operation):
+                operands = stack[-step.count :]
+                del stack[-step.count :]
+                stack.append(step(functions, *operands))
+            else:
+                stack.append(
+                    values[step.text] if isinstance(step, _Name) else step
+                )
+        return stack[0]
 
     def _read(self) -> Iterator[_Token]:
         place = 0
@@ -113,9 +172,10 @@ character 8. Received: '*' in 'watch ** 2'
             if match is None:
                 rest = self.text[place:]
                 place += len(rest) - len(rest.lstrip())
-                self._tokens = [_Token("other", self.text[place], place)]
-                self._place = 0
-                self._refuse("a number, a name, an operator or a parenthesis")
+                self._refuse_at(
+                    _Token("other", self.text[place], place),
+                    "a number, a name, an operator or a parenthesis",
+                )
             kind = str(match.lastgroup)
             yield _Token(kind, match.group(kind), match.start(kind))
             place = match.end()
@@ -126,94 +186,118 @@ character 8. Received: '*' in 'watch ** 2'
         return self._tokens[self._place]
 
     def _refuse(self, expected: str) -> NoReturn:
-        token = self._next
+        self._refuse_at(self._next, expected)
+
+    def _refuse_at(
+        self, token: _Token, expected: str, value: str = ""
+    ) -> NoReturn:
         received = repr(token.text) if token.text else "its end"
         raise ValueError(
             f"a formula must have {expected} at character "
-            f"{token.position + 1}. Received: {received} in {self.text!r}"
+            f"{token.position + 1}. Received: {value}{received} in "
+            f"{self.text!r}"
         )
 
-    def _take(self, *texts: str) -> str | None:
+    def _take(self, *texts: str) -> _Token | None:
         """The sign that is next, if it is one of these; it is gone on from."""
         token = self._next
         if token.kind != "sign" or token.text not in texts:
             return None
         self._place += 1
-        return token.text
+        return token
 
-    def _within(self, parse: Callable[[], _Node]) -> _Node:
+    def _within(self, parse: Callable[[], None]) -> None:
         """What is one level deeper."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self._refuse(f"at most {_DEEPEST} levels, no more")
-        node = parse()
+        parse()
         self._depth -= 1
-        return node
 
-    def _sum(self) -> _Node:
-        node = self._product()
+    def _apply(self, operation: _Operation, token: _Token) -> None:
+        """Adds an operation, or what it makes of constants."""
+        operands = self._steps[-operation.count :]
+        constants = [np.float64(one) for one in operands if _is_number(one)]
+        if operation.name == "/" and _is_number(operands[1]):
+            self._check_divisor(operands[1], token)
+        if len(constants) < operation.count:
+            self._steps.append(operation)
+            return
+        del self._steps[-operation.count :]
+        with np.errstate(all="ignore"):
+            self._constant(operation(np, *constants), token)
+
+    def _constant(self, number: Any, token: _Token) -> None:
+        if not np.isfinite(number):
+            self._refuse_at(token, "finite numbers", f"{number}, of ")
+        self._steps.append(float(number))
+
+    def _check_divisor(self, number: Any, token: _Token) -> None:
+        if number == 0:
+            self._refuse_at(token, "divisors other than 0", "0, of ")
+
+    def _sum(self) -> None:
+        self._product()
         while sign := self._take("+", "-"):
-            node = _joined(sign, node, self._product())
-        return node
+            self._product()
+            self._apply(_Operation(sign.text, 2), sign)
 
-    def _product(self) -> _Node:
-        node = self._signed()
+    def _product(self) -> None:
+        self._signed()
         while sign := self._take("*", "/"):
-            node = _joined(sign, node, self._signed())
-        return node
+            self._signed()
+            self._apply(_Operation(sign.text, 2), sign)
 
-    def _signed(self) -> _Node:
-        if self._take("-"):
-            node = self._within(self._signed)
-            return lambda values, functions: -node(values, functions)
-        base = self._atom()
-        if self._take("^"):
-            return _joined("^", base, self._within(self._signed))
-        return base
+    def _signed(self) -> None:
+        if sign := self._take("-"):
+            self._within(self._signed)
+            self._apply(_Operation(_NEGATIVE, 1), sign)
+            return
+        self._atom()
+        if sign := self._take("^"):
+            self._within(self._signed)
+            self._apply(_Operation(sign.text, 2), sign)
 
-    def _atom(self) -> _Node:
+    def _atom(self) -> None:
         token = self._next
         if self._take("("):
-            node = self._within(self._sum)
+            self._within(self._sum)
             if not self._take(")"):
                 self._refuse("')', or an operator,")
-            return node
-        if token.kind == "number":
+        elif token.kind == "number":
             self._place += 1
-            number = float(token.text)
-            return lambda values, functions: number
-        if token.kind != "name":
+            self._constant(float(token.text), token)
+        elif token.kind == "name":
+            self._place += 1
+            self._named(token)
+        else:
             self._refuse("a number, a name, a function or '('")
-        self._place += 1
+
+    def _named(self, token: _Token) -> None:
+        """The values of a name, or a function of others."""
         if token.text in _FUNCTIONS and self._take("("):
-            return self._function(token.text)
+            self._function(token)
+            return
         name = token.text.strip("`")
         if name not in self._names:
-            self._place -= 1
             hint = did_you_mean(name, self._names)
-            self._refuse(f"one of the names {', '.join(self._names)}{hint},")
+            known = listed(self._names)
+            self._refuse_at(token, f"one of the names {known}{hint},")
         self.used[name] = None
-        return lambda values, functions: values[name]
+        self._steps.append(_Name(name))
 
-    def _function(self, name: str) -> _Node:
-        attribute, count = _FUNCTIONS[name]
-        nodes = [self._within(self._sum)]
-        while len(nodes) < count:
+    def _function(self, token: _Token) -> None:
+        name = token.text
+        _, count = _FUNCTIONS[name]
+        self._within(self._sum)
+        for _ in range(count - 1):
             if not self._take(","):
                 self._refuse(f"',' and another argument of {name}")
-            nodes.append(self._within(self._sum))
+            self._within(self._sum)
         if not self._take(")"):
             self._refuse(f"')' behind the arguments of {name}")
-
-        def compute(values: Mapping[str, Any], functions: Any) -> Any:
-            given = [node(values, functions) for node in nodes]
-            return getattr(functions, attribute)(*given)
-
-        return compute
+        self._apply(_Operation(name, count), token)
 
 
-def _joined(sign: str, left: _Node, right: _Node) -> _Node:
-    compute = _OPERATORS[sign]
-    return lambda values, functions: compute(
-        left(values, functions), right(values, functions)
-    )
+def _is_number(step: object) -> bool:
+    return isinstance(step, float)

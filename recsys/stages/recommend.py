@@ -56,8 +56,9 @@ def recommend(
         score: What items are ranked by, a `recsys.retrieval.formula.Formula`
             over the predictions, such as `"watch^0.7 * rating"`: the tasks by
             name, `<task>_0`, `<task>_1`, ... for the classes of a multiclass
-            task. Unless given, the task that retrieval was trained on, or the
-            first prediction.
+            task. An item for which it has no finite value in float32 comes
+            last, with a NaN. Unless given, the task that retrieval was trained
+            on, or the first prediction.
         data: Data folder, or "synthetic"; that of the run unless given.
         exclude_seen: Whether to leave out what the user has had in the rows
             of the training split that retrieval was trained on. Defaults to
@@ -263,12 +264,14 @@ def ranked(
         name: np.asarray(values, np.float64)
         for name, values in ranker.columns(predictions).items()
     }
-    with np.errstate(all="ignore"):
-        scores = np.broadcast_to(formula(columns), len(numbers))
+    scores = np.broadcast_to(formula(columns), len(numbers))
+    # As an exported model has it, whose scores are float32.
+    is_score = np.abs(scores) <= np.finfo(np.float32).max
+    scores = np.where(is_score, scores, np.nan)
     table = pd.DataFrame(
         {retrieval.item: ids, "score": scores, **columns, **experts}
     )
-    # What has no score, such as a logarithm of 0 times 0, is last.
+    # What has no score, such as a logarithm of 0, is last.
     return table.sort_values(
         "score", ascending=False, kind="stable", ignore_index=True
     )

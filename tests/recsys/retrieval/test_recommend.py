@@ -155,3 +155,16 @@ def test_the_command(
     options = ["--run", str(retrieving_run), "--data", str(films_folder)]
     assert command(["evaluate", *options]) == 0
     assert "Retrieval, test: recall@5 0." in capfd.readouterr().out
+
+
+def test_items_without_a_finite_score_are_last(retrieving_run: Path) -> None:
+    found = recsys.recommend(retrieving_run, "u4", top=30)
+    middle = float(found["watch"].iloc[14])
+    score = f"log(watch - {middle:.17g})"
+    scored = recsys.recommend(retrieving_run, "u4", top=30, score=score)
+    assert np.isfinite(scored["score"][:14]).all()
+    assert scored["score"][14:].isna().all()
+    large = recsys.recommend(
+        retrieving_run, "u4", top=30, score="watch * 1e300"
+    )
+    assert large["score"].isna().all()
