@@ -22,6 +22,7 @@ from recsys.commands.tune import tune
 from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.missing_package import what_to_install
+from recsys.out_of_memory import clear_memory_errors
 from recsys.shown import printable
 from recsys.single_options import SingleOptions
 
@@ -59,7 +60,7 @@ def run(arguments: list[str]) -> int:
         wrong, 1 where something else is; 130 after Ctrl-C.
     """
     try:
-        with warnings.catch_warnings():
+        with clear_memory_errors(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             # Typer returns what Ctrl-C ends with.
             status = app(arguments, standalone_mode=False) or 0

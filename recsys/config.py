@@ -16,6 +16,12 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 from pydantic_core import PydanticCustomError
 
+from recsys.bounds import LARGEST_COUNT
+from recsys.bounds import MOST_EXPERTS
+from recsys.bounds import MOST_LAYERS
+from recsys.bounds import Count
+from recsys.bounds import Layers
+from recsys.bounds import Width
 from recsys.clear_errors import with_clear_errors
 from recsys.old_defaults import with_old_defaults
 from recsys.old_names import with_current_names
@@ -27,9 +33,6 @@ from recsys.presets import Sizes
 from recsys.shapes import described
 from recsys.shapes import one_of
 from recsys.weightings import WEIGHTINGS
-
-# No size or number of epochs is larger, but larger ones overflow somewhere.
-LARGEST = 2**32
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
@@ -44,8 +47,8 @@ def _usable(number: Any) -> Any:
     """Refuses numbers that break what they go into; takes anything else."""
     if isinstance(number, float) and not math.isfinite(number):
         raise PydanticCustomError("finite", "finite")
-    if isinstance(number, int) and abs(number) > LARGEST:
-        context = {"largest": f"{LARGEST:,}"}
+    if isinstance(number, int | float) and abs(number) > LARGEST_COUNT:
+        context = {"largest": f"{LARGEST_COUNT:,}"}
         raise PydanticCustomError("large", "at most {largest}", context)
     return number
 
@@ -54,10 +57,15 @@ _Lax = Field(strict=False)  # Takes tuples for lists, any mapping for a dict.
 _Usable = BeforeValidator(_usable)
 _Text = Annotated[str, described("a string")]
 _Place = Annotated[_Text, BeforeValidator(_as_text)]
-_Count = Annotated[int, Field(ge=1, le=LARGEST)]
 _Share = Annotated[float, Field(ge=0, lt=1), _Usable]
 _Weight = Annotated[float, Field(ge=0), _Usable]
-_Units = Annotated[list[_Count], _Lax, described("a list of integers")]
+_Units = Annotated[
+    list[Width],
+    _Lax,
+    Field(max_length=MOST_LAYERS),
+    described("a list of integers"),
+]
+_Experts = Annotated[int, Field(ge=2, le=MOST_EXPERTS)]
 _Weights = Annotated[dict[str, _Weight], _Lax, described("numbers by name")]
 _Options = Annotated[
     dict[str, Annotated[Any, _Usable]], _Lax, described("values by name")
@@ -221,18 +229,18 @@ class TrainConfig:
     preset: Annotated[_Text, one_of(PRESETS)] | None = None
     architecture: Annotated[_Text, one_of(ARCHITECTURES)] = "mmoe"
     gate: _Text = "comet"
-    num_experts: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
-    task_experts: _Count = 4
-    num_levels: _Count = 2
-    k: _Count | None = None
+    num_experts: _Experts | None = None
+    task_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 4
+    num_levels: Layers = 2
+    k: Count | None = None
     gate_options: _Options = field(default_factory=dict)
-    search_epochs: _Count = 5
+    search_epochs: Count = 5
     search_entropy_weight: _Weight = 1e-4
     search_normalized: Annotated[_Text, one_of(["rows", "columns"])] = "rows"
     execution: Annotated[_Text, one_of(["auto", "dense", "sparse"])] = "auto"
-    embedding_dim: _Count = 128
+    embedding_dim: Width = 128
     interaction: Annotated[_Text, one_of(INTERACTIONS)] = "none"
-    cross_layers: _Count = 2
+    cross_layers: Layers = 2
     expert_units: _Units | None = None
     expert_dropout: _Share | None = None
     bottom_units: Annotated[_Units, Field(min_length=1)] | None = None
@@ -246,25 +254,25 @@ class TrainConfig:
     standardize_targets: bool | None = None
     retrieval: bool = False
     retrieval_weight: _Weight = 0.1
-    retrieval_dim: _Count = 32
+    retrieval_dim: Width = 32
     retrieval_label: _Text | None = None
     retrieval_exclude_seen: bool = False
-    train_rows: _Count | None = None
+    train_rows: Count | None = None
     streaming: bool | None = None
-    shuffle_buffer: _Count | None = None
+    shuffle_buffer: Count | None = None
     optimizer: Annotated[_Text, one_of(OPTIMIZERS)] = "adam"
     learning_rate: Annotated[float, Field(gt=0), _Usable] = 3e-4
     table_optimizer: Annotated[_Text, one_of(TABLE_OPTIMIZERS)] | None = None
     table_learning_rate: Annotated[float, Field(gt=0), _Usable] | None = None
-    min_table_rows: _Count | None = None
-    batch_size: _Count = 512
-    epochs: _Count = 10
-    patience: _Count = 3
-    checkpoint_steps: _Count | None = None
+    min_table_rows: Count | None = None
+    batch_size: Count = 512
+    epochs: Count = 10
+    patience: Count = 3
+    checkpoint_steps: Count | None = None
     distribute: Annotated[_Text, one_of(DISTRIBUTIONS)] = "none"
-    expert_devices: _Count | None = None
-    metrics_k: _Count = 10
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    expert_devices: Count | None = None
+    metrics_k: Count = 10
+    seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0
     backend: Annotated[_Text, one_of(["tensorflow", "jax", "torch"])] | None = (
         None
     )

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import psutil
-
 from recsys.errors import FileError
 from recsys.errors import RunError
+from recsys.memory import free_memory
 from recsys.shown import printable
 
 Part = TypeVar("Part")
@@ -154,7 +153,7 @@ def check_fits(
     Raises:
         FileError: There is less memory.
     """
-    free = psutil.virtual_memory().available
+    free = free_memory()
     if size > free:
         raise error.at(
             file,
@@ -185,7 +184,7 @@ def while_it_fits(
     >>> b"".join(while_it_fits([b"a", b"b"], len, "a.gz"))
     b'ab'
     """
-    most, total = psutil.virtual_memory().available // 2, 0
+    most, total = free_memory() // 2, 0
     for part in parts:
         total += size(part)
         if total > most:

@@ -37,6 +37,7 @@ _EXPECTED = {
     "missing": "a value",
     "model_type": "an object",
     "string_type": "a text",
+    "too_long": "at most {max_length:,} long",
     "too_short": "at least {min_length} long",
 }
 # Errors of a field that there is none of.

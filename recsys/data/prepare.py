@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from recsys.arguments import typed_arguments
+from recsys.bounds import check_seed
 from recsys.data.custom_table import custom_table
 from recsys.data.datasets.ali_ccp import ali_ccp
 from recsys.data.datasets.books import books
@@ -111,10 +112,7 @@ def prepare_dataset(
         raise DataError.at(
             "`name`", f"one of the data sets {sorted(DATA_SETS)}", repr(name)
         )
-    if not 0 <= seed < 2**32:
-        raise ValueError(
-            f"`seed` must be at least 0 and below 2^32. Received: seed={seed}"
-        )
+    check_seed(seed)
     data_set = DATA_SETS[name]
     given = _typed_options(name, data_set, options)
     console = Console(stderr=True)

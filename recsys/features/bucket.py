@@ -8,6 +8,8 @@ import pandas as pd
 from pydantic import Field
 from pydantic import model_validator
 
+from recsys.bounds import LARGEST_WIDTH
+from recsys.bounds import Width
 from recsys.column_values import as_numbers
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
@@ -36,9 +38,11 @@ class Bucket(Feature):
 
     type = "bucket"
 
-    quantiles: int | None = Field(default=None, ge=2)
-    borders: list[float] | None = Field(default=None, min_length=1)
-    dim: int | None = Field(default=None, ge=1)
+    quantiles: int | None = Field(default=None, ge=2, le=LARGEST_WIDTH)
+    borders: list[float] | None = Field(
+        default=None, min_length=1, max_length=LARGEST_WIDTH
+    )
+    dim: Width | None = None
 
     @model_validator(mode="after")
     def _check_borders(self) -> "Bucket":

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import PositiveInt
 from siphash24 import siphash24
 
+from recsys.bounds import Buckets
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
 from recsys.features.id_values import as_ids
@@ -39,7 +39,7 @@ class Hash(OneId):
 
     type = "hash"
 
-    buckets: PositiveInt
+    buckets: Buckets
 
     def fit(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import PositiveInt
 
+from recsys.bounds import IdCount
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
 from recsys.features.known_ids import known_ids
@@ -36,7 +36,7 @@ class Id(OneId):
     type = "id"
     has_vocabulary = True
 
-    min_count: PositiveInt = 1
+    min_count: IdCount = 1
 
     def unseen(
         self, column: "pd.Series[Any]", train: "pd.Series[Any]"

@@ -11,9 +11,10 @@ from typing import cast
 
 import numpy as np
 import pandas as pd
-from pydantic import PositiveInt
 from pydantic import model_validator
 
+from recsys.bounds import IdCount
+from recsys.bounds import Width
 from recsys.errors import DataError
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
@@ -64,10 +65,10 @@ class IdList(Feature):
     has_vocabulary: ClassVar[bool] = True
 
     of: str | None = None
-    length: PositiveInt | None = None
+    length: Width | None = None
     pooling: str = "mean"
-    min_count: PositiveInt | None = None
-    dim: PositiveInt | None = None
+    min_count: IdCount | None = None
+    dim: Width | None = None
 
     @model_validator(mode="after")
     def _check_table(self) -> "IdList":

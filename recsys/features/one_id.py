@@ -2,8 +2,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from pydantic import PositiveInt
 
+from recsys.bounds import Width
 from recsys.features.feature import Feature
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
@@ -19,7 +19,7 @@ class OneId(Feature):
     groups = True
     routable = True
 
-    dim: PositiveInt | None = None
+    dim: Width | None = None
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
         return as_ids(column, file)

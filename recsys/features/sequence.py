@@ -3,9 +3,9 @@ from typing import TYPE_CHECKING
 from typing import Any
 from typing import Literal
 
-from pydantic import PositiveInt
 from pydantic import model_validator
 
+from recsys.bounds import Width
 from recsys.errors import DataError
 from recsys.features.feature import Feature
 from recsys.features.id import Id
@@ -39,7 +39,7 @@ class Sequence(IdList):
     type = "sequence"
     keeps_last = True
 
-    length: PositiveInt = 50
+    length: Width = 50
     pooling: Literal["attention", "max", "mean", "sum"] = "mean"
     query: str | None = None
 

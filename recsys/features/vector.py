@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import PositiveInt
 
+from recsys.bounds import Width
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
@@ -33,7 +33,7 @@ class Vector(Feature):
 
     type = "vector"
 
-    size: PositiveInt
+    size: Width
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
         values, lengths = flattened(column, file)

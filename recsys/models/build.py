@@ -11,6 +11,7 @@ from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import sharing_last
 from recsys.features.fitted_feature import FittedFeature
 from recsys.kind import declarations
+from recsys.models.expected_memory import check_memory
 from recsys.models.gates import gate_class
 from recsys.models.image_architectures import ImageArchitectures
 from recsys.models.image_classifier import ImageClassifier
@@ -40,7 +41,8 @@ def build_model(
 
     Raises:
         DataError: There are no items to be retrieved.
-        ValueError: The gate or the architecture does not fit the data.
+        ValueError: The gate or the architecture does not fit the data, or the
+            training does not fit into memory.
     """
     if isinstance(dataset, ImageDataset):
         return build_image_classifier(config, dataset, source)
@@ -64,6 +66,9 @@ def build_image_classifier(
             f"Received: interaction={config.interaction!r}"
         )
     tasks = dataset.schema.tasks
+    # Of what the convolutions make of an image, no more than one number.
+    num_rows = len(dataset.split("train"))
+    check_memory(config, {}, 1, len(tasks), num_rows)
     return ImageClassifier(
         dataset.image_shape,
         tasks,
@@ -103,6 +108,8 @@ def build_ranker(
         _, width = interaction.compute_output_shape(shapes)
     tasks = dataset.schema.tasks
     catalogue = _catalogue(config, dataset, features, source)
+    num_rows = len(dataset.split("train"))
+    check_memory(config, features, width, len(tasks), num_rows, catalogue)
     retrieval = None
     if catalogue is not None:
         retrieval = _retrieval(config, catalogue, source)

@@ -7,6 +7,9 @@ from typing import get_type_hints
 
 from keras_moe import layers
 from recsys.arguments import typed_arguments
+from recsys.bounds import LARGEST_COUNT
+from recsys.bounds import LARGEST_WIDTH
+from recsys.shown import shown
 
 GATES: dict[str, type[layers.Gate]] = {
     "softmax": layers.SoftmaxGate,
@@ -100,18 +103,24 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             other value is taken as it is.
 
     Raises:
-        ValueError: There is no such gate or option, or a text is not of the
-            option's type.
+        ValueError: There is no such gate or option, a text is not of the
+            option's type, or a number is too large.
 
     Example:
     >>> typed_options("comet", {"gamma": "10", "entropy_weight": 0.1})
     {'gamma': 10.0, 'entropy_weight': 0.1}
     """
-    return typed_arguments(
-        f"`gate_options` of the gate {name!r}",
-        options,
-        option_types(name),
-    )
+    what = f"`gate_options` of the gate {name!r}"
+    typed = typed_arguments(what, options, option_types(name))
+    for option, value in typed.items():
+        most = LARGEST_WIDTH if isinstance(value, int) else LARGEST_COUNT
+        # Also what is not a number, which no comparison holds of.
+        if isinstance(value, int | float) and not abs(value) <= most:
+            raise ValueError(
+                f"{what}: {option} must be at most {most:,} in size. "
+                f"Received: {option}={shown(value)}"
+            )
+    return typed
 
 
 def default_options(name: str, k: int) -> dict[str, Any]:

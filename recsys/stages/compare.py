@@ -8,6 +8,7 @@ import pandas as pd
 
 from recsys.atomic import remove_all_unfinished
 from recsys.atomic import replacing
+from recsys.bounds import check_count
 from recsys.data.load import load_schema
 from recsys.errors import RunError
 from recsys.output_lock import sole_writer
@@ -51,8 +52,7 @@ def compare(
         ValueError, TypeError: The comparison is wrong. Nothing is trained
             then: all runs are checked before the first one.
     """
-    if jobs < 1:
-        raise ValueError(f"`jobs` must be at least 1. Received: jobs={jobs}")
+    check_count("jobs", jobs)
     out = Path(out).resolve()
     if isinstance(comparison, Comparison):
         planned = _planned(comparison, out, fields)

@@ -11,6 +11,7 @@ from pydantic import Field
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
+from recsys.bounds import LARGEST_COUNT
 from recsys.config import TrainConfig
 from recsys.config_file import GivenFields
 from recsys.data import Schema
@@ -83,7 +84,7 @@ def _different(seeds: list[int]) -> list[int]:
 _Fields = Annotated[GivenFields, AfterValidator(_own_fields)]
 _Name = Annotated[str, AfterValidator(_folder_name)]
 _SettingName = Annotated[str, AfterValidator(_setting_name)]
-_Seed = Annotated[StrictInt, Field(ge=0, lt=2**32)]
+_Seed = Annotated[StrictInt, Field(ge=0, lt=LARGEST_COUNT)]
 _Seeds = Annotated[
     list[_Seed], BeforeValidator(_listed_seeds), AfterValidator(_different)
 ]

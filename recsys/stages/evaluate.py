@@ -2,11 +2,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recsys.bounds import MOST_REPEATS
+from recsys.bounds import check_count
 from recsys.data import Split
 from recsys.data import load
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors import DataError
-from recsys.metrics.scored_rows import check_positive
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
@@ -52,11 +53,12 @@ def evaluate(
             to cut by.
         FileError: A file of the run is broken.
         RunError: There is no trained run in the folder.
-        ValueError: `metrics_k` or `intervals` is less than 1.
+        ValueError: `metrics_k` or `intervals` is less than 1, or too large.
     """
-    for name, number in (("metrics_k", metrics_k), ("intervals", intervals)):
-        if number is not None:
-            check_positive(name, number)
+    if metrics_k is not None:
+        check_count("metrics_k", metrics_k)
+    if intervals is not None:
+        check_count("intervals", intervals, MOST_REPEATS)
     folder = Run(run)
     config = folder.read_config()
     model = folder.load_model()

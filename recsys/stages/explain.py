@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 
 from recsys import plots
+from recsys.bounds import MOST_REPEATS
+from recsys.bounds import check_count
+from recsys.bounds import check_seed
 from recsys.data import load
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.json_files import write_json
-from recsys.metrics.scored_rows import check_positive
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
@@ -53,14 +55,16 @@ def explain(
         FileError: A file of the run is broken.
         RunError: There is no trained run on tables in the folder, or another
             process is writing to it.
-        ValueError: `repeats` is less than 1.
+        ValueError: `repeats` is not between 1 and 1,000,000, or `seed` is
+            negative or too large.
 
     References:
         Breiman. Random Forests. Machine Learning 45, 2001, section 10.
         Fisher, Rudin, Dominici. All Models are Wrong, but Many are Useful.
         JMLR 20 (177), 2019.
     """
-    check_positive("repeats", repeats)
+    check_count("repeats", repeats, MOST_REPEATS)
+    check_seed(seed)
     folder = Run(run)
     config = folder.read_config()
     with sole_writer(folder.folder):

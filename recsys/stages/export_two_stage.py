@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from recsys.atomic import replacing
+from recsys.bounds import check_count
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.input_names import INPUTS_FILE
@@ -25,7 +26,6 @@ from recsys.exporting.versions import write_model
 from recsys.features.fitted_feature import MISSING
 from recsys.json_files import write_json
 from recsys.lifeline import run_alongside
-from recsys.metrics.scored_rows import check_positive
 from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.serving.import_faiss import import_faiss
@@ -93,8 +93,8 @@ def export_two_stage(
             above `candidates`, `recall` no share above 0, or there is no
             such index.
     """
-    check_positive("top", top)
-    check_positive("candidates", candidates)
+    check_count("top", top)
+    check_count("candidates", candidates)
     if top > candidates:
         raise ValueError(
             "`top` must be at most the number of candidates, "

@@ -9,6 +9,7 @@ import pandas as pd
 from keras import ops
 
 from keras_moe.layers import record_routing
+from recsys.bounds import check_count
 from recsys.data import load
 from recsys.data.columns import parse
 from recsys.data.items_file import TITLE
@@ -18,7 +19,6 @@ from recsys.data.schema import Schema
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.errors import RunError
-from recsys.metrics.scored_rows import check_positive
 from recsys.models.ranker import Ranker
 from recsys.nearest import did_you_mean
 from recsys.retrieval.formula import Formula
@@ -80,8 +80,8 @@ def recommend(
             retrieval.
         ValueError: The score is no formula, or a number is less than 1.
     """
-    check_positive("top", top)
-    check_positive("candidates", candidates)
+    check_count("top", top)
+    check_count("candidates", candidates)
     folder = Run(run)
     config = folder.read_config()
     ranker = folder.load_ranker()

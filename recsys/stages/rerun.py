@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from recsys.bounds import check_count
 from recsys.errors import RunError
 from recsys.old_defaults import with_old_defaults
 from recsys.reading import naming
@@ -58,10 +59,7 @@ def rerun(
         section 4.2 (`by`).
     """
     for name, number in (("seeds", seeds), ("top", top), ("jobs", jobs)):
-        if number < 1:
-            raise ValueError(
-                f"`{name}` must be at least 1. Received: {name}={number}"
-            )
+        check_count(name, number)
     folder = Sweep(sweep)
     used = folder.read_plan().fields.get("seed", 0)
     selection = folder.select(sparse_only, by)

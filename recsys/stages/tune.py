@@ -7,6 +7,7 @@ from keras_tuner.engine.base_tuner import BaseTuner
 
 from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
+from recsys.bounds import check_count
 from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
@@ -93,10 +94,7 @@ def tune(
         KeyboardInterrupt: After Ctrl-C; the sweep can be resumed.
     """
     for name, number in (("trials", trials), ("workers", workers)):
-        if number < 1:
-            raise ValueError(
-                f"`{name}` must be at least 1. Received: {name}={number}"
-            )
+        check_count(name, number)
     run_trials = _search_of(engine)
     fields = with_current_names(fields)
     base = TrainConfig.from_mapping(fields)

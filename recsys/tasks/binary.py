@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from recsys.bounds import LARGEST_FOCUS
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
@@ -88,7 +89,9 @@ class Binary(Task):
     pos_weight: Annotated[
         float, Field(gt=0, le=LARGEST_POS_WEIGHT, allow_inf_nan=False)
     ] = 1.0
-    focal: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    focal: Annotated[
+        float, Field(ge=0, le=LARGEST_FOCUS, allow_inf_nan=False)
+    ] = 0.0
 
     @property
     def parent(self) -> str | None:

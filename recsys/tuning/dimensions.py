@@ -14,10 +14,10 @@ from pydantic import Strict
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
+from recsys.bounds import LARGEST_COUNT
 from recsys.clear_errors import with_clear_errors
-from recsys.config import LARGEST
 
-_Integer = Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)]
+_Integer = Annotated[StrictInt, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 _Number = Annotated[FiniteFloat, Strict()]
 _OWN_FIELDS = ConfigDict(extra="forbid")
 

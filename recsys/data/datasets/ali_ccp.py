@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from rich.progress import Progress
 
+from recsys.bounds import check_count
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
 from recsys.data.datasets.find_file import find_file
@@ -97,8 +98,8 @@ def ali_ccp(
         Effective Approach for Estimating Post-Click Conversion Rate. SIGIR
         2018 (the data set: tianchi.aliyun.com/dataset/408).
     """
-    if rows is not None and rows < 1:
-        raise ValueError(f"`rows` must be at least 1. Received: rows={rows}")
+    if rows is not None:
+        check_count("rows", rows)
     tables = {
         part: _examples(raw_dir, part, rows, progress)
         for part in ("train", "test")

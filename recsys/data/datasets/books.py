@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
+from recsys.bounds import check_count
 from recsys.data.dataset import Dataset
 from recsys.data.datasets.download import read_download
 from recsys.data.datasets.frequent import FILTERS
@@ -85,11 +86,7 @@ def books(
             f"`keep` must be one of {', '.join(FILTERS)}. "
             f"Received: keep={keep!r}"
         )
-    if min_records < 1:
-        raise ValueError(
-            "`min_records` must be at least 1. "
-            f"Received: min_records={min_records}"
-        )
+    check_count("min_records", min_records)
     file, text = read_download(raw_dir, ARCHIVE, MEMBER)
     records = parse_records(text, file, progress)
     whole = check_release("books", file, _counts(records), RELEASE)

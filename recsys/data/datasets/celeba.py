@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
+from recsys.bounds import LARGEST_WIDTH
+from recsys.bounds import check_count
 from recsys.data.datasets.celeba_lists import PARTITION
 from recsys.data.datasets.celeba_lists import read_attributes
 from recsys.data.datasets.celeba_lists import read_partition
@@ -77,10 +79,7 @@ def celeba(
         Experts with Trees and Local Search, KDD 2023, supplement S1.1.
     """
     for name, pixels in (("height", height), ("width", width)):
-        if pixels < 1:
-            raise ValueError(
-                f"`{name}` must be at least 1. Received: {name}={pixels}"
-            )
+        check_count(name, pixels, LARGEST_WIDTH)
     labels = read_attributes(raw_dir, attributes)
     partition = read_partition(raw_dir)
     if unlisted := set(labels.index) - set(partition.index):

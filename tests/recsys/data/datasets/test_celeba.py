@@ -160,9 +160,13 @@ def test_sizes_are_positive(raw_dir: Path, size: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("size", [{"height": 10**9}, {"width": 10**30}])
-def test_a_size_is_checked_before_memory_is_taken(
-    raw_dir: Path, size: dict[str, int]
-) -> None:
+def test_sizes_have_a_bound(raw_dir: Path, size: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"must be at most 1,048,576. Rece"):
+        celeba(raw_dir, 0, Progress(disable=True), ["Male"], **size)
+
+
+def test_a_size_is_checked_before_memory_is_taken(raw_dir: Path) -> None:
+    size = {"height": 2**20, "width": 2**20}
     with pytest.raises(DataError, match=r"bytes of 3 train images of") as e:
         celeba(raw_dir, 0, Progress(disable=True), ["Male"], **size)
     assert str(e.value).startswith(f"{raw_dir / 'img_align_celeba'}: expected")

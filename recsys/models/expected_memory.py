@@ -1,0 +1,254 @@
+"""What a training takes at the least, before memory is asked for."""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from recsys.config import TrainConfig
+from recsys.features.fitted_feature import FittedFeature
+from recsys.memory import free_memory
+from recsys.models.gates import gate_class
+from recsys.models.gates import searches
+from recsys.retrieval.catalogue import Catalogue
+
+_BYTES = 4  # Of a float32 or an int32.
+# What training keeps of each weight: itself, its gradient, optimizer slots.
+_COPIES = {"adam": 4, "adagrad": 3}
+# Of a table trained by rows, whose gradients are those of a batch.
+_ROW_COPIES = {"lazy-adam": 3, "rowwise-adagrad": 1}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of what a training keeps in memory.
+
+    Attributes:
+        name: What it is.
+        options: What decides on its size.
+        numbers: How many numbers it has.
+        copies: How many of each are kept.
+    """
+
+    name: str
+    options: str
+    numbers: int
+    copies: int = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.numbers * self.copies * _BYTES
+
+
+def check_memory(
+    config: TrainConfig,
+    features: Mapping[str, FittedFeature],
+    width: int,
+    num_tasks: int,
+    num_rows: int,
+    catalogue: Catalogue | None = None,
+) -> None:
+    """Checks that what a training takes at the least fits into memory.
+
+    Of tables, layers and a batch, only what is surely needed counts, so that
+    nothing is refused that would have fitted. Where devices share the work,
+    or are no processors, nothing is checked: their memory is not this
+    process's.
+
+    Args:
+        config: A configuration whose open fields are resolved.
+        features: The features, fitted; none for images.
+        width: How many numbers the experts see of a row.
+        num_tasks: How many tasks there are.
+        num_rows: Rows of the training split.
+        catalogue: The items to be retrieved, if any.
+
+    Raises:
+        ValueError: It does not fit. The message names the largest part and
+            the options that decide on its size.
+    """
+    if config.distribute != "none" or _has_accelerator(str(config.backend)):
+        return
+    parts = [
+        *_tables(config, features),
+        *_layers(config, width, num_tasks),
+        *_batch(config, features, width, num_rows),
+    ]
+    if catalogue is not None:
+        parts += _retrieval(config, catalogue, num_rows)
+    total, free = sum(part.size for part in parts), free_memory()
+    if total <= free:
+        return
+    largest = max(parts, key=lambda part: part.size)
+    raise ValueError(
+        f"{largest.options} must be such that the training fits into the "
+        f"{in_units(free)} of memory that are free. Received: at least "
+        f"{in_units(total)}, {in_units(largest.size)} of it for {largest.name}"
+    )
+
+
+def in_units(size: int) -> str:
+    """Returns a number of bytes as one of MiB, GiB or TiB.
+
+    Example:
+    >>> in_units(3 << 29), in_units(5 << 40)
+    ('1.5 GiB', '5.0 TiB')
+    """
+    for unit, scale in (("TiB", 40), ("GiB", 30)):
+        if size >= 1 << scale:
+            return f"{size / (1 << scale):,.1f} {unit}"
+    return f"{size / (1 << 20):,.1f} MiB"
+
+
+def _tables(
+    config: TrainConfig, features: Mapping[str, FittedFeature]
+) -> Iterator[Part]:
+    for name, feature in features.items():
+        if feature.num_rows is None:
+            continue
+        copies = _COPIES[config.optimizer]
+        rule = config.table_optimizer
+        by_rows = feature.num_rows >= (config.min_table_rows or 1)
+        if by_rows and rule in _ROW_COPIES:
+            copies = _ROW_COPIES[rule]
+        options = (
+            "`embedding_dim`"
+            if feature.dim is None
+            else f"`dim` of the feature {name!r} in dataset.json"
+        )
+        if "buckets" in type(feature.kind).model_fields:
+            options += f" and `buckets` of the feature {name!r}"
+        dim = feature.dim or config.embedding_dim
+        text = f"the table of {name!r}, {feature.num_rows:,} x {dim:,}"
+        yield Part(text, options, feature.num_rows * dim, copies)
+
+
+def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
+    sizes, copies = config.sizes, _COPIES[config.optimizer]
+    has_experts = config.architecture != "shared-bottom"
+    experts, gates, levels = sizes.num_experts, num_tasks, 1
+    own = 0
+    if config.architecture == "moe":
+        gates = 1
+    if config.architecture in ("cgc", "ple"):
+        own = config.task_experts
+    if config.architecture == "ple":
+        levels = config.num_levels
+    units = sizes.expert_units
+    seen = units[-1] if units else width
+    if has_experts:
+        count = experts + own * num_tasks
+        # Further levels see what the experts of the one before return.
+        each = _dense([width, *units]) + (levels - 1) * _dense([seen, *units])
+        yield Part(
+            f"{count:,} experts of {units} units",
+            ("`embedding_dim`, " if width > max(units, default=0) else "")
+            + "`num_experts` and `expert_units`"
+            + (" and `task_experts`" if own else "")
+            + (" and `num_levels`" if levels > 1 else ""),
+            count * each,
+            copies,
+        )
+        yield from _gates(config, width, experts + own, gates)
+    elif config.bottom_units:
+        yield Part(
+            f"a shared bottom of {config.bottom_units} units",
+            "`bottom_units`",
+            _dense([width, *config.bottom_units]),
+            copies,
+        )
+        seen = config.bottom_units[-1]
+    head = _dense([seen, *sizes.head_units])
+    text = f"{num_tasks:,} heads of {sizes.head_units} units"
+    yield Part(text, "`head_units`", num_tasks * head, copies)
+    if config.interaction == "dcn":
+        numbers = config.cross_layers * width * (width + 2)
+        text = f"{config.cross_layers:,} cross layers of width {width:,}"
+        yield Part(text, "`cross_layers` and `embedding_dim`", numbers, copies)
+
+
+def _gates(
+    config: TrainConfig, width: int, num_experts: int, count: int
+) -> Iterator[Part]:
+    copies = _COPIES[config.optimizer]
+    if searches(config.gate):
+        text = f"a permutation of {num_experts:,} experts"
+        yield Part(text, "`num_experts`", num_experts**2, copies)
+    if gate_class(config.gate).feature_rank == 0:
+        return  # It sees an id.
+    # The name on the command line, without the permutation.
+    projection = config.gate_options.get("projection_dim")
+    if isinstance(projection, int):
+        each = projection * (width + num_experts)
+        option = "`projection_dim` of the gate"
+        yield Part(f"{count:,} gates", option, count * each, copies)
+    else:
+        numbers = count * width * (num_experts - 1)
+        yield Part(f"{count:,} gates", "`num_experts`", numbers, copies)
+
+
+def _batch(
+    config: TrainConfig,
+    features: Mapping[str, FittedFeature],
+    width: int,
+    num_rows: int,
+) -> Iterator[Part]:
+    rows = min(config.batch_size, num_rows)
+    text = f"a batch of {rows:,} rows"
+    # What the experts see, and its gradient.
+    yield Part(text, "`batch_size`", rows * width, copies=2)
+    for name, feature in features.items():
+        length = getattr(feature.kind, "length", None)
+        if length is None:
+            continue
+        owner = features[feature.of or name]
+        dim = owner.dim or config.embedding_dim
+        yield Part(
+            f"lists of {length:,} ids in {text}",
+            f"`length` of the feature {name!r} and `batch_size`",
+            rows * length * dim,
+        )
+        if not config.streaming:
+            yield Part(
+                f"lists of {length:,} ids in {num_rows:,} rows",
+                f"`length` of the feature {name!r}, without `streaming`,",
+                num_rows * length,
+            )
+
+
+def _retrieval(
+    config: TrainConfig, catalogue: Catalogue, num_rows: int
+) -> Iterator[Part]:
+    dim, rows = config.retrieval_dim, min(config.batch_size, num_rows)
+    copies = _COPIES[config.optimizer]
+    units = [*config.sizes.head_units, dim]
+    text = f"two towers of {units} units"
+    options = "`retrieval_dim` and `head_units`"
+    yield Part(text, options, 2 * _dense(units), copies)
+    numbers = catalogue.num_items * dim
+    text = f"vectors of {catalogue.num_items:,} items"
+    yield Part(text, "`retrieval_dim`", numbers)
+    text = f"the logits of {rows:,} queries for as many items"
+    yield Part(text, "`batch_size`", rows**2, copies=2)
+
+
+def _dense(units: list[int]) -> int:
+    """How many numbers layers of these widths have, the first one's inputs."""
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(units))
+
+
+def _has_accelerator(backend: str) -> bool:
+    if backend == "torch":
+        import torch
+
+        return torch.accelerator.is_available()
+    if backend == "jax":
+        import jax
+
+        return jax.default_backend() != "cpu"
+    import tensorflow as tf
+
+    devices: list[Any] = tf.config.list_logical_devices()
+    return any(device.device_type != "CPU" for device in devices)

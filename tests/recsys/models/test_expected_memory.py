@@ -1,0 +1,155 @@
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recsys.config import TrainConfig
+from recsys.features import FEATURES
+from recsys.features.fitted_feature import FittedFeature
+from recsys.kind import Declaration
+from recsys.kind import declared
+from recsys.models import expected_memory
+from recsys.models.expected_memory import check_memory
+from recsys.retrieval.catalogue import Catalogue
+
+pytestmark = pytest.mark.once("torch")
+CONFIG = TrainConfig(
+    data="d",
+    out="o",
+    gate="top-k",
+    num_experts=3,
+    k=1,
+    expert_units=[4],
+    head_units=[2],
+    embedding_dim=5,
+    batch_size=8,
+    backend="torch",
+)
+# Tables of 11 rows; width 6.
+TABLE = 11 * 5 * 4
+EXPERTS = 3 * (6 + 1) * 4 * 4
+GATES = 2 * 6 * 2 * 4
+HEADS = 2 * (4 + 1) * 2 * 4
+BATCH = 8 * 6 * 2
+TOTAL = 4 * (TABLE + EXPERTS + GATES + HEADS + BATCH)
+
+
+def feature(declaration: Declaration) -> FittedFeature:
+    fitted: FittedFeature = declared(
+        declaration, FEATURES, "'features'", "user"
+    ).restore({"raw_dtype": "int64"})
+    return fitted
+
+
+USER = feature({"type": "hash", "buckets": 10})
+
+
+def check(config: TrainConfig = CONFIG, free: int = 0, **given: Any) -> None:
+    """Checks what two tasks and 100 rows take beside so much memory."""
+    features = {"user": given.pop("user", USER)}
+    width = given.pop("width", 6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expected_memory, "free_memory", lambda: free)
+        patch.setattr(expected_memory, "_has_accelerator", lambda _: False)
+        check_memory(config, features, width, 2, 100, **given)
+
+
+def test_weights_gradients_and_slots_by_hand() -> None:
+    check(free=TOTAL)
+    with pytest.raises(ValueError, match=r"fits into the 0.0 MiB of memory"):
+        check(free=TOTAL - 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "saved"),
+    [
+        ({"optimizer": "adagrad"}, TABLE + EXPERTS + GATES + HEADS),
+        ({"table_optimizer": "lazy-adam"}, TABLE),
+        ({"table_optimizer": "lazy-adam", "min_table_rows": 12}, 0),
+        ({"table_optimizer": "rowwise-adagrad"}, 3 * TABLE),
+        ({"architecture": "moe"}, GATES // 2),
+        ({"batch_size": 4}, BATCH // 2),
+    ],
+)
+def test_what_takes_less(changes: dict[str, Any], saved: int) -> None:
+    # In numbers of four bytes each, of which Adam keeps four copies.
+    total = TOTAL - (4 * saved if "batch_size" in changes else saved)
+    if changes.get("architecture") == "moe":
+        total = TOTAL - 4 * saved
+    config = replace(CONFIG, **changes)
+    check(config, free=total)
+    with pytest.raises(ValueError, match="of memory that are free"):
+        check(config, free=total - 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "part"),
+    [
+        ({"embedding_dim": 10**5}, "`embedding_dim` and `buckets` of", "11 x"),
+        ({"num_experts": 50_000}, "`num_experts` and `expert_units`", "50,000"),
+        (
+            {"expert_units": [10**5] * 2},
+            "`num_experts` and `expert_",
+            "experts",
+        ),
+        ({"head_units": [10**5]}, "`head_units` must", "2 heads"),
+        (
+            {"gate": "comet+", "num_experts": 5000, "expert_units": [1]},
+            "`num_experts` must",
+            "a permutation of 5,000",
+        ),
+        (
+            {"gate": "x-moe", "gate_options": {"projection_dim": 10**6}},
+            "`projection_dim` of the gate must",
+            "gates",
+        ),
+        (
+            {"architecture": "shared-bottom", "bottom_units": [10**6]},
+            "`bottom_units` must",
+            "shared bottom",
+        ),
+        (
+            {"architecture": "ple", "num_levels": 1000, "task_experts": 1000},
+            "`task_experts` and `num_levels`",
+            "2,003 experts",
+        ),
+        (
+            {"interaction": "dcn", "cross_layers": 1000},
+            "`cross_layers` and",
+            "1,000 cross layers",
+        ),
+    ],
+)
+def test_the_largest_part_is_named(
+    changes: dict[str, Any], options: str, part: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(options)) as caught:
+        check(replace(CONFIG, **changes), free=1000)
+    assert part in str(caught.value).partition("Received: ")[2]
+
+
+def test_options_of_features_are_named() -> None:
+    user = feature({"type": "hash", "buckets": 10**9, "dim": 7})
+    with pytest.raises(ValueError, match="`dim` of the feature 'user' in data"):
+        check(user=user)
+    with pytest.raises(ValueError, match="and `buckets` of the feature 'user'"):
+        check(user=user)
+
+
+def test_a_wide_embedding_makes_wide_experts() -> None:
+    with pytest.raises(ValueError, match="`embedding_dim`, `num_experts` and"):
+        check(replace(CONFIG, embedding_dim=10), width=10**6)
+
+
+def test_retrieval() -> None:
+    catalogue = Catalogue("item", np.ones(10**6 + 1, np.int64), {})
+    config = replace(CONFIG, retrieval=True, retrieval_dim=10**3)
+    message = "`retrieval_dim` must be .* for vectors of 1,000,000 items"
+    with pytest.raises(ValueError, match=message):
+        check(config, free=10**6, catalogue=catalogue)
+
+
+def test_devices_that_share_the_work_are_not_judged() -> None:
+    check(replace(CONFIG, distribute="data"), free=0)
