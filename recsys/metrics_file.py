@@ -26,6 +26,23 @@ def _checked(scores: dict[str, Any]) -> dict[str, Any]:
     return scores
 
 
+class RoutingMetrics(BaseModel):
+    """How a gate uses its experts, as `recsys.metrics.ExpertUse` says it.
+
+    Attributes:
+        most_frequent_set: Share of the rows with the commonest set of experts.
+        mutual_information: What an expert tells of a row, in bits; `None`
+            where no row has weight.
+        dead_experts: How many experts no row gives weight.
+    """
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    most_frequent_set: FiniteFloat | None
+    mutual_information: FiniteFloat | None
+    dead_experts: int
+
+
 class SplitMetrics(BaseModel):
     """The metrics of one split, as `recsys.training.measure` returns them.
 
@@ -37,6 +54,8 @@ class SplitMetrics(BaseModel):
         load_balance_by_task: How evenly the experts of each task are loaded;
             older files do not say.
         balanced_experts_by_task: The share of them with about the mean load.
+        routing: How the gate of each task uses its experts; older files do
+            not say.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -47,6 +66,7 @@ class SplitMetrics(BaseModel):
     accuracy: FiniteFloat | None = None
     load_balance_by_task: dict[str, FiniteFloat] = {}
     balanced_experts_by_task: dict[str, FiniteFloat] = {}
+    routing: dict[str, RoutingMetrics] = {}
 
 
 class Metrics(BaseModel):

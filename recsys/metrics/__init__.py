@@ -34,6 +34,7 @@ from recsys.metrics.confidence_interval import (
 from recsys.metrics.confidence_interval import (
     confidence_intervals as confidence_intervals,
 )
+from recsys.metrics.expert_use import ExpertUse as ExpertUse
 from recsys.metrics.gauc import gauc as gauc
 from recsys.metrics.group_mean import GroupMean as GroupMean
 from recsys.metrics.hit_rate import hit_rate as hit_rate

@@ -15,6 +15,9 @@ from recsys.data import Split
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
+from recsys.metrics import ExpertUse
+from recsys.models.expert_use import batch_use
+from recsys.models.expert_use import whole_use
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.streamed_inputs import StreamedInputs
 from recsys.process_group import all_outputs
@@ -34,6 +37,8 @@ class Scores:
             Without experts, empty.
         loads: For each task and each level of experts, how many rows select
             each expert, float64 array `(n,)`. Without experts, empty.
+        use: For each task and each level of experts, which experts rows give
+            weight. Without experts, empty.
         evaluated: How many experts have to run for a row, array `(rows,)`:
             those that any task selects, each once. `None` without experts,
             and where a task has experts of its own.
@@ -42,10 +47,11 @@ class Scores:
     predictions: dict[str, Any]
     experts: dict[str, Any]
     loads: dict[str, list[Any]] = field(default_factory=dict)
+    use: dict[str, list[ExpertUse]] = field(default_factory=dict)
     evaluated: Any = None
 
     def of_rows(self, chosen: Any) -> "Scores":
-        """Returns what is said of some rows; loads are of all, and left out.
+        """Returns what is said of some rows, without loads and use, of all.
 
         Args:
             chosen: Boolean array `(rows,)`.
@@ -79,16 +85,17 @@ class Scorer(keras.Model):
         inputs, counts = inputs_and_counts
         with record_routing() as records:
             predictions = self.model(inputs, training=False)
-        selected = {
+        weights = {
             task: [
                 # A mixture for all tasks has weights under its own name.
-                _selected(record.weights.get(task, record.weights.get(only)))
+                record.weights.get(task, record.weights.get(only))
                 for record in records
                 for only in [record.mixture.name]
             ]
             for task in self.model.tasks
             if records
         }
+        selected = {task: [*map(_selected, weights[task])] for task in weights}
         experts = {task: _mean_counts(selected[task]) for task in selected}
         # A row for each batch, which `predict` puts one below the other.
         loads = {
@@ -98,9 +105,13 @@ class Scorer(keras.Model):
             ]
             for task in selected
         }
+        use = {
+            task: [batch_use(one, counts) for one in weights[task]]
+            for task in weights
+        }
         shared = all(isinstance(one.mixture, MoE | MMoE) for one in records)
         evaluated = [_count_of_all(selected)] if records and shared else []
-        scores = (predictions, experts, loads, evaluated)
+        scores = (predictions, experts, loads, use, evaluated)
         return all_outputs(on_all_devices(scores))
 
     def score(self, split: Split) -> Scores:
@@ -118,7 +129,7 @@ class Scorer(keras.Model):
             )
         with relevant_log():
             outputs = self.predict(feed(self._batches(split)), verbose=0)
-        predictions, experts, loads, evaluated = outputs
+        predictions, experts, loads, use, evaluated = outputs
         predictions, experts, evaluated = keras.tree.map_structure(
             lambda values: values[: len(split)],
             (predictions, experts, evaluated),
@@ -128,6 +139,10 @@ class Scorer(keras.Model):
             {task: _without_unit_axis(predictions[task]) for task in tasks},
             {task: experts[task] for task in routed},
             {task: [_total(one) for one in loads[task]] for task in routed},
+            {
+                task: [whole_use(one, len(split)) for one in use[task]]
+                for task in routed
+            },
             *evaluated,
         )
 

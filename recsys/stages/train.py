@@ -32,6 +32,7 @@ from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
 from recsys.training.fit import fit
 from recsys.training.fit import has_search
+from recsys.training.idle_routing import warn_if_idle
 from recsys.training.outcome import write_outcome
 from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config
@@ -148,6 +149,7 @@ def _train(
     run.remove_checkpoint()
     warn_if_dense(config, metrics["validation"])
     warn_if_apart(metrics)
+    warn_if_idle(config, metrics["validation"])
     return metrics
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from keras_moe.metrics import balanced_experts
 from keras_moe.metrics import load_balance
 from recsys.data import Split
+from recsys.metrics import ExpertUse
 from recsys.models.scorer import Scores
 from recsys.tasks import RowRoles
 from recsys.tasks import Task
@@ -49,9 +50,13 @@ def measure(
         experts, "experts_evaluated", the mean of how many different ones the
         tasks of a row have together; with experts, "load_balance" and
         "balanced_experts" as in `keras_moe.metrics`, and both by task, where
-        experts come in levels the means of the levels. What cannot be
-        computed, such as an AUC of one class or the experts of a shared
-        bottom, is `None`.
+        experts come in levels the means of the levels; "routing", for each
+        task the "most_frequent_set", the "mutual_information" and the number
+        of "dead_experts" of `ExpertUse`, where experts come in levels the
+        means and the sum of the levels; where all tasks share their experts,
+        "dead_experts", the number of those that are dead in each task. What
+        cannot be computed, such as an AUC of one class or the experts of a
+        shared bottom, is `None`.
 
         Where there are several tasks and each has an accuracy, "accuracy" is
         their mean. All metrics of a standardised task are in the label's own
@@ -94,6 +99,8 @@ def measure(
     if scores.loads:
         whole |= _balance("load_balance", load_balance, scores.loads)
         whole |= _balance("balanced_experts", balanced_experts, scores.loads)
+    if scores.use:
+        whole |= _routing(scores.use, scores.evaluated is not None)
     if constants.keys() >= by_task.keys():
         of_constants = {task: by_task[task]["constant"] for task in by_task}
         whole["constant"] = _overall(of_constants, task_weights)
@@ -112,6 +119,38 @@ def _balance(
     }
     mean = float(np.mean(list(by_task.values())))
     return {name: mean, f"{name}_by_task": by_task}
+
+
+def _routing(
+    use: Mapping[str, Sequence[ExpertUse]], shared: bool
+) -> dict[str, Any]:
+    """What the use of experts says by task, and of experts that all share."""
+    by_task = {
+        task: {
+            "most_frequent_set": _mean(
+                [level.most_frequent_set for level in levels]
+            ),
+            "mutual_information": _mean(
+                [level.mutual_information for level in levels]
+            ),
+            "dead_experts": int(sum(level.dead.sum() for level in levels)),
+        }
+        for task, levels in use.items()
+    }
+    if not shared:
+        return {"routing": by_task}
+    dead = [
+        np.concatenate([one.dead for one in levels]) for levels in use.values()
+    ]
+    return {
+        "routing": by_task,
+        "dead_experts": int(np.logical_and.reduce(dead).sum()),
+    }
+
+
+def _mean(levels: Sequence[float | None]) -> float | None:
+    known = [value for value in levels if value is not None]
+    return float(np.mean(known)) if len(known) == len(levels) else None
 
 
 def trained_loss(metrics: Mapping[str, Any]) -> float | None:

@@ -152,6 +152,10 @@ def test_scores_are_the_predictions_and_the_experts(tiny: Dataset) -> None:
         (loads,) = scores.loads[task]  # Of three batches.
         assert loads.tolist() == selected.sum(axis=0).tolist()
         needed.append(selected)
+        (use,) = scores.use[task]
+        np.testing.assert_array_equal(
+            use.sets, np.packbits(selected, axis=1, bitorder="little")
+        )
     of_any_task = np.any(needed, axis=0).sum(axis=-1)
     assert 3 < of_any_task.mean() < 6
     assert scores.evaluated.tolist() == of_any_task.tolist()

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from recsys.data import Images
+from recsys.metrics import ExpertUse
 from recsys.models.scorer import Scores
 from recsys.tasks import Binary
 from recsys.tasks import Multiclass
@@ -69,6 +70,32 @@ def test_balance_is_the_mean_of_levels_and_tasks() -> None:
     assert metrics["load_balance"] == 0.75
     assert metrics["balanced_experts_by_task"] == {"watch": 0.5, "rating": 0.0}
     assert metrics["balanced_experts"] == 0.25
+
+
+def test_routing_of_levels_and_tasks() -> None:
+    def use(*sets: int) -> ExpertUse:
+        """Of rows with one expert each, of the two that there are."""
+        weights = np.array([sets.count(1), sets.count(2)], float)
+        return ExpertUse(np.array(sets, np.uint8)[:, None], weights, 0.0)
+
+    levels = {"watch": [use(1, 1, 1, 1), use(1, 1, 2, 2)]}
+    scores = replace(SCORES, use=levels | {"rating": [use(1, 1, 1, 1)] * 2})
+    metrics = measure(scores, FRAME, TASKS, WEIGHTS)
+    assert metrics["routing"] == {
+        "watch": {
+            "most_frequent_set": 0.75,
+            "mutual_information": 0.5,
+            "dead_experts": 1,
+        },
+        "rating": {
+            "most_frequent_set": 1.0,
+            "mutual_information": 0.0,
+            "dead_experts": 2,
+        },
+    }
+    assert "dead_experts" not in metrics
+    shared = replace(scores, evaluated=np.array([1, 2, 2, 1]))
+    assert measure(shared, FRAME, TASKS, WEIGHTS)["dead_experts"] == 1
 
 
 def test_experts_of_all_tasks_are_averaged() -> None:

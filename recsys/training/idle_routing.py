@@ -1,0 +1,78 @@
+import warnings
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from keras_moe.layers import COMETGate
+from keras_moe.layers import DSelectKGate
+from keras_moe.layers import ExpertChoiceGate
+from keras_moe.layers import Gate
+from keras_moe.layers import SoftmaxGate
+from recsys.config import TrainConfig
+from recsys.models.gates import gate_class
+
+# From this share of the rows on, a set of experts counts as that of all rows.
+MOST_ROWS = 0.95
+# Weights that differ by about a tenth of their mean from row to row.
+LEAST_BITS = 0.01
+# A gate that gives weight to this share of all experts selects none.
+_NEARLY_ALL = 0.95
+
+# A larger entropy weight drives all rows to one side of each split before
+# these gates have learned anything.
+_LARGEST_ENTROPY_WEIGHT = 0.001
+_BY_ENTROPY = (COMETGate, DSelectKGate)
+# Of these, balance is no question of a loss.
+_BALANCED = (SoftmaxGate, ExpertChoiceGate)
+
+
+def warn_if_idle(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
+    """Warns of the tasks whose gate does not tell rows apart.
+
+    It gives nearly all rows the same few experts, or weights that hardly
+    differ. Its mixture does what one dense expert would do. Static gates have
+    to, and hash gates go by ids: nothing is said of either.
+
+    Args:
+        config: The resolved configuration of a run.
+        metrics: What `measure` returns for a split.
+    """
+    gate, options = gate_class(config.gate), config.gate_options
+    if gate.feature_rank == 0 or options.get("static"):
+        return
+    for task, finding in _findings(config, gate, metrics):
+        warnings.warn(
+            f"the gate {config.gate!r} of {task!r} routes by nothing: "
+            f"{finding}. What helps: {_advice(gate, options)}",
+            stacklevel=2,
+        )
+
+
+def _findings(
+    config: TrainConfig, gate: type[Gate], metrics: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yields the tasks with such a gate, and what it does."""
+    own = config.task_experts if config.architecture in ("cgc", "ple") else 0
+    num_experts = config.sizes.num_experts + own
+    counts = metrics["experts_per_example_by_task"]
+    for task, routing in metrics.get("routing", {}).items():
+        share = routing["most_frequent_set"]
+        bits = routing["mutual_information"]
+        selects = counts[task] < _NEARLY_ALL * num_experts
+        if gate is not SoftmaxGate and selects and share >= MOST_ROWS:
+            yield task, f"{share:.0%} of rows take the same experts"
+        elif bits is not None and bits < LEAST_BITS:
+            yield task, f"its weights hardly differ by row ({bits:.3f} bits)"
+
+
+def _advice(gate: type[Gate], options: Mapping[str, Any]) -> str:
+    """The option that makes a gate tell rows apart."""
+    if issubclass(gate, _BY_ENTROPY):
+        if options.get("entropy_weight", 0.0) > _LARGEST_ENTROPY_WEIGHT:
+            return f"--gate-option entropy_weight={_LARGEST_ENTROPY_WEIGHT:g}"
+        name = "importance_loss_weight"
+    elif issubclass(gate, _BALANCED):
+        return "a higher --learning-rate or more --epochs"
+    else:
+        name = "load_balance_loss_weight"
+    return f"--gate-option {name}={10 * options.get(name, 0.0) or 0.01:g}"
