@@ -4,6 +4,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from recsys.shown import printable
+from recsys.shown import shortened
+
+# Most letters of a column's name, and of what was expected or received: both
+# may have come from a file of any size.
+_MOST_OF_NAME, _MOST_OF_PART = 300, 1500
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,11 @@ Received: 3
         if line is not None:
             place += f", line {line}"
         if column is not None:
-            place += f", column {column!r}"
+            place += f", column {shortened(repr(column), _MOST_OF_NAME)}"
         if row is not None:
             place += f", data row {row} (counted from 1)"
+        expected = shortened(expected, _MOST_OF_PART)
+        received = shortened(received, _MOST_OF_PART)
         return cls(
             printable(f"{place}: expected {expected}. Received: {received}")
         )

@@ -1,8 +1,11 @@
 import json
+import re
+from json.scanner import py_make_scanner
 from pathlib import Path
 from typing import Any
 
 from recsys.atomic import replacing
+from recsys.duplicates import first_duplicate
 from recsys.errors import FileError
 from recsys.reading import read_text
 from recsys.reading import reading
@@ -20,13 +23,29 @@ class _NamedTwiceError(Exception):
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _NamedTwiceError(next(n for n in names if names.count(n) > 1))
+        name = first_duplicate(name for name, _ in pairs)
+        assert name is not None, "fewer names than pairs"
+        raise _NamedTwiceError(name)
     return content
 
 
+class _StepwiseDecoder(json.JSONDecoder):
+    """Reads in Python, a value at a time: other threads go on meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__(object_pairs_hook=_once_each)
+        self.scan_once = py_make_scanner(self)
+
+
 # Made once: for a short text, that takes longer than to read it.
-_DECODER = json.JSONDecoder(object_pairs_hook=_once_each)
+AT_ONCE: json.JSONDecoder = json.JSONDecoder(object_pairs_hook=_once_each)
+STEPWISE: json.JSONDecoder = _StepwiseDecoder()
+
+# Escapes of a text, from left to right: a whole character of two halves, half
+# of one (group 1), or any other.
+_ESCAPES = re.compile(
+    r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)", re.DOTALL
+)
 
 
 def read_json(path: Path, error: type[FileError] = FileError) -> Any:
@@ -48,6 +67,7 @@ def parse_json(
     file: object,
     error: type[FileError] = FileError,
     first_line: int = 1,
+    decoder: json.JSONDecoder = AT_ONCE,
 ) -> Any:
     """Returns what a JSON text says.
 
@@ -56,6 +76,8 @@ def parse_json(
         file: Where it comes from, for the error message.
         error: The class of the error. Defaults to `FileError`.
         first_line: Number of its first line in the file.
+        decoder: `AT_ONCE` (default), or `STEPWISE`, which takes ten times as
+            long and lets other threads run meanwhile.
 
     Raises:
         FileError: The text is not JSON, names something twice in an object,
@@ -67,10 +89,10 @@ def parse_json(
     """
     with reading(file, "JSON", error):
         try:
-            content = _DECODER.decode(text)
+            content = decoder.decode(text)
         except _NamedTwiceError as caught:
             raise error.at(
-                file, "JSON with each name once", f"{caught.name!r} twice"
+                file, "JSON with each name once", f"{shown(caught.name)} twice"
             ) from None
         except json.JSONDecodeError as caught:
             raise error.at(
@@ -79,8 +101,9 @@ def parse_json(
                 _around(caught),
                 line=first_line + caught.lineno - 1,
             ) from None
-        if "\\u" in text:  # "\ud800" alone cannot be written to any file.
-            json.dumps(content, ensure_ascii=False).encode()
+    # "\ud800" alone cannot be written to any file.
+    if any(escape[1] for escape in _ESCAPES.finditer(text)):
+        raise error.at(file, "JSON", "bytes that are not UTF-8 text")
     return content
 
 

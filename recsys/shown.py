@@ -3,11 +3,15 @@
 import math
 import reprlib
 from collections.abc import Iterable
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
 _MOST_DIGITS = 40
 _MOST_NAMES = 20
+_MOST_LETTERS = 300
 
 
 class _Shorten(reprlib.Repr):
@@ -17,6 +21,12 @@ class _Shorten(reprlib.Repr):
         if digits > _MOST_DIGITS:
             return f"an integer of about {digits:,} digits"
         return repr(x)
+
+    def repr_dict(self, x: Mapping[Any, Any], level: int) -> str:
+        # Otherwise all names would be sorted to show a few.
+        first = dict(islice(x.items(), self.maxdict))
+        text = super().repr_dict(first, level)
+        return text if len(first) == len(x) else f"{text[:-1]}, ...}}"
 
 
 _shorten = _Shorten()
@@ -30,26 +40,25 @@ def shown(value: object) -> str:
     >>> shown(np.float64(0.5)), shown("text")
     ('0.5', "'text'")
     """
-    return _shorten.repr(
-        value.item() if isinstance(value, np.generic) else value
-    )
+    plain = value.item() if isinstance(value, np.generic) else value
+    return shortened(_shorten.repr(plain), _MOST_LETTERS)
 
 
 def shortened(text: str, most: int = 100) -> str:
-    """Returns a text without its middle where it is too long.
+    """Returns a text with its middle left out where it is too long.
 
     Args:
         text: The text.
-        most: How many characters are kept of a longer one, beside the three
-            dots. Defaults to 100.
+        most: Most letters of the result, at least 3. Defaults to 100.
 
     Example:
-    >>> shortened("0123456789", 4), shortened("0123", 4)
-    ('01...89', '0123')
+    >>> shortened("abcdefghijklm", 9), shortened("abc", 9)
+    ('abc...klm', 'abc')
     """
     if len(text) <= most:
         return text
-    return f"{text[: most - most // 2]}...{text[-(most // 2) :]}"
+    end = (most - 3) // 2
+    return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
 
 
 def listed(names: Iterable[object]) -> str:

@@ -1,6 +1,7 @@
 import pytest
 
 from recsys.shown import printable
+from recsys.shown import shortened
 from recsys.shown import shown
 
 
@@ -28,3 +29,32 @@ def test_ordinary_values_are_written_out() -> None:
 )
 def test_control_characters_are_written_out(text: str, expected: str) -> None:
     assert printable(text) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 10**6,
+        ["x" * 10**6] * 10,
+        [[[[["x" * 200] * 9] * 9] * 9] * 9] * 9,
+        {f"{number}" * 200: number for number in range(10**5)},
+        {"k": {"k": {"k": {"k": ["x" * 200] * 9}}}},
+    ],
+)
+def test_what_is_shown_is_short(value: object) -> None:
+    assert len(shown(value)) <= 300
+
+
+def test_of_many_names_the_first_are_shown() -> None:
+    value = dict.fromkeys("zyxwvu", 1)
+    assert shown(value) == "{'w': 1, 'x': 1, 'y': 1, 'z': 1, ...}"
+    assert shown({"b": 1, "a": 2}) == "{'a': 2, 'b': 1}"
+
+
+@pytest.mark.parametrize("length", range(3, 12))
+def test_shortened_text_has_its_ends(length: int) -> None:
+    text = shortened("abcdefghij", length)
+    assert len(text) == min(length, 10)
+    start, dots, end = text.partition("...")
+    assert "abcdefghij".startswith(start)
+    assert not dots or "abcdefghij".endswith(end)

@@ -1,5 +1,4 @@
 import gzip
-from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,11 @@ import pandas as pd
 from recsys.data.formats.arrow_table import read_arrow
 from recsys.data.formats.exact_values import to_series
 from recsys.data.formats.suffix import suffix_of
+from recsys.duplicates import first_duplicate
 from recsys.errors import DataError
 from recsys.features.list_values import as_texts
 from recsys.reading import reading
+from recsys.shown import shown
 
 
 def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
@@ -76,10 +77,10 @@ def to_frame(
 
 def check_distinct(names: list[str], path: object) -> None:
     """Raises DataError if two columns have one name."""
-    counts = Counter(names)
-    if twice := next((name for name in names if counts[name] > 1), None):
+    twice = first_duplicate(names)
+    if twice is not None:
         raise DataError.at(
-            path, "columns of different names", f"two columns {twice!r}"
+            path, "columns of different names", f"two columns {shown(twice)}"
         )
 
 

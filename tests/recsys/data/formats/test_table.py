@@ -1,4 +1,5 @@
 import gzip
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from pyarrow import parquet
 from recsys.data import DataError
 from recsys.data import read_table
 from recsys.data import write_table
+from recsys.data.formats.table import check_distinct
 
 SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz"]
 
@@ -218,3 +220,20 @@ def test_a_small_file_that_does_not_fit_into_memory(tmp_path: Path) -> None:
     assert path.stat().st_size < 1 << 18
     with pytest.raises(DataError, match=r"a\.csv\.gz: expected at most"):
         read_table(path)
+
+
+def test_many_columns_of_different_names_take_one_pass(tmp_path: Path) -> None:
+    """Name by name, 50,000 columns would take minutes."""
+    names = [f"column{number}" for number in range(50_000)]
+    start = time.process_time()
+    check_distinct(names, tmp_path)
+    with pytest.raises(DataError, match="Received: two columns 'column49999'"):
+        check_distinct([*names, names[-1]], tmp_path)
+    assert time.process_time() - start < 5
+
+
+def test_a_long_name_of_two_columns_is_shortened(tmp_path: Path) -> None:
+    name = "n" * 1_000_000
+    with pytest.raises(DataError, match="two columns 'n") as raised:
+        check_distinct([name, name], tmp_path)
+    assert len(str(raised.value)) < 1000
