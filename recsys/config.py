@@ -7,7 +7,9 @@ from dataclasses import fields
 from dataclasses import replace
 from typing import Annotated
 from typing import Any
+from typing import Self
 
+from pydantic import AfterValidator
 from pydantic import BeforeValidator
 from pydantic import ConfigDict
 from pydantic import Field
@@ -23,6 +25,8 @@ from recsys.bounds import Count
 from recsys.bounds import Layers
 from recsys.bounds import Width
 from recsys.clear_errors import with_clear_errors
+from recsys.gate_names import check_k
+from recsys.gate_names import known_gate
 from recsys.old_defaults import with_old_defaults
 from recsys.old_names import with_current_names
 from recsys.optimizers import OPTIMIZERS
@@ -228,7 +232,7 @@ class TrainConfig:
     warm_start: _Place | None = None
     preset: Annotated[_Text, one_of(PRESETS)] | None = None
     architecture: Annotated[_Text, one_of(ARCHITECTURES)] = "mmoe"
-    gate: _Text = "comet"
+    gate: Annotated[_Text, AfterValidator(known_gate)] = "comet"
     num_experts: _Experts | None = None
     task_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 4
     num_levels: Layers = 2
@@ -281,6 +285,18 @@ class TrainConfig:
     @classmethod
     def _take_old_names(cls, given: ArgsKwargs) -> ArgsKwargs:
         return ArgsKwargs(given.args, with_current_names(given.kwargs or {}))
+
+    @model_validator(mode="after")
+    def _check_k(self) -> Self:
+        # The data decide on a preset that is not given.
+        presets = [PRESETS[self.preset]] if self.preset else PRESETS.values()
+        k = self.k or min(sizes.k for sizes in presets)
+        most = self.num_experts or max(sizes.num_experts for sizes in presets)
+        if self.architecture in ("cgc", "ple"):
+            most += self.task_experts
+        if self.architecture != "shared-bottom":
+            check_k(self.gate, k, most)
+        return self
 
     @property
     def sizes(self) -> Sizes:

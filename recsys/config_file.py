@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import AfterValidator
 
+from recsys.bounds import MOST_EXPERTS
 from recsys.config import TrainConfig
 from recsys.json_files import read_json
 from recsys.old_names import current_fields
@@ -12,9 +13,11 @@ from recsys.shapes import check_shape
 
 
 def _checked(fields: dict[str, Any]) -> dict[str, Any]:
-    # Where it is trained, and on what, may be said elsewhere.
+    # Where it is trained, on what and with how many experts may be said
+    # elsewhere.
+    part = {"data": ".", "out": ".", "num_experts": MOST_EXPERTS, **fields}
     try:
-        TrainConfig.from_mapping({"data": ".", "out": ".", **fields})
+        TrainConfig.from_mapping(part)
     except TypeError as error:  # Pydantic takes it for an error of ours.
         raise ValueError(str(error)) from None
     return fields

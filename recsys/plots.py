@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from recsys.atomic import replacing
 from recsys.metrics import ScoredRows
 from recsys.metrics import calibration_bins
 from recsys.metrics import ece
 from recsys.metrics.calibration import DEFAULT_BINS
+from recsys.shown import printable
+
+_MOST_FEATURES = 50
+_LONGEST_NAME = 30
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -26,28 +31,50 @@ def importance(measured: Mapping[str, Any]) -> Figure:
     """Draws how much the loss grows without each feature.
 
     Args:
-        measured: What `recsys.explain` returns.
+        measured: What `recsys.explain` returns. Of many features, the most
+            important ones are drawn.
     """
     panels = {"Weighted total": measured["total"]}
+    units = {"Weighted total": "weighted sum"}
     if len(measured["tasks"]) > 1:
         panels |= measured["tasks"]
-    names = list(measured["total"])[::-1]
+        units |= measured["units"]
+    else:
+        (units["Weighted total"],) = measured["units"].values()
+    names = list(measured["total"])[:_MOST_FEATURES][::-1]
     figure = Figure(
-        figsize=(4 * len(panels) + 1, 1.5 + 0.3 * len(names)),
+        figsize=(4 * len(panels) + 2, 1.5 + 0.3 * len(names)),
         layout="constrained",
     )
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axis, (title, growths) in zip(axes, panels.items(), strict=True):
         axis.barh(
-            names,
+            range(len(names)),
             [growths[name]["mean"] for name in names],
             xerr=[growths[name]["deviation"] for name in names],
             ecolor="0.4",
         )
         axis.axvline(0, color="0.6", lw=1)
-        axis.set(title=title, xlabel="Growth of the loss")
+        axis.set(title=title, xlabel=f"Growth of the loss ({units[title]})")
+        # Labels of five digits stand side by side.
+        axis.xaxis.set_major_locator(MaxNLocator(4))
+        axis.ticklabel_format(axis="x", scilimits=(-3, 4), useMathText=True)
         axis.grid(axis="x", alpha=0.3)
+    # A name is not mathematics, whatever is between its dollars.
+    labels = [_short(printable(name)) for name in names]
+    axes[0].set_yticks(range(len(names)), labels, parse_math=False)
+    if len(names) < len(measured["total"]):
+        shown = f"{len(names)} most important of {len(measured['total']):,}"
+        figure.suptitle(f"The {shown} features")
     return figure
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for what is drawn."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    half = _LONGEST_NAME // 2
+    return f"{name[:half]}…{name[-half:]}"
 
 
 def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:

@@ -14,6 +14,7 @@ from recsys.errors import RunError
 from recsys.json_files import write_json
 from recsys.kind import declarations
 from recsys.metrics_file import read_metrics
+from recsys.written_folder import check_written
 
 if TYPE_CHECKING:
     from recsys.models.multi_task_model import MultiTaskModel
@@ -64,11 +65,7 @@ class Run:
             FileError: The file is broken.
             RunError: There is no run in the folder.
         """
-        if not self.config.is_file():
-            raise RunError(
-                f"{self.folder}: expected the folder of a run. "
-                "Received: a folder without config.json"
-            )
+        check_written(self.config, "a run")
         fields = {"out": str(self.folder), **read_fields(self.config)}
         if "data" not in fields:
             raise FileError.at(self.config, "a value at data", "none")
@@ -109,11 +106,7 @@ class Run:
 
     def check_model(self) -> None:
         """Raises RunError unless the run has a model."""
-        if not self.model.is_file():
-            raise RunError(
-                f"{self.folder}: expected the folder of a trained run. "
-                "Received: a folder without model.keras"
-            )
+        check_written(self.model, "a trained run")
 
     def load_model(self) -> "MultiTaskModel":
         """Loads the trained model.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_NUMBERED_EXPERTS = 16
+_DARK_FROM = 50  # Percent, where the colours of a heat map become dark.
 LINE_STYLES = ("-", "--", "-.", ":")
 
 
@@ -45,9 +46,9 @@ def load_heat_map(
         label: String beside the colours: what the numbers are, in percent.
 
     Returns:
-        A figure with a row per task and a column per expert. An expert that
-        gets no example is grey; up to 16 experts carry their load as a
-        number.
+        A figure with a row per task and a column per expert. Its colours go
+        from 0 to 100 %; an expert that gets no example is grey. Up to 16
+        experts carry their load as a number.
 
     Raises:
         ImportError: If matplotlib is not installed.
@@ -70,7 +71,7 @@ def load_heat_map(
         percent,
         cmap=colormaps["YlGnBu"].with_extremes(under="gainsboro"),
         vmin=1e-6,  # Zero is under it.
-        vmax=max(float(np.nanmax(percent)), 1.0),
+        vmax=100,  # In all maps, so that one can be compared with another.
         aspect="auto",
     )
     axes.set_xticks(_expert_ticks(num_experts))
@@ -82,7 +83,8 @@ def load_heat_map(
     _draw_cell_borders(axes, num_tasks, num_experts)
     if num_experts <= MOST_NUMBERED_EXPERTS:
         _write_numbers(axes, percent)
-    figure.colorbar(image, label=label, pad=0.02, extend="min")
+    beyond = "both" if np.nanmax(percent) > 100 else "min"
+    figure.colorbar(image, label=label, pad=0.02, extend=beyond)
     return figure
 
 
@@ -171,7 +173,6 @@ def _draw_cell_borders(axes: "Axes", num_tasks: int, num_experts: int) -> None:
 
 
 def _write_numbers(axes: "Axes", percent: np.ndarray) -> None:
-    dark_from = float(np.nanmax(percent)) / 2
     for (task, expert), value in np.ndenumerate(percent):
         if not np.isnan(value):
             axes.text(
@@ -180,5 +181,5 @@ def _write_numbers(axes: "Axes", percent: np.ndarray) -> None:
                 "<1" if 0 < value < 0.5 else f"{value:.0f}",
                 ha="center",
                 va="center",
-                color="white" if value > dark_from else "black",
+                color="white" if value > _DARK_FROM else "black",
             )

@@ -16,6 +16,7 @@ from recsys.options import with_config_options
 from recsys.reading import naming
 from recsys.run import Run
 from recsys.training.kept_memory import keep_memory
+from recsys.written_folder import check_written
 
 
 @with_config_options
@@ -37,6 +38,7 @@ def train(
         given = read_fields(config, GivenFields) | given
     elif resume and "out" in given:
         config = Run(given["out"]).config
+        check_written(config, "a run")
         given = read_fields(config) | given
     given = with_fields_of_start(given, resume)
     settings = TrainConfig.from_mapping(given)

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from recsys.backend import start_backend
+from recsys.bounds import MOST_EXPERTS
 from recsys.commands.arguments import SparseOnly
 from recsys.config import TrainConfig
 from recsys.options import given_fields
@@ -53,7 +54,9 @@ def tune(
     Options of `recsys train` that are given hold for all trials.
     """
     given = given_fields(options)
-    start_backend(TrainConfig.from_mapping(given).backend)
+    # The space may say how many experts there are.
+    fields = {"num_experts": MOST_EXPERTS} | given
+    start_backend(TrainConfig.from_mapping(fields).backend)
     from recsys.stages.tune import tune
     from recsys.tuning.sweep import Sweep
 

@@ -1,4 +1,4 @@
-"""The gates by the name that a command line gives them."""
+"""The gates by name: their classes, options and defaults."""
 
 import inspect
 from collections.abc import Mapping
@@ -6,24 +6,17 @@ from typing import Any
 from typing import get_type_hints
 
 from keras_moe import layers
+from recsys import gate_names
 from recsys.arguments import typed_arguments
 from recsys.bounds import LARGEST_COUNT
 from recsys.bounds import LARGEST_WIDTH
+from recsys.gate_names import SEARCH_SUFFIX
+from recsys.gate_names import base_name
+from recsys.gate_names import expected_gates
 from recsys.shown import shown
 
 GATES: dict[str, type[layers.Gate]] = {
-    "softmax": layers.SoftmaxGate,
-    "top-k": layers.TopKGate,
-    "v-moe": layers.VMoEGate,
-    "switch": layers.SwitchGate,
-    "x-moe": layers.XMoEGate,
-    "hash": layers.HashGate,
-    "gumbel-softmax": layers.GumbelSoftmaxGate,
-    "dselect-k": layers.DSelectKGate,
-    "comet": layers.COMETGate,
-    "moesart": layers.MOESARTGate,
-    "expert-choice": layers.ExpertChoiceGate,
-    "remoe": layers.ReMoEGate,
+    name: getattr(layers, gate.layer) for name, gate in gate_names.GATES.items()
 }
 
 # With these, unless told otherwise, the gates that start dense come to their k
@@ -36,9 +29,6 @@ _DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
     # recsys/old_defaults.py.
     "gumbel-softmax": {"temperature": None},
 }
-
-# What a name ends with where a permutation of the experts is searched for.
-SEARCH_SUFFIX = "+"
 
 # What they choose at inference they only lean to while they train.
 _DENSE_IN_TRAINING = (layers.SoftmaxGate, layers.GumbelSoftmaxGate)
@@ -56,12 +46,10 @@ def gate_class(name: str) -> type[layers.Gate]:
     Raises:
         ValueError: There is no such gate.
     """
-    base = name.removesuffix(SEARCH_SUFFIX)
+    base = base_name(name)
     if base not in GATES:
         raise ValueError(
-            f"`gate` must be one of {', '.join(GATES)}, with a "
-            f"{SEARCH_SUFFIX} after it for permutation local search. "
-            f"Received: gate={name!r}"
+            f"`gate` must be {expected_gates(name)}. Received: gate={name!r}"
         )
     return GATES[base]
 
@@ -143,7 +131,7 @@ def default_options(name: str, k: int) -> dict[str, Any]:
         Ibrahim et al., MOESART, section 3: of a batch `B`, each expert takes
         `k' = |B| k / n` examples.
     """
-    base = name.removesuffix(SEARCH_SUFFIX)
+    base = base_name(name)
     if base == "expert-choice":
         return {"capacity_factor": float(k)}
     return dict(_DEFAULT_OPTIONS.get(base, {}))

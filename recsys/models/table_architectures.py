@@ -5,9 +5,9 @@ from math import prod
 import keras
 
 from keras_moe import layers
+from recsys.gate_names import SEARCH_SUFFIX
 from recsys.models.architectures import Architectures
 from recsys.models.architectures import Bank
-from recsys.models.gates import SEARCH_SUFFIX
 from recsys.models.shared_tower import SharedTower
 
 

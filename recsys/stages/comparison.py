@@ -1,8 +1,12 @@
 import dataclasses
+from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 from typing import Any
+from typing import Self
 
 from pydantic import AfterValidator
 from pydantic import BeforeValidator
@@ -168,24 +172,32 @@ class Comparison:
         """
         fields = with_current_names(fields)
         return [
-            PlannedRun(
+            PlannedRun.of(
                 setting,
                 model,
-                TrainConfig.from_mapping(
-                    {
-                        **self.base,
-                        **self.settings[setting],
-                        **self.models[model],
-                        **fields,
-                        "seed": seed,
-                        "out": str(out / setting / model / f"seed-{seed}"),
-                    }
-                ),
+                {
+                    **self.base,
+                    **self.settings[setting],
+                    **self.models[model],
+                    **fields,
+                    "seed": seed,
+                    "out": str(out / setting / model / f"seed-{seed}"),
+                },
             )
             for seed in self.seeds
             for setting in self.settings
             for model in self.models
         ]
+
+
+@contextmanager
+def _naming(setting: str, model: str) -> Iterator[None]:
+    """Adds the setting and the model to what goes wrong."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        where = setting and f"setting {setting!r}, "
+        raise ValueError(f"{where}model {model!r}: {error}") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,19 +214,25 @@ class PlannedRun:
     model: str
     config: TrainConfig
 
+    @classmethod
+    def of(cls, setting: str, model: str, fields: Mapping[str, Any]) -> Self:
+        """Plans a run of fields of `TrainConfig`.
+
+        Raises:
+            ValueError: They do not fit together; the message names setting
+                and model.
+        """
+        with _naming(setting, model):
+            return cls(setting, model, TrainConfig.from_mapping(fields))
+
     def check(self, schema: Schema) -> None:
         """Checks that it can be trained on data with a schema.
 
         Raises:
             ValueError: It cannot; the message names setting and model.
         """
-        try:
+        with _naming(self.setting, self.model):
             check_config(self.config, schema)
-        except (ValueError, TypeError) as error:
-            setting = self.setting and f"setting {self.setting!r}, "
-            raise ValueError(
-                f"{setting}model {self.model!r}: {error}"
-            ) from error
 
     def result(self) -> dict[str, Any] | None:
         """What the table needs to know, or `None` while it is not trained."""

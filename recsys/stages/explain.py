@@ -48,7 +48,7 @@ def explain(
         "split", "rows" and "repeats"; "total", for each feature the "mean" of
         how much the weighted loss grows and its "deviation" over the repeats,
         the most important feature first; "tasks", the same for the loss of each
-        task.
+        task; "units", what these losses are measured in.
 
     Raises:
         DataError: The data are missing or wrong.
@@ -92,6 +92,10 @@ def explain(
             "repeats": repeats,
             "total": _summary(growths, _TOTAL),
             "tasks": {task: _summary(growths, task) for task in model.tasks},
+            "units": {
+                task: kind.unit(model.target_scales.get(task))
+                for task, kind in model.tasks.items()
+            },
         }
         write_json(folder.folder / "importance.json", importance)
         folder.plots.mkdir(exist_ok=True)

@@ -7,6 +7,7 @@ from keras_tuner.engine.base_tuner import BaseTuner
 
 from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
+from recsys.bounds import MOST_EXPERTS
 from recsys.bounds import check_count
 from recsys.config import TrainConfig
 from recsys.data import Schema
@@ -97,7 +98,8 @@ def tune(
         check_count(name, number)
     run_trials = _search_of(engine)
     fields = with_current_names(fields)
-    base = TrainConfig.from_mapping(fields)
+    # The space may say how many experts there are.
+    base = TrainConfig.from_mapping({"num_experts": MOST_EXPERTS} | fields)
     if base.warm_start is not None:
         raise ValueError(
             "`warm_start` must be left out: trials begin anew. "

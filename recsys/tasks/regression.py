@@ -79,6 +79,9 @@ class Regression(Task):
             )
         return scale
 
+    def unit(self, scale: float | None = None) -> str:
+        return "squared label" if scale is None else "variances of the labels"
+
     def loss(
         self, reduction: str | None, scale: float | None = None
     ) -> "keras.losses.Loss":

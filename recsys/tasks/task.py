@@ -129,6 +129,14 @@ class Task(Kind):
         """
         raise NotImplementedError
 
+    def unit(self, scale: float | None = None) -> str:
+        """Returns the unit of the loss, for the axis of a figure.
+
+        Args:
+            scale: What `scale` returns, for a standardised task.
+        """
+        return "nats"
+
     def loss(
         self, reduction: str | None, scale: float | None = None
     ) -> "keras.losses.Loss":

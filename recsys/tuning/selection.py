@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recsys.config import TrainConfig
-from recsys.models.gates import SEARCH_SUFFIX
+from recsys.gate_names import SEARCH_SUFFIX
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import is_held_at_k
 from recsys.training.steps_until_binary import UNTIL_BINARY

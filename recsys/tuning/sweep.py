@@ -22,6 +22,7 @@ from recsys.tuning.selection import Selection
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.selection import notice_of
 from recsys.tuning.trial_log import TrialLog
+from recsys.written_folder import check_written
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -124,11 +125,7 @@ class Sweep:
             FileError: The file is broken.
             RunError: There is no sweep in the folder.
         """
-        if not self.plan.is_file():
-            raise RunError(
-                f"{self.folder}: expected the folder of a sweep. "
-                "Received: a folder without sweep.json"
-            )
+        check_written(self.plan, "a sweep")
         plan: Plan = check_shape(read_json(self.plan), Plan, self.plan)
         return plan
 

@@ -29,13 +29,14 @@ class TrialRecord(BaseModel):
         trial: Its name, as KerasTuner draws it.
         status: How it ended.
         hyperparameters: What was drawn for it, by name.
-        config: What was trained, by field of `TrainConfig`.
+        config: What was trained, by field of `TrainConfig`; of a failed
+            trial, it may be what could not be.
     """
 
     trial: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
     status: Literal["completed", "failed"]
     hyperparameters: CurrentNames = {}
-    config: Fields = {}
+    config: CurrentNames = {}
 
 
 class CompletedTrial(TrialRecord):

@@ -60,13 +60,17 @@ class TrialRunner:
         Returns:
             The trial's line in the log.
         """
-        config, values = self._config(trial, drawn)
-        record = _record(trial, config, values, None, error)
+        fields, values = self._fields(trial, drawn)
+        record = _record(trial, fields, values, None, error)
         self.sweep.log.append(record)
         return record
 
     def _train(self, trial: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
-        config, values = self._config(trial, drawn)
+        fields, values = self._fields(trial, drawn)
+        try:
+            config = TrainConfig.from_mapping(fields)
+        except ValueError as failure:  # As of a k above the number of experts.
+            return _record(trial, fields, values, None, str(failure))
         start = time.perf_counter()
         error = None
         try:
@@ -74,28 +78,27 @@ class TrialRunner:
         except RunError as failure:
             error = str(failure)
         seconds = time.perf_counter() - start
-        return _record(trial, config, values, seconds, error)
+        return _record(trial, config.to_mapping(), values, seconds, error)
 
-    def _config(
+    def _fields(
         self, trial: str, drawn: Mapping[str, Any]
-    ) -> tuple[TrainConfig, dict[str, Any]]:
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is trained, and what was drawn for it, by field."""
         values = self.space.decode(drawn)
         if _EPOCHS in drawn:
             values["epochs"] = drawn[_EPOCHS]
         folder = str(self.sweep.runs / trial)
-        fields = {**self.space.fields(values), "out": folder}
-        return TrainConfig.from_mapping(fields), values
+        return {**self.space.fields(values), "out": folder}, values
 
 
 def _record(
     trial: str,
-    config: TrainConfig,
+    fields: Mapping[str, Any],
     values: Mapping[str, Any],
     seconds: float | None,
     error: str | None,
 ) -> dict[str, Any]:
-    run = Run(config.out)
+    run = Run(fields["out"])
     metrics = run.read_metrics() if error is None else {}
     test = metrics.get("test")
     return {
@@ -103,9 +106,9 @@ def _record(
         "status": "completed" if error is None else "failed",
         "hyperparameters": values,
         # What the run has resolved, if it came so far.
-        "config": (
-            run.read_config() if run.config.is_file() else config
-        ).to_mapping(),
+        "config": run.read_config().to_mapping()
+        if run.config.is_file()
+        else dict(fields),
         "validation": metrics.get("validation"),
         "test": test,
         "experts_per_example": test and test["experts_per_example"],

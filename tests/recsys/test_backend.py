@@ -76,7 +76,7 @@ def test_comparison_is_refused_in_one_line(tmp_path: Path) -> None:
     process = start("-m", "recsys", "compare", str(file), "--out", out)
     assert process.returncode == 2
     (line,) = process.stderr.splitlines()
-    assert line.startswith(f"error: {file}: model 'a': `gate` must be one of")
+    assert line.startswith(f"error: {file}, models.a: `gate` must be one of")
 
 
 def test_backend_that_will_be_started(

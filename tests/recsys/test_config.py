@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from recsys import FileError
 from recsys import TrainConfig
+from recsys.config_file import read_fields
 
 
 def test_integers_are_taken_as_numbers() -> None:
@@ -247,3 +249,59 @@ def test_what_an_unknown_field_is_close_to_is_named() -> None:
 def test_missing_field_is_named() -> None:
     with pytest.raises(ValueError, match="`out` must be given"):
         TrainConfig.from_mapping({"data": "synthetic"})
+
+
+@pytest.mark.parametrize("gate", ["commet", "commet+"])
+def test_a_gate_that_there_is_not_is_refused_with_a_near_one(gate: str) -> None:
+    with pytest.raises(ValueError, match="`gate` must be one of soft") as error:
+        TrainConfig("synthetic", "run", gate=gate)
+    assert str(error.value).endswith(
+        f"(did you mean 'comet'?). Received: gate={gate!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "most"),
+    [
+        ({"num_experts": 4, "k": 5}, 4),
+        ({"num_experts": 4, "k": 5, "gate": "top-k+"}, 4),
+        ({"k": 17}, 16),
+        ({"preset": "svhn", "k": 9}, 8),
+        ({"preset": "multi-mnist", "num_experts": 3}, 3),
+        ({"architecture": "cgc", "num_experts": 4, "k": 9}, 8),
+    ],
+)
+def test_more_experts_per_example_than_a_gate_has_are_refused(
+    fields: dict[str, Any], most: int
+) -> None:
+    message = f"`k` must be at most {most}, the number of .*Received: k="
+    with pytest.raises(ValueError, match=message):
+        TrainConfig("synthetic", "run", **fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_experts": 4, "k": 4},
+        {"num_experts": 32, "k": 17},
+        {"k": 16},
+        {"architecture": "ple", "num_experts": 4, "k": 8},
+        # What has no k, or no gate.
+        {"num_experts": 4, "k": 5, "gate": "softmax"},
+        {"num_experts": 4, "k": 5, "architecture": "shared-bottom"},
+    ],
+)
+def test_as_many_as_it_has_are_taken(fields: dict[str, Any]) -> None:
+    config = TrainConfig("synthetic", "run", **fields)
+    assert config.to_mapping().items() >= fields.items()
+
+
+def test_how_many_experts_there_are_may_be_said_elsewhere(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "part.json"
+    file.write_text('{"k": 20}')
+    assert read_fields(file) == {"k": 20}
+    file.write_text('{"k": 20, "num_experts": 8}')
+    with pytest.raises(FileError, match=r"part\.json: `k` must be at most 8"):
+        read_fields(file)

@@ -1,4 +1,7 @@
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,6 +48,67 @@ def test_calibration_by_hand() -> None:
     assert reliability.get_label() == "model, ECE 0.1750"
     assert reliability.get_ydata().tolist() == [0.5, 1.0]
     assert [bar.get_height() for bar in figure.axes[1].patches] == [2, 2]
+
+
+def growths(names: Sequence[str]) -> dict[str, dict[str, float]]:
+    return {
+        name: {"mean": 0.0123 / place, "deviation": 0.001}
+        for place, name in enumerate(names, start=1)
+    }
+
+
+def importance(
+    names: Sequence[str] = ("user", "item"), **units: str
+) -> dict[str, Any]:
+    tasks = {task: growths(names) for task in units}
+    return {"total": growths(names), "tasks": tasks, "units": units}
+
+
+def test_importance_has_the_unit_of_each_loss() -> None:
+    figure = plots.importance(importance(watch="nats", stars="squared label"))
+    assert [axis.get_xlabel() for axis in figure.axes] == [
+        "Growth of the loss (weighted sum)",
+        "Growth of the loss (nats)",
+        "Growth of the loss (squared label)",
+    ]
+    (axis,) = plots.importance(importance(stars="squared label")).axes
+    assert axis.get_xlabel() == "Growth of the loss (squared label)"
+
+
+def test_labels_of_importance_do_not_collide() -> None:
+    figure = plots.importance(importance(watch="nats", stars="nats"))
+    figure.draw_without_rendering()
+    for axis in figure.axes:
+        boxes = [
+            label.get_window_extent()
+            for label in axis.get_xticklabels()
+            if label.get_text()
+        ]
+        assert len(boxes) > 2
+        for left, right in pairwise(boxes):
+            assert left.x1 < right.x0
+
+
+def test_names_of_features_are_no_mathematics_and_leave_room() -> None:
+    names = ["$\\frac$", "x" * 300, f"{'x' * 299}y"]
+    figure = plots.importance(importance(names, watch="nats"))
+    figure.draw_without_rendering()
+    (axis,) = figure.axes
+    first, *long = [label.get_text() for label in axis.get_yticklabels()][::-1]
+    assert first == "$\\frac$"
+    assert max(map(len, long)) < 40
+    assert [bar.get_width() for bar in axis.patches][::-1] == [
+        growth["mean"] for growth in growths(names).values()
+    ]
+
+
+def test_of_many_features_the_most_important_are_drawn() -> None:
+    names = [f"feature_{number}" for number in range(2000)]
+    figure = plots.importance(importance(names, watch="nats"))
+    (axis,) = figure.axes
+    assert axis.get_yticklabels()[-1].get_text() == "feature_0"
+    assert len(axis.patches) == 50
+    assert figure.get_suptitle() == "The 50 most important of 2,000 features"
 
 
 def test_figure_is_saved(tmp_path: Path) -> None:

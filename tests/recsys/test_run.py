@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from recsys import FileError
+from recsys import RunError
 from recsys.run import Run
 
 METRICS = {"loss": 1, "tasks": {"a": {"loss": 1}}, "experts_per_example": None}
@@ -71,6 +72,24 @@ def test_broken_config(content: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=re.escape(message)) as caught:
         run.read_config()
     assert str(caught.value).startswith(str(run.config))
+
+
+def test_what_is_missing_of_a_run_is_said(tmp_path: Path) -> None:
+    missing, file = tmp_path / "missing", tmp_path / "file"
+    file.write_text("")
+    received = {
+        missing: "no folder of that name",
+        file: "a file",
+        tmp_path: "a folder without config.json",
+    }
+    for folder, there in received.items():
+        with pytest.raises(RunError) as caught:
+            Run(folder).read_config()
+        assert str(caught.value) == (
+            f"{folder}: expected the folder of a run. Received: {there}"
+        )
+    with pytest.raises(RunError, match=r"trained run\. Received: no folder"):
+        Run(missing).load_model()
 
 
 @pytest.mark.slow

@@ -41,6 +41,13 @@ def test_heat_map_shows_an_expert_without_examples_in_grey():
     assert colours[1][0] != colours[1][2]
 
 
+@pytest.mark.parametrize("largest", [0.03, 1.0, 1.5])
+def test_colours_of_all_heat_maps_go_to_100_percent(largest):
+    axes, bar = load_heat_map({"watch": [largest, 0.01]}).axes
+    assert axes.images[0].get_clim()[1] == 100
+    assert bar.get_ylim()[1] == 100
+
+
 def test_heat_map_of_many_experts_is_not_cluttered():
     loads = {f"task_{i}": np.full(64, 1 / 32) for i in range(8)}
     axes = load_heat_map(loads).axes[0]

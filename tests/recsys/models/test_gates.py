@@ -1,9 +1,11 @@
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from keras_moe import layers
+from recsys import gate_names
 from recsys.models.gates import GATES
 from recsys.models.gates import create_gate
 from recsys.models.gates import typed_options
@@ -20,6 +22,14 @@ def test_every_gate_is_made_with_what_it_takes(name: str) -> None:
     assert gate.num_experts == 8
     assert gate.k in (None, 1, 2)
     assert isinstance(make(f"{name}+"), GATES[name])
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_names_say_which_gates_have_a_k(name: str) -> None:
+    _, has_k = gate_names.GATES[name]
+    refused = pytest.raises(ValueError, match="`k` must be") if has_k else None
+    with refused or nullcontext():
+        create_gate(name, 8, k=9, num_buckets=100, seed=7, options={})
 
 
 def test_hash_gate_gets_buckets_and_seed() -> None:

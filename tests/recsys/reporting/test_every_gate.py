@@ -11,9 +11,9 @@ from keras import ops
 
 from recsys import Dataset
 from recsys import TrainConfig
+from recsys.gate_names import SEARCH_SUFFIX
 from recsys.models.build import build_model
 from recsys.models.gates import GATES
-from recsys.models.gates import SEARCH_SUFFIX
 from recsys.reporting.changed_model import with_configs
 from recsys.reporting.flops import flops
 from recsys.reporting.loss_distributions import softmax_of

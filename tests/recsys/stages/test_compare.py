@@ -225,7 +225,8 @@ def test_all_models_are_checked_before_the_first_is_trained(
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message) as caught:
         recsys.compare(file, tmp_path / "out")
-    assert str(caught.value).startswith(f"{file}: model 'bad': ")
+    places = f"{file}: model 'bad': ", f"{file}, models.bad: "
+    assert str(caught.value).startswith(places)
     assert not (tmp_path / "out").exists()
 
 

@@ -168,6 +168,32 @@ def test_hyperband_decides_on_the_epochs(
         assert drawn["epochs"] == record["config"]["epochs"]
 
 
+def test_values_that_do_not_fit_together_are_a_failed_trial(
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_fake(monkeypatch, tmp_path)
+    space = {"num_experts": [8, 4], "k": [2, 8]}
+    fields = {name: fields[name] for name in fields if name not in space}
+    records = recsys.tune(fields | {"gate": "top-k"}, 9, space=space)
+    errors = {
+        tuple(record["hyperparameters"].values()): record.get("error")
+        for record in records
+    }
+    unfit = errors.pop((4, 8))
+    assert unfit is not None
+    assert unfit.startswith("`k` must be at most 4, the number of experts")
+    assert errors == {(8, 2): None, (8, 8): None, (4, 2): None}
+
+
+def test_more_experts_than_any_preset_may_be_searched_for(
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_fake(monkeypatch, tmp_path)
+    del fields["num_experts"]
+    records = recsys.tune(fields | {"k": 20}, 1, space={"num_experts": [32]})
+    assert records[0]["status"] == "completed"
+
+
 def test_search_ends_when_nothing_is_left(
     fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

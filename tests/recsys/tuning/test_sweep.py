@@ -97,6 +97,13 @@ def test_worker_waits_for_the_chief(tmp_path: Path) -> None:
     chief.join()
 
 
+def test_a_missing_sweep_is_no_folder_without_its_file(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"a sweep\. Received: no folder"):
+        Sweep(tmp_path / "missing").read_plan()
+    with pytest.raises(RunError, match=r"Received: a folder without sweep\.js"):
+        Sweep(tmp_path).read_plan()
+
+
 def test_worker_does_not_wait_forever(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path / "sweep")
     with pytest.raises(RunError, match="a chief that begins the sweep within"):

@@ -1,0 +1,79 @@
+"""The gates by the name that a command line gives them."""
+
+from typing import NamedTuple
+
+from pydantic_core import PydanticCustomError
+
+from recsys.nearest import did_you_mean
+
+# What a name ends with where a permutation of the experts is searched for.
+SEARCH_SUFFIX = "+"
+
+
+class GateName(NamedTuple):
+    """What a name stands for, for those who start without Keras.
+
+    Attributes:
+        layer: Name of the class in `keras_moe.layers`.
+        has_k: Whether `k` is an argument of it.
+    """
+
+    layer: str
+    has_k: bool
+
+
+GATES: dict[str, GateName] = {
+    "softmax": GateName("SoftmaxGate", has_k=False),
+    "top-k": GateName("TopKGate", has_k=True),
+    "v-moe": GateName("VMoEGate", has_k=True),
+    "switch": GateName("SwitchGate", has_k=True),
+    "x-moe": GateName("XMoEGate", has_k=True),
+    "hash": GateName("HashGate", has_k=False),
+    "gumbel-softmax": GateName("GumbelSoftmaxGate", has_k=False),
+    "dselect-k": GateName("DSelectKGate", has_k=True),
+    "comet": GateName("COMETGate", has_k=True),
+    "moesart": GateName("MOESARTGate", has_k=True),
+    "expert-choice": GateName("ExpertChoiceGate", has_k=False),
+    "remoe": GateName("ReMoEGate", has_k=True),
+}
+
+
+def base_name(name: str) -> str:
+    """Returns the name of a gate without the mark of a search.
+
+    Example:
+    >>> base_name("comet+"), base_name("top-k")
+    ('comet', 'top-k')
+    """
+    return name.removesuffix(SEARCH_SUFFIX)
+
+
+def expected_gates(name: str) -> str:
+    """Returns what is expected instead of a name that no gate has."""
+    return (
+        f"one of {', '.join(GATES)}, with a {SEARCH_SUFFIX} after it for "
+        f"permutation local search{did_you_mean(base_name(name), GATES)}"
+    )
+
+
+def known_gate(name: str) -> str:
+    """Returns the name of a gate, for a field that pydantic checks."""
+    if base_name(name) not in GATES:
+        expected = {"expected": expected_gates(name)}
+        raise PydanticCustomError("gate", "{expected}", expected)
+    return name
+
+
+def check_k(name: str, k: int, num_experts: int) -> None:
+    """Raises ValueError for more experts per example than a gate can have.
+
+    Args:
+        name: Name of the gate.
+        k: Experts per example, which does not matter to a gate without `k`.
+        num_experts: The most experts that the gate can have.
+    """
+    if GATES[base_name(name)].has_k and k > num_experts:
+        raise ValueError(
+            f"`k` must be at most {num_experts}, the number of experts. "
+            f"Received: k={k}, gate={name!r}"
+        )
