@@ -28,7 +28,7 @@ from recsys.features.unseen import Unseen
 from recsys.kind import Kind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset(SplitDataset[pd.DataFrame]):
     """A data set of tables in three splits, every value checked.
 
@@ -61,8 +61,11 @@ class Dataset(SplitDataset[pd.DataFrame]):
     >>> frame = pd.DataFrame({"user": [1, 2], "watch": [1.0, 0.0]})
     >>> schema = Schema("films", {"user": "id"}, {"watch": "binary"})
     >>> dataset = Dataset(schema, dict.fromkeys(SPLITS, frame))
-    >>> dataset.split("train").shape
-    (2, 2)
+    >>> dataset
+    Dataset 'films'
+      rows: train 2, validation 2, test 2
+      features: user (id)
+      tasks: watch (binary, 100.0 % labelled, mean 0.5)
     """
 
     times: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)

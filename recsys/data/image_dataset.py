@@ -17,7 +17,7 @@ from recsys.data.split_dataset import read_schema
 from recsys.errors import DataError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageDataset(SplitDataset[Images]):
     """A data set of images in three splits, every value checked.
 

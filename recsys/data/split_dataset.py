@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Self
 from typing import TypeVar
 
 from recsys.atomic import replacing
+from recsys.data.described_labels import described_labels
 from recsys.data.schema import Schema
 from recsys.data.split_summary import SplitSummary
 from recsys.errors import DataError
@@ -18,6 +20,8 @@ from recsys.shown import printable
 
 SPLITS = ("train", "validation", "test")
 SCHEMA_FILE = "dataset.json"
+
+_MOST_SHOWN = 20  # Columns.
 
 
 class Split(Protocol):
@@ -35,7 +39,7 @@ class Split(Protocol):
 AnySplit = TypeVar("AnySplit", bound=Split)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SplitDataset(Generic[AnySplit]):
     """A data set in three splits, every value checked.
 
@@ -49,6 +53,31 @@ class SplitDataset(Generic[AnySplit]):
 
     schema: Schema
     splits: Mapping[str, AnySplit]
+
+    def __repr__(self) -> str:
+        """Returns the rows, the types of columns and the rates of labels."""
+        rows = [f"{name} {len(rows):,}" for name, rows in self.splits.items()]
+        features = [
+            f"{printable(name)} ({kind.type})"
+            for name, kind in self.schema.features.items()
+        ]
+        described = self._described_labels()
+        tasks = [
+            f"{task} ({kind.type}, {described[task]})"
+            for task, kind in self.schema.tasks.items()
+        ]
+        lines = {"rows": rows, "features": features, "tasks": tasks}
+        name = printable(self.schema.name)
+        return "\n".join(
+            [
+                f"{type(self).__name__} {name!r}",
+                *(f"  {what}: {_first(of)}" for what, of in lines.items()),
+            ]
+        )
+
+    def _described_labels(self) -> Mapping[str, str]:
+        """What `described_labels` says of the training split."""
+        return described_labels(self.split("train"), self.schema.tasks)
 
     def split(self, name: str) -> AnySplit:
         """Returns one split.
@@ -130,6 +159,13 @@ class SplitDataset(Generic[AnySplit]):
 
     def _write_further(self, folder: Path) -> None:
         """Writes what there is beside the splits, by itself nothing."""
+
+
+def _first(items: Sequence[str]) -> str:
+    """The first of a list, and how many there are beyond them."""
+    more = len(items) - _MOST_SHOWN
+    shown = ", ".join(items[:_MOST_SHOWN])
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def check_vacant(folder: str | Path) -> None:

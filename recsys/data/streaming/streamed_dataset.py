@@ -7,6 +7,7 @@ import pandas as pd
 
 from recsys.data.dataset import checked_classes
 from recsys.data.dataset import unify
+from recsys.data.described_labels import described_labels
 from recsys.data.labels import check_labelled
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
@@ -15,7 +16,7 @@ from recsys.data.streaming.ground_truth import ground_truth
 from recsys.data.streaming.split_stream import SplitStream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
     """A data set of tables of which few rows are in memory, all checked.
 
@@ -28,9 +29,17 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
             the training split is a table.
         num_classes: For each multiclass task, how many classes there are: 0
             to the largest label of the training split.
+        labels: What `described_labels` says of the training split, for
+            `repr`, which reads no file.
     """
 
     num_classes: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def _described_labels(self) -> Mapping[str, str]:
+        if isinstance(self.split("train"), pd.DataFrame):  # A sample.
+            return super()._described_labels()
+        return self.labels
 
     @classmethod
     def read(cls, folder: str | Path) -> "StreamedDataset":
@@ -62,4 +71,5 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
             check_labelled(truth, schema.tasks, place, schema.weight)
         place = streams["train"].place
         counts = checked_classes(schema, truths[place], place, truths.items())
-        return cls(schema, streams, counts)
+        labels = described_labels(truths[place], schema.tasks)
+        return cls(schema, streams, counts, labels)
