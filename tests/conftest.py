@@ -1,6 +1,7 @@
 import gc
 import os
 import random
+import resource
 from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,34 @@ def once_on(item: pytest.Item) -> str | None:
     if backend not in BACKENDS:
         raise ValueError(f"{item.nodeid}: `once` on {backend!r}")
     return str(backend)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Notes what CPU time a test takes, its fixtures and processes included.
+
+    `--junitxml` writes it, and `tests/durations/` keeps it: on a busy machine
+    seconds say nothing.
+    """
+    begun = _cpu_seconds()
+    item.user_properties.append(("cpu_begun", begun))
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    result = yield
+    properties = dict(item.user_properties)
+    seconds = _cpu_seconds() - float(properties["cpu_begun"])
+    item.user_properties[:] = [("cpu", round(seconds, 3))]
+    return result
+
+
+def _cpu_seconds() -> float:
+    usages = map(
+        resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def pytest_collection_finish() -> None:

@@ -11,6 +11,8 @@ import pytest
 import keras_moe
 import recsys
 
+pytestmark = pytest.mark.once("torch")
+
 # From the ground up. A module of its own that is not named lies on the ground.
 FLOORS = {
     "keras_moe": [

@@ -14,6 +14,8 @@ from notebooks.execute import FOLDER
 from notebooks.execute import execute
 from notebooks.execute import source_hash
 
+pytestmark = pytest.mark.once("torch")
+
 MOST_BYTES = 400_000
 NAMES = ("quick_start", "gates", "local_search")
 # Times come with their unit, which changes with them.
@@ -68,6 +70,7 @@ def test_notebooks_stay_small(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once("tensorflow")
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
     reason="Executed on one backend: TensorFlow, which the export needs",

@@ -24,6 +24,8 @@ from recsys.stages.comparison import Comparison
 from recsys.training.resolve_config import check_config
 from recsys.tuning.published_space import published_space
 
+pytestmark = pytest.mark.once("torch")
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "papers.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -12,6 +12,8 @@ from keras_moe.layers import PLE
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import SoftmaxGate
 
+pytestmark = pytest.mark.once("torch")
+
 FOLDER = Path(__file__).parent.parent / "docs"
 SHARED = "shared"
 # No two sums of some of these are alike.

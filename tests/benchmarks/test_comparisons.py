@@ -10,6 +10,8 @@ import pytest
 from recsys import Comparison
 from tests.benchmarks.conftest import BENCHMARKS
 
+pytestmark = pytest.mark.once("torch")
+
 FILES = [
     file
     for file in sorted(BENCHMARKS.glob("*.json"))

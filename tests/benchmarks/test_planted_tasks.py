@@ -17,6 +17,8 @@ from keras_moe.layers import TopKGate
 from recsys.data.datasets.planted_tasks import PlantedTasks
 from recsys.data.datasets.planted_tasks import planted_tasks
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.fixture
 def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
@@ -149,6 +151,7 @@ def test_every_gate_learns(gate: str, script: ModuleType) -> None:
     assert (trained.weights[:, 0] != trained.weights[:, -1]).any(axis=1).all()
 
 
+@pytest.mark.once("jax")
 @pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="other backends take batches"
 )

@@ -9,6 +9,8 @@ from keras import ops
 
 from keras_moe.layers import MLPExperts
 
+pytestmark = pytest.mark.once("torch")
+
 Load = Callable[[str], ModuleType]
 
 

@@ -10,6 +10,8 @@ from scipy.stats import ttest_1samp
 
 from recsys import Comparison
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.fixture
 def script(load_script: Callable[[str], ModuleType]) -> ModuleType:

@@ -13,6 +13,8 @@ import pytest
 from recsys.cli import run as recsys
 from recsys.data import read_table
 
+pytestmark = pytest.mark.once("torch")
+
 Settings = Callable[..., dict[str, Any]]
 
 once = pytest.mark.once("torch")  # Processes of its own; it starts first.

@@ -8,6 +8,8 @@ from recsys.cli import run as recsys
 from tests.recsys import fake_trainer
 from tests.recsys.test_cli import error_of
 
+pytestmark = pytest.mark.once("torch")
+
 SPACE = "learning_rate: {min: 1e-4, max: 1e-2, sampling: log}\nk: [1, 2]\n"
 
 

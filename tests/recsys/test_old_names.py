@@ -20,6 +20,8 @@ from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
 from tests.recsys import fake_trainer
 
+pytestmark = pytest.mark.once("torch")
+
 PLACE = {"data": "synthetic", "out": "run"}
 OLD = {"architecture": "movielens", "structure": "moe"}
 NEW = {"preset": "movielens", "architecture": "moe"}

@@ -15,6 +15,8 @@ from recsys.output_lock import sole_writer
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
 
+pytestmark = pytest.mark.once("torch")
+
 LOCKED = (
     "expected an output that no other process is writing to. "
     "Received: one locked by another recsys process"

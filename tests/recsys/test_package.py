@@ -5,6 +5,8 @@ import pytest
 
 import recsys
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_import_leaves_the_choice_of_the_backend_open() -> None:
     code = (

@@ -14,7 +14,7 @@ from recsys import Dataset
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.multi_task_model import MultiTaskModel
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
 
 @pytest.fixture(scope="module")

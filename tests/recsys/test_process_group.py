@@ -16,6 +16,8 @@ from recsys.process_group import shared_with
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
 from recsys.retrieval.retrieval import Retrieval
 
+pytestmark = pytest.mark.once("torch")
+
 
 class Group:
     """The second of two processes; the other one's rows are 1 more."""

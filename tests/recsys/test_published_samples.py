@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +20,10 @@ from tests.recsys.data.datasets.ali_ccp_files import write_ali_ccp
 from tests.recsys.data.datasets.census_files import write_census
 
 # Some of these small splits have no conversion.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.once("tensorflow"),  # Which exports.
+]
 _COMBINED = ("508", "509", "702", "853")
 
 
@@ -34,7 +36,7 @@ def samples(real_data: Path) -> Path:
 
 
 def check_every_stage(data: Path, folder: Path) -> None:
-    """Trains, evaluates, predicts and, under TensorFlow, exports."""
+    """Trains, evaluates, predicts and exports."""
     run = folder / "run"
     metrics = recsys.train(
         {
@@ -59,9 +61,8 @@ def check_every_stage(data: Path, folder: Path) -> None:
     assert len(scored) == len(dataset.split("test"))
     for task in tasks:
         assert scored[task].between(0, 1).all()
-    if keras.backend.backend() == "tensorflow":
-        inputs = recsys.export(run, folder / "export")
-        assert set(inputs) == set(dataset.schema.features)
+    inputs = recsys.export(run, folder / "export")
+    assert set(inputs) == set(dataset.schema.features)
 
 
 def test_ali_ccp(tmp_path: Path) -> None:
@@ -80,7 +81,6 @@ def test_census_income(tmp_path: Path) -> None:
     check_every_stage(tmp_path / "data", tmp_path)
 
 
-@pytest.mark.once("tensorflow")
 def test_the_sample_of_ali_ccp(samples: Path, tmp_path: Path) -> None:
     """It has one id and its weight in columns of their own."""
     raw_dir = tmp_path / "raw"
@@ -127,7 +127,6 @@ def test_the_sample_of_ali_ccp(samples: Path, tmp_path: Path) -> None:
     check_every_stage(tmp_path / "data", tmp_path)
 
 
-@pytest.mark.once("tensorflow")
 def test_the_sample_of_the_census(samples: Path, tmp_path: Path) -> None:
     raw_dir = tmp_path / "raw"
     raw_dir.mkdir()

@@ -10,6 +10,8 @@ from recsys import FileError
 from recsys import RunError
 from recsys.run import Run
 
+pytestmark = pytest.mark.once("torch")
+
 METRICS = {"loss": 1, "tasks": {"a": {"loss": 1}}, "experts_per_example": None}
 
 

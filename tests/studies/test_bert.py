@@ -15,6 +15,8 @@ from studies.bert import with_head
 from studies.tokens import SPECIAL_TOKENS
 from studies.tokens import sentence_rows
 
+pytestmark = pytest.mark.once("torch")
+
 VOCABULARY = [*SPECIAL_TOKENS, "the", "sea", "##s", "rise", "."]
 SIZE = BertSize(1, 2, 4, 8)
 

@@ -10,6 +10,8 @@ from studies.distillation_tasks import first_rows
 from studies.distillation_tasks import glue_task
 from studies.distillation_tasks import squad_task
 
+pytestmark = pytest.mark.once("torch")
+
 READER = Reader(BertSize(1, 1, 4, 8), length=20, vocabulary_size=60)
 LABELS = ("entailment", "neutral", "contradiction")
 

@@ -1,9 +1,12 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from studies.example_mask import ExampleMask
+
+pytestmark = pytest.mark.once("torch")
 
 
 def masks(mask: ExampleMask, examples: np.ndarray, units: int) -> Any:

@@ -9,6 +9,8 @@ from studies.language_model import language_model
 from studies.language_model import next_tokens
 from studies.language_model import perplexity
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_perplexity_is_that_of_numpy(rng: np.random.Generator) -> None:
     backbone = keras_hub.models.GPT2Backbone(9, 1, 2, 8, 8, 0.0, 4)

@@ -10,6 +10,8 @@ from studies.layerwise_distillation import LayerwiseDistillation
 from studies.layerwise_distillation import prediction_divergence
 from studies.layerwise_distillation import state_error
 
+pytestmark = pytest.mark.once("torch")
+
 
 def outputs(seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(seed)

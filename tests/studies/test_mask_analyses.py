@@ -11,6 +11,8 @@ from studies.mask_overlap import hidden_states
 from studies.mask_overlap import measure_overlap
 from studies.neuron_use import measure_use
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_hidden_states_by_numpy(rng: np.random.Generator) -> None:
     mlp = ConditionallyOverlappingMLP([6, 4, 1], 0.5, seed=0)

@@ -18,6 +18,8 @@ from studies.moebert import mixture_of_bert
 from studies.moebert import narrower_bert
 from studies.neuron_importance import deal_neurons
 
+pytestmark = pytest.mark.once("torch")
+
 LAYERS, NEURONS = 2, 8
 GATES: dict[str, Callable[[int], Gate]] = {
     "hash": lambda layer: HashGate(2, num_buckets=20, seed=layer),

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from studies.neuron_importance import deal_neurons
 from studies.neuron_importance import neuron_importance
 
+pytestmark = pytest.mark.once("torch")
+
 LOSS = keras.losses.MeanSquaredError()
 
 

@@ -21,6 +21,8 @@ from studies.overlapping_gpt import train_gpt
 from studies.overlapping_perceptrons import PROTOCOLS
 from studies.overlapping_study import Options
 
+pytestmark = pytest.mark.once("torch")
+
 
 def write_cifar10(folder: Path) -> None:
     """24 images a batch, whose brightness is their class."""

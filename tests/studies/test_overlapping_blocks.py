@@ -14,6 +14,8 @@ from studies.gpt import gpt
 from studies.vision import mlp_mixer
 from studies.vision import vision_transformer
 
+pytestmark = pytest.mark.once("torch")
+
 IMAGE = (8, 12, 3)  # 6 patches.
 
 

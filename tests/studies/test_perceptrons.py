@@ -14,6 +14,8 @@ from studies.sparse_hidden import LargestUnits
 from studies.sparse_hidden import active_units
 from studies.sparse_hidden import hidden_layer
 
+pytestmark = pytest.mark.once("torch")
+
 
 def build(name: str, keep_rate: float = 0.5, width: int = 8) -> keras.Model:
     return perceptron(name, (2, 3), Shape(width, num_outputs=2), keep_rate)

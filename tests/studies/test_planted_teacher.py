@@ -5,6 +5,8 @@ from studies.bert import BertSize
 from studies.planted_teacher import as_inputs
 from studies.planted_teacher import planted_task
 
+pytestmark = pytest.mark.once("torch")
+
 SIZE = BertSize(1, 1, 8, 16)
 
 

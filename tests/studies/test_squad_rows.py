@@ -10,6 +10,8 @@ from studies.squad_rows import squad_rows
 from studies.tokens import SPECIAL_TOKENS
 from studies.tokens import bert_tokenizer
 
+pytestmark = pytest.mark.once("torch")
+
 WORDS = [f"w{i}" for i in range(30)]
 CONTEXT = " ".join(WORDS)
 TOKENIZER = bert_tokenizer(

@@ -10,6 +10,8 @@ from studies.students import Teacher
 from studies.students import prepare_teacher
 from studies.students import train_student
 
+pytestmark = pytest.mark.once("torch")
+
 SIZE = BertSize(1, 2, 8, 32, 0.0)
 RECIPE = Recipe(num_experts=2, epochs=1, learning_rate=0.003, dropout=0.0)
 

@@ -6,6 +6,8 @@ import pytest
 from keras_moe.callbacks import experts_per_example_curve
 from keras_moe.callbacks import load_heat_map
 
+pytestmark = pytest.mark.once("torch")
+
 LOADS = {"watch": [1.0, 0.004, 0.0], "rating": [0.25, 0.25, 0.5]}
 
 

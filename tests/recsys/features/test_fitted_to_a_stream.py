@@ -9,6 +9,8 @@ from tests.recsys.data.streaming.parts import SCHEMA
 from tests.recsys.data.streaming.parts import opened
 from tests.recsys.data.streaming.parts import write
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz"])
 def test_features_fitted_to_a_stream_are_those_of_the_split(

@@ -19,6 +19,8 @@ from recsys.features import spilled_counts
 from recsys.features import value_counts
 from recsys.features.value_counts import ValueCounts
 
+pytestmark = pytest.mark.once("torch")
+
 INTEGERS = st.lists(st.integers(0, 20) | st.none(), max_size=12)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 STRINGS = st.lists(TEXTS | st.integers(0, 20).map(str) | st.none(), max_size=12)

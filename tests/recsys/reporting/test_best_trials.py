@@ -1,10 +1,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from recsys.reporting.best_trials import best_trials
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
 from tests.recsys.reporting.run_folders import write_sweep
+
+pytestmark = pytest.mark.once("torch")
 
 
 def with_drawn(folder: Path, drawn: list[dict[str, object]]) -> Path:

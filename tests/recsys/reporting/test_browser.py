@@ -6,6 +6,8 @@ from playwright.sync_api import sync_playwright
 
 from recsys.stages.report import report
 
+pytestmark = pytest.mark.once("torch")
+
 PHONE = {"width": 390, "height": 844}
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))),

@@ -7,6 +7,8 @@ import pytest
 import recsys
 from recsys.reporting.changed_model import with_configs
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.mark.slow
 def test_shared_permutation_is_kept(settings: Any, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from recsys.reporting.k_sweep import k_sweep
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_the_loss_of_each_k_with_its_error(tmp_path: Path) -> None:
     for k, loss, seed in ((2, 0.5, 0), (4, 0.40, 0), (4, 0.42, 1)):

@@ -1,10 +1,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from recsys.reporting.load_balance import load_balance
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
 from tests.recsys.reporting.run_folders import write_sweep
+
+pytestmark = pytest.mark.once("torch")
 
 
 def balanced(watch: float, rating: float) -> dict[str, object]:

@@ -31,7 +31,7 @@ from recsys.training.curves import read_history
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.reporting.run_folders import write_run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
 on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
@@ -72,6 +72,7 @@ def test_the_sample_is_what_the_model_takes(
     assert run.loaded.predict(run.sample.inputs, verbose=0)
 
 
+@pytest.mark.once("tensorflow")
 @on_tensorflow
 def test_operations_are_those_counted_by_hand(
     trained: dict[str, Trained],
@@ -95,6 +96,7 @@ def test_operations_are_those_counted_by_hand(
     )
 
 
+@pytest.mark.once("tensorflow")
 @on_tensorflow
 def test_the_table_of_operations(trained: dict[str, Trained]) -> None:
     section = flops(list(trained.values()))
@@ -104,6 +106,7 @@ def test_the_table_of_operations(trained: dict[str, Trained]) -> None:
     ]
 
 
+@pytest.mark.once("tensorflow")
 @on_tensorflow
 def test_the_table_of_trainings(trained: dict[str, Trained]) -> None:
     section = training_flops(list(trained.values()))

@@ -9,6 +9,8 @@ from recsys.errors import RunError
 from recsys.stages.report import report
 from tests.recsys.reporting.run_folders import write_sweep
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_the_page_holds_its_figures_and_the_markdown_says_the_same(
     two_sweeps: list[Path], tmp_path: Path

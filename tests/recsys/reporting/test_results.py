@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.stats import t as student
 
 from recsys.reporting.results import best
@@ -8,6 +9,8 @@ from recsys.reporting.results import results
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
+
+pytestmark = pytest.mark.once("torch")
 
 
 def test_a_sweep_stands_for_its_best_trials_by_validation_loss(

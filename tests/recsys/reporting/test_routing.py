@@ -7,6 +7,8 @@ from recsys.reporting.routing import routing
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_the_weights_of_the_best_run_are_drawn(tmp_path: Path) -> None:
     rows = [

@@ -10,6 +10,8 @@ from recsys.reporting.trained import count_failed
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
 
+pytestmark = pytest.mark.once("torch")
+
 SETTING = "synthetic, 16 experts, weights: watch 0.9, rating 0.1"
 
 

@@ -8,6 +8,8 @@ from recsys.reporting.tuning_cost import best_of_trials
 from recsys.reporting.tuning_cost import trials_to_reach
 from recsys.reporting.tuning_cost import tuning_cost
 
+pytestmark = pytest.mark.once("torch")
+
 VALIDATION = [0.5, 0.4, 0.6]
 TEST = [0.55, 0.43, 0.52]
 

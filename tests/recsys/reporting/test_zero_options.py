@@ -1,9 +1,13 @@
 from pathlib import Path
 
+import pytest
+
 from recsys.reporting.trained import read_trained
 from recsys.reporting.zero_options import zero_options
 from tests.recsys.reporting.run_folders import write_sweep
 from tests.recsys.reporting.test_best_trials import with_drawn
+
+pytestmark = pytest.mark.once("torch")
 
 WEIGHT = "gate_options.trimmed_lasso_weight"
 

@@ -15,7 +15,7 @@ from recsys.data import Dataset
 from recsys.errors import RunError
 from recsys.run import Run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
 
 def test_the_best_candidates_in_order(

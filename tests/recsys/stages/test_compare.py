@@ -17,6 +17,8 @@ from recsys import TrainConfig
 from recsys.stages.comparison_table import comparison_table
 from recsys.training.training_processes import TrainingProcesses
 
+pytestmark = pytest.mark.once("torch")
+
 Settings = Callable[..., dict[str, Any]]
 
 MODELS = {"Top-k": {"gate": "top-k"}, "Top-k+": {"gate": "top-k+"}}

@@ -12,6 +12,8 @@ from recsys import RunError
 from recsys import Schema
 from recsys.cli import run as cli
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.mark.slow
 def test_run_is_evaluated_as_it_was_in_training(run: Path, data: Path) -> None:

@@ -10,6 +10,8 @@ from recsys import Dataset
 from recsys.cli import run as recsys_command
 from recsys.training.measure import trained_loss
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.fixture
 def own_run(run: Path, tmp_path: Path) -> Path:

@@ -13,7 +13,7 @@ from recsys.data import write_table
 from recsys.errors import DataError
 from tests.recsys.conftest import Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
 OPTIONS: Settings = {
     "train": "log.csv",

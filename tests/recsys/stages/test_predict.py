@@ -18,7 +18,7 @@ from recsys.data import write_table
 from recsys.models.scorer import Scorer
 from recsys.run import Run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])

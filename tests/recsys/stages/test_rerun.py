@@ -12,6 +12,8 @@ from recsys import cli
 from tests.recsys import fake_trainer
 from tests.recsys.reporting.run_folders import write_sweep
 
+pytestmark = pytest.mark.once("torch")
+
 Settings = Callable[..., dict[str, Any]]
 
 

@@ -14,6 +14,8 @@ from tests.recsys.stages.sweeps import SPACE
 from tests.recsys.stages.sweeps import in_order
 from tests.recsys.stages.sweeps import use_fake
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_each_trial_is_a_line(
     fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,6 +25,8 @@ from recsys.tasks.row_weight import RowWeight
 from tests.recsys.tasks.test_task import num_classes
 from tests.recsys.tasks.test_task import predictions_of
 
+pytestmark = pytest.mark.once("torch")
+
 LABELS = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
 WEIGHTS = np.array([2.0, 1.0, 0.0, 3.0, 1.0])
 REPEATED = np.repeat(np.arange(5), WEIGHTS.astype(int))

@@ -15,6 +15,8 @@ from recsys.tasks.task_options import typed_task_options
 from recsys.tasks.task_options import with_task_options
 from tests.recsys.conftest import Settings
 
+pytestmark = pytest.mark.once("torch")
+
 TASKS = Schema(
     "shop",
     {"user": "id"},

@@ -1,9 +1,12 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from recsys.training.batches import TrainingBatches
 from recsys.training.training_arrays import training_arrays
+
+pytestmark = pytest.mark.once("torch")
 
 
 def make(num_rows: int = 10, batch_size: int = 4, seed: int = 0) -> Any:

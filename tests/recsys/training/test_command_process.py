@@ -19,6 +19,8 @@ from recsys.run import Run
 from recsys.training.command_process import CommandProcess
 from tests.recsys import fake_trainer
 
+pytestmark = pytest.mark.once("torch")
+
 Settings = Callable[..., dict[str, Any]]
 Start = Callable[[Path], CommandProcess]
 

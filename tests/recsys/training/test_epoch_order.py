@@ -1,10 +1,13 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recsys.data.streaming.epoch_order import EpochOrder
 from recsys.data.streaming.epoch_order import Share
 from recsys.training.batches import TrainingBatches
+
+pytestmark = pytest.mark.once("torch")
 
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 

@@ -6,6 +6,8 @@ import pytest
 
 from recsys.training.interruption import Interruption
 
+pytestmark = pytest.mark.once("torch")
+
 
 def press_ctrl_c() -> None:
     os.kill(os.getpid(), signal.SIGINT)

@@ -10,6 +10,8 @@ from recsys import TrainConfig
 from recsys.models.gates import default_options
 from recsys.training.resolve_config import resolve_config
 
+pytestmark = pytest.mark.once("torch")
+
 SCHEMA = Schema(
     "three",
     {"age": "number", "user": "id", "film": "id"},

@@ -8,6 +8,8 @@ from recsys import TrainConfig
 from recsys.training.resolve_config import resolve_config
 from recsys.training.sparsity import warn_if_dense
 
+pytestmark = pytest.mark.once("torch")
+
 SCHEMA = Schema("shop", {"user": "id"}, {"buy": "binary", "like": "binary"})
 
 

@@ -21,6 +21,8 @@ from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.steps_until_binary import percent_until_binary
 from recsys.training.steps_until_binary import until_binary
 
+pytestmark = pytest.mark.once("torch")
+
 Settings = Callable[..., dict[str, Any]]
 CERTAIN, OPEN = 9.0, 0.0
 

@@ -25,6 +25,8 @@ from recsys.training.batches import TrainingBatches
 from recsys.training.streamed_batches import StreamedBatches
 from recsys.training.training_arrays import training_arrays
 
+pytestmark = pytest.mark.once("torch")
+
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
 

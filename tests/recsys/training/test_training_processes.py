@@ -18,6 +18,8 @@ from recsys.run import Run
 from recsys.training.training_processes import TrainingProcesses
 from tests.recsys import fake_trainer
 
+pytestmark = pytest.mark.once("torch")
+
 
 def config(folder: Path, name: str = "run", **more: Any) -> TrainConfig:
     return TrainConfig("synthetic", str(folder / name), **more)

@@ -12,6 +12,8 @@ from recsys.training.warm_start_fields import FIXED
 from recsys.training.warm_start_fields import check_fixed
 from recsys.training.warm_start_fields import with_fields_of_start
 
+pytestmark = pytest.mark.once("torch")
+
 # Resolved, as what a run records is.
 CONFIG = TrainConfig(
     "day1", "first", gate="top-k", table_optimizer="adam", epochs=7, seed=3

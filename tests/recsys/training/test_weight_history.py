@@ -9,6 +9,8 @@ from keras_moe.callbacks import RoutingMonitor
 from recsys.training.weight_history import WeightHistory
 from recsys.training.weight_history import weight_table
 
+pytestmark = pytest.mark.once("torch")
+
 
 class Measured:
     """What a monitor has measured: half a weight more an epoch, say."""

@@ -8,6 +8,8 @@ from recsys.tuning.dimensions import Choices
 from recsys.tuning.dimensions import IntegerRange
 from recsys.tuning.dimensions import Range
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.mark.parametrize(
     "values",

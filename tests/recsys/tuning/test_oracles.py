@@ -10,6 +10,8 @@ from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
 
+pytestmark = pytest.mark.once("torch")
+
 SPACE = parse_space(
     {"learning_rate": {"min": 1e-4, "max": 1e-2, "sampling": "log"}}, {}
 )

@@ -8,6 +8,8 @@ from recsys.tuning.dimensions import IntegerRange
 from recsys.tuning.dimensions import Range
 from recsys.tuning.parse_space import parse_space
 
+pytestmark = pytest.mark.once("torch")
+
 COMET = {"gate": "comet"}
 
 

@@ -9,6 +9,8 @@ from recsys.models.gates import GATES
 from recsys.tuning.parse_space import parse_space
 from recsys.tuning.published_space import published_space
 
+pytestmark = pytest.mark.once("torch")
+
 # COMET, S1.3: learning rates, batch size, epochs, n, k.
 COMET = {
     "movielens-1m": (5e-5, 5e-4, 512, 100, 16, 2),

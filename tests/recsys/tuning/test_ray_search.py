@@ -20,6 +20,8 @@ from recsys.tuning.sweep import Sweep
 from recsys.tuning.trial_runner import TrialRunner
 from tests.recsys.stages.sweeps import use_fake
 
+pytestmark = pytest.mark.once("torch")
+
 RATES = {"learning_rate": {"min": 1e-4, "max": 1e-2, "sampling": "log"}}
 
 

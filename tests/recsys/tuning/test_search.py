@@ -13,6 +13,8 @@ from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
 from recsys.tuning.search import search
 
+pytestmark = pytest.mark.once("torch")
+
 SPACE = parse_space({"learning_rate": {"min": 0.1, "max": 0.9}}, {})
 
 

@@ -10,6 +10,8 @@ from recsys.tuning.selection import notice_of
 from recsys.tuning.sweep import Sweep
 from tests.recsys.reporting.run_folders import write_sweep
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_the_gates_that_start_dense_have_a_bound() -> None:
     bounds = {gate: most_experts(gate, 2) for gate in GATES}

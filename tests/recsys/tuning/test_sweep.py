@@ -14,6 +14,8 @@ from recsys import RunError
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
 
+pytestmark = pytest.mark.once("torch")
+
 PLAN = Plan(
     "random",
     3,

@@ -7,6 +7,8 @@ from recsys.errors import FileError
 from recsys.tuning.parse_space import parse_space
 from recsys.tuning.yaml_file import read_yaml
 
+pytestmark = pytest.mark.once("torch")
+
 
 def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:
     file = tmp_path / "space.yaml"
