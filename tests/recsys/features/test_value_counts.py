@@ -17,7 +17,9 @@ from recsys.features import Id
 from recsys.features import Ids
 from recsys.features import spilled_counts
 from recsys.features import value_counts
+from recsys.features.id_values import as_ids
 from recsys.features.value_counts import ValueCounts
+from tests.recsys.features import id_columns
 
 pytestmark = pytest.mark.once("torch")
 
@@ -60,6 +62,25 @@ def test_counts_are_those_of_all_parts(
         values = [str(one) for one in values]
     expected = sorted(Counter(values).items())
     assert list(counted(parts, most_held).items()) == expected
+
+
+@pytest.mark.parametrize("most_held", [0, value_counts.MOST_HELD])
+@given(parts=st.lists(id_columns.columns, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_ids_are_counted_by_their_texts(
+    most_held: int, parts: list["pd.Series[Any]"]
+) -> None:
+    texts = [
+        text for part in parts for text in id_columns.texts_of(part) if text
+    ]
+    counts = counted([as_ids(part, "log.csv") for part in parts], most_held)
+    assert {str(id): n for id, n in counts.items()} == Counter(texts)
+    assert counts.index.is_unique
+
+
+def test_integers_of_any_type_are_counted() -> None:
+    parts = [pd.Series([2**64 - 1, 5], dtype="UInt64"), pd.Series([5])]
+    assert counted(parts, 0).to_dict() == {str(2**64 - 1): 1, "5": 2}
 
 
 @given(NUMBERS)
