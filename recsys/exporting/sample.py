@@ -57,7 +57,8 @@ def rows_of_test_split(
             at a time.
 
     Returns:
-        The rows; none where the folder is not there.
+        The rows that the inputs of an exported model can take; none where the
+        folder is not there.
 
     Raises:
         DataError: The split does not hold what the ranker was trained on.
@@ -73,6 +74,6 @@ def rows_of_test_split(
             rows = parse(rows, ranker.features, where)
     else:
         return drawn_rows(ranker, 0)
-    return rows[list(ranker.features)].sample(
-        min(count, len(rows)), random_state=0
-    )
+    taken = [one.takes(rows[name]) for name, one in ranker.fitted.items()]
+    rows = rows.loc[np.logical_and.reduce(taken), list(ranker.features)]
+    return rows.sample(min(count, len(rows)), random_state=0)

@@ -11,6 +11,8 @@ from recsys.errors import DataError
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
+from recsys.features.id_positions import integers_among
+from recsys.features.id_values import as_ids
 
 if TYPE_CHECKING:
     import keras
@@ -147,8 +149,26 @@ class FittedFeature:
         """Returns a checked column as a SavedModel takes it."""
         if self.raw_dtype == "string":
             return as_strings(column).fillna("").to_numpy().astype(np.str_)
-        filled = column.fillna(self.raw_missing()[0])
-        return filled.to_numpy().astype(self.raw_dtype)
+        if self.raw_dtype == "int64":
+            rows, integers = integers_among(as_ids(column, "ids"))
+            raw = np.full(len(column), MISSING["int64"], np.int64)
+            raw[rows] = integers
+            return raw
+        return column.to_numpy(self.raw_dtype, na_value=np.nan)
+
+    def takes(self, column: "pd.Series[Any]") -> Any:
+        """Tells for which rows `raw` says all that a checked column does.
+
+        An input of integers has no place for a text that is none, which
+        other data than those of the training may have.
+
+        Returns:
+            Boolean array `(rows,)`.
+        """
+        if self.raw_dtype != "int64":
+            return np.ones(len(column), bool)
+        ids = as_ids(column, "ids")
+        return integers_among(ids)[0] | ids.isna().to_numpy()
 
     def raw_missing(self) -> Any:
         """Returns what a SavedModel takes for a missing value.

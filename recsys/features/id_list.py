@@ -28,6 +28,7 @@ from recsys.features.list_values import flattened
 from recsys.features.list_values import is_packed
 from recsys.features.list_values import lengths_of
 from recsys.features.list_values import packed_again
+from recsys.features.list_values import places_of
 from recsys.features.list_values import split
 from recsys.features.list_values import values_of
 from recsys.features.pooling import POOLINGS
@@ -233,15 +234,13 @@ class FittedIdList(FittedFeature):
         Returns:
             Int32 array `(rows, room, ...)`, -1 behind the end of a list.
         """
+        rows, places = places_of(column)
         lengths = lengths_of(column)
         room = self.length
         if self.kind.length is None:
             room = max(room, int(lengths.max(initial=0)))
-        rows = np.repeat(np.arange(len(column)), lengths)
-        starts = np.cumsum(lengths) - lengths
         if self.kind.keeps_last:
-            starts = starts + np.maximum(lengths - room, 0)
-        places = np.arange(len(values)) - starts[rows]
+            places = places - np.maximum(lengths - room, 0)[rows]
         kept = (places >= 0) & (places < room)
         shape = (len(column), room, *values.shape[1:])
         padded = np.full(shape, NOTHING, np.int32)
@@ -274,12 +273,18 @@ class FittedIdList(FittedFeature):
 
     def raw(self, column: "pd.Series[Any]") -> Any:
         """Lists as an array, with `MISSING` behind the end of short ones."""
-        longest = max(1, int(column.map(len).max()))
+        rows, places = places_of(column)
+        shape = (len(column), max(1, int(places.max(initial=0)) + 1))
         dtype = object if self.raw_dtype == "string" else np.int64
-        raw = np.full((len(column), longest), MISSING[self.raw_dtype], dtype)
-        for row, ids in enumerate(column):
-            raw[row, : len(ids)] = ids
+        raw = np.full(shape, MISSING[self.raw_dtype], dtype)
+        raw[rows, places] = super().raw(values_of(column))
         return raw.astype(np.str_) if self.raw_dtype == "string" else raw
+
+    def takes(self, column: "pd.Series[Any]") -> Any:
+        rows, _ = places_of(column)
+        taken = np.ones(len(column), bool)
+        taken[rows[~super().takes(values_of(column))]] = False
+        return taken
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
         import tensorflow as tf

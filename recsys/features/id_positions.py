@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandas.api.types import is_integer_dtype
 from pyarrow import compute
 
 from recsys.column_values import as_strings
@@ -48,23 +49,28 @@ def id_positions(column: "pd.Series[Any]", known: "pd.Index[Any]") -> Any:
     [1, -1, -1]
     """
     ids = as_ids(column, "ids")
-    are_integers = pd.api.types.is_integer_dtype(ids)
-    if not pd.api.types.is_integer_dtype(known):
-        texts = as_strings(ids) if are_integers else ids
+    if not is_integer_dtype(known):
+        texts = as_strings(ids) if is_integer_dtype(ids) else ids
         return known.get_indexer(pd.Index(texts))
-    if are_integers:
-        rows = ids.notna().to_numpy()
-        integers = ids[rows].to_numpy("int64")
-    else:
-        rows, integers = _integers_among(ids)
+    rows, integers = integers_among(ids)
     positions = np.full(len(ids), -1, np.intp)
     positions[rows] = known.get_indexer(pd.Index(integers))
     return positions
 
 
-def _integers_among(texts: "pd.Series[Any]") -> tuple[Any, Any]:
-    """Which texts are integers, boolean `(rows,)`, and these, int64."""
-    column = pa.chunked_array([pa.array(texts, pa.string(), from_pandas=True)])
+def integers_among(ids: "pd.Series[Any]") -> tuple[Any, Any]:
+    """Finds the integers among ids, those that an `int64` column would hold.
+
+    Args:
+        ids: Ids as `as_ids` returns them.
+
+    Returns:
+        Which rows they are in, boolean `(rows,)`, and they, int64.
+    """
+    if is_integer_dtype(ids):
+        rows = ids.notna().to_numpy()
+        return rows, ids[rows].to_numpy("int64")
+    column = pa.chunked_array([pa.array(ids, pa.string(), from_pandas=True)])
     matching = compute.match_substring_regex(column, f"^{INTEGER_TEXT}$")
     rows = matching.fill_null(False).to_numpy()
     return rows, column.filter(rows).cast(pa.int64()).to_numpy()

@@ -135,6 +135,18 @@ def lengths_of(lists: "pd.Series[Any]") -> np.ndarray:
     return lists.map(len).to_numpy(np.int64)
 
 
+def places_of(lists: "pd.Series[Any]") -> tuple[Any, Any]:
+    """Returns the row of each value and its place there, `(values,)` each.
+
+    Args:
+        lists: A column as `split` or `packed` returns it.
+    """
+    lengths = lengths_of(lists)
+    rows = np.repeat(np.arange(len(lists)), lengths)
+    starts = np.cumsum(lengths) - lengths
+    return rows, np.arange(len(rows)) - starts[rows]
+
+
 def values_of(lists: "pd.Series[Any]") -> "pd.Series[Any]":
     """Returns the values of all lists one after the other.
 

@@ -13,6 +13,9 @@ from pandas.testing import assert_series_equal
 from recsys.data import DataError
 from recsys.features import FEATURES
 from recsys.features import Feature
+from recsys.features import Hash
+from recsys.features import Id
+from recsys.features import Ids
 from recsys.features import Image
 from recsys.features.fitted_feature import FittedFeature
 from tests.recsys.features.cases import CASES
@@ -207,6 +210,45 @@ def test_integers_with_weights_are_known_by_their_texts() -> None:
         ids = [item.rpartition(":")[0] for item in text.split("|")]
         expected = [known.get(id, -1) + 1 for id in ids]
         assert numbers[numbers >= 0].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "train", "rows", "taken", "raw"),
+    [
+        (
+            Id(),
+            [7, 8],
+            ["7", "007", None, str(2**53 + 1), str(2**63)],
+            [True, False, True, True, False],
+            [7, -(2**63), -(2**63), 2**53 + 1, -(2**63)],
+        ),
+        (
+            Hash(buckets=9),
+            [7, 8],
+            ["7", "x"],
+            [True, False],
+            [7, -(2**63)],
+        ),
+        (
+            Ids(),
+            [[7, 8]],
+            ["7|8", "7|x", "", "8"],
+            [True, False, True, True],
+            [[7, 8], [7, -(2**63)], [-(2**63)] * 2, [8, -(2**63)]],
+        ),
+    ],
+)
+def test_an_input_of_integers_has_no_place_for_other_texts(
+    kind: Feature, train: list[Any], rows: Any, taken: Any, raw: Any
+) -> None:
+    fitted = kind.fit([kind.check(pd.Series(train), "train")])
+    column = kind.check(pd.Series(rows), "test")
+    assert fitted.takes(column).tolist() == taken
+    assert fitted.raw(column).tolist() == raw
+    # One of texts takes all.
+    texts = kind.fit([column])
+    assert texts.raw_dtype == "string"
+    assert texts.takes(kind.check(pd.Series(train), "train")).all()
 
 
 def test_what_stands_for_a_missing_value_is_one_row(case: Case) -> None:
