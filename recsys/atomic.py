@@ -11,9 +11,12 @@ from pathlib import Path
 from filelock import FileLock
 from filelock import Timeout
 
+from recsys.file_names import short_name
+
 # What names begin with that are not left behind but by a process that died.
 UNFINISHED = ".unfinished-"
 _LOCK = ".lock"
+_LONGEST = 200  # Bytes of a name, beside what goes before and behind it.
 
 
 @contextmanager
@@ -82,7 +85,7 @@ def remove_unfinished(folder: Path, name: str) -> None:
         name: The name of the output.
     """
     for unfinished in folder.glob(f"{UNFINISHED}*"):
-        if unfinished.name.startswith(f"{UNFINISHED}{name}-"):
+        if unfinished.name.startswith(_prefix(name)):
             _remove_if_dead(unfinished)
 
 
@@ -101,11 +104,16 @@ def _remove_if_dead(unfinished: Path) -> None:
         shutil.rmtree(unfinished)
 
 
+def _prefix(name: str) -> str:
+    """What the folders begin with in which a file of this name is written."""
+    return f"{UNFINISHED}{short_name(name, _LONGEST)}-"
+
+
 def _create_folder(path: Path) -> tuple[Path, FileLock]:
     """Creates a folder of a new name beside a path, and locks it."""
     while True:
-        prefix = f"{UNFINISHED}{path.name}-"
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+        name = tempfile.mkdtemp(prefix=_prefix(path.name), dir=path.parent)
+        folder = Path(name)
         lock = FileLock(folder / _LOCK, blocking=False)
         # Until it is locked, another process may take it for left over.
         with suppress(Timeout, FileNotFoundError, FileExistsError):

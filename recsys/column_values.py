@@ -1,6 +1,8 @@
 """Values of a column, checked one by one."""
 
+import sys
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from recsys.shown import shown
 
 MISSING_NUMBERS = ("", "NA", "N/A", "NULL", "null", "None", "NaN", "nan")
 LARGEST_EXACT = 2**53  # Whole numbers beyond it are rounded in a float.
+_MOST_BITS = sys.float_info.max_exp - 1  # Of integers that have a float.
+_NUMBERS_AND_TEXTS = (str, float, Decimal, np.integer, np.floating, np.bool_)
 
 
 def as_strings(ids: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -42,9 +46,14 @@ def as_numbers(
     [31.0, nan]
     """
     absent = column.isna()
-    if pd.api.types.is_numeric_dtype(column):
+    kinds = pd.api.types
+    if kinds.is_numeric_dtype(column) and not kinds.is_complex_dtype(column):
         values = column.to_numpy("float64", na_value=np.nan)
     else:
+        given = column.astype(object)
+        if kinds.infer_dtype(given, skipna=True) != "string":
+            allowed = given.map(_may_be_number).astype(bool)
+            refuse(column, ~allowed & ~absent, expected, file)
         absent |= column.isin(MISSING_NUMBERS)
         values = _parsed(column, absent)
     numbers = pd.Series(values, column.index, name=column.name)
@@ -68,6 +77,56 @@ def _truth_as_number(value: object) -> object:
     if isinstance(value, str):
         return {"true": 1, "false": 0}.get(value.lower(), value)
     return value
+
+
+def _may_be_number(value: object) -> bool:
+    """Whether a value is a real number that a float can have, or a text."""
+    if isinstance(value, int):
+        return fits_a_float(value)
+    return isinstance(value, _NUMBERS_AND_TEXTS)
+
+
+def fits_a_float(value: object) -> bool:
+    """Tells whether a value is no integer beyond all floats.
+
+    Example:
+    >>> fits_a_float(10**300), fits_a_float(10**400)
+    (True, False)
+    """
+    return not isinstance(value, int) or value.bit_length() <= _MOST_BITS
+
+
+def refuse_broken_texts(column: "pd.Series[Any]", file: object) -> None:
+    """Raises DataError for a text with half a character, a lone surrogate.
+
+    No file can have it, nor anything else that is written in UTF-8. Texts of
+    another type than `object` cannot hold it.
+
+    Args:
+        column: Values of any kind, indexed by their rows, counted from 0.
+        file: Where the column comes from, for the error message.
+
+    Example:
+    >>> tags = pd.Series(["a", "b\\ud83d"], name="tag", dtype=object)
+    >>> refuse_broken_texts(tags, "rows")
+    Traceback (most recent call last):
+    ...
+    recsys.errors.DataError: rows, column 'tag', data row 2 (counted from \
+1): expected a text of whole characters. Received: 'b\\ud83d'
+    """
+    if column.dtype == object:
+        broken = column.map(_is_broken).astype(bool)
+        refuse(column, broken, "a text of whole characters", file)
+
+
+def _is_broken(value: object) -> bool:
+    if not isinstance(value, str) or value.isascii():
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def refuse(

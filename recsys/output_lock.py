@@ -11,6 +11,9 @@ from filelock import Timeout
 
 from recsys.atomic import remove_unfinished
 from recsys.errors import RunError
+from recsys.file_names import short_name
+
+_LONGEST = 200  # Bytes of the output's name in that of the lock.
 
 
 @contextmanager
@@ -18,7 +21,7 @@ def sole_writer(out: str | Path, wait: float = 0.0) -> Iterator[None]:
     """Keeps all others from writing to an output for as long as it lasts.
 
     The lock is a file beside the output, `.<name>.lock`, which goes when the
-    lock does. The system releases the lock of a process that dies; the file
+    lock does; a very long name is shortened. The system releases the lock of a process that dies; the file
     that such a process leaves locks nothing, and goes with the next lock. A
     thread that holds the lock may take it again.
 
@@ -60,6 +63,6 @@ def sole_writer(out: str | Path, wait: float = 0.0) -> Iterator[None]:
 def _lock_file(path: Path) -> Path:
     """Beside the output, or else among the system's temporary files."""
     if os.access(path.parent, os.W_OK):
-        return path.with_name(f".{path.name}.lock")
+        return path.with_name(f".{short_name(path.name, _LONGEST)}.lock")
     name = hashlib.sha256(os.fsencode(path)).hexdigest()
     return Path(tempfile.gettempdir(), f"recsys-{name}.lock")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from recsys.atomic import replacing
+from recsys.file_names import short_name
 from recsys.metrics import ScoredRows
 from recsys.metrics import calibration_bins
 from recsys.metrics import ece
@@ -27,6 +28,11 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(unfinished, dpi=150)
 
 
+def in_figure(task: str) -> str:
+    """Returns a task's name at a length that leaves room for the figure."""
+    return short_name(task, 40)
+
+
 def importance(measured: Mapping[str, Any]) -> Figure:
     """Draws how much the loss grows without each feature.
 
@@ -37,8 +43,9 @@ def importance(measured: Mapping[str, Any]) -> Figure:
     panels = {"Weighted total": measured["total"]}
     units = {"Weighted total": "weighted sum"}
     if len(measured["tasks"]) > 1:
-        panels |= measured["tasks"]
-        units |= measured["units"]
+        tasks = measured["tasks"].items()
+        panels |= {in_figure(task): growths for task, growths in tasks}
+        units |= {in_figure(t): unit for t, unit in measured["units"].items()}
     else:
         (units["Weighted total"],) = measured["units"].values()
     names = list(measured["total"])[:_MOST_FEATURES][::-1]
@@ -87,7 +94,7 @@ def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     """
     panels = {"Weighted total": "loss"}
     if len(tasks) > 1:
-        panels |= {task: f"{task}_loss" for task in tasks}
+        panels |= {in_figure(task): f"{task}_loss" for task in tasks}
     figure = Figure(
         figsize=(max(6, 4 * len(panels)), 3.5), layout="constrained"
     )

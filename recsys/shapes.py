@@ -157,6 +157,20 @@ Received: ' '
     return AfterValidator(check)
 
 
+def _whole(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError(
+            "broken_text", "a text of whole characters"
+        ) from None
+    return value
+
+
+# A text without half a character, a lone surrogate, which no file can have.
+WHOLE = AfterValidator(_whole)
+
+
 def first_error(error: ValidationError) -> ErrorDetails:
     """The error that is told; a wrong name is why another one is missing."""
     errors = error.errors(include_url=False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from recsys.column_values import refuse_broken_texts
 from recsys.errors import DataError
 from recsys.kind import Kind
 from recsys.shown import shown
@@ -43,6 +44,7 @@ def parse(
         column = frame[name].reset_index(drop=True)
         if isinstance(column.dtype, pd.CategoricalDtype):
             column = column.astype(object)
+        refuse_broken_texts(column, file)
         parsed[name] = kind.check(column, file)
     return pd.DataFrame(parsed)
 

@@ -31,6 +31,7 @@ from recsys.kind import declared
 from recsys.nearest import did_you_mean
 from recsys.reading import reading
 from recsys.shapes import UNKNOWN
+from recsys.shapes import WHOLE
 from recsys.shapes import described
 from recsys.shapes import expected_by
 from recsys.shapes import filled
@@ -280,15 +281,18 @@ def _columns(value: Any) -> Any:
     return value
 
 
-_Name = Annotated[str, described("a text"), filled("a text")]
+_Name = Annotated[str, described("a text"), filled("a text"), WHOLE]
 _Column = Annotated[
     str,
     described("columns named by a text"),
     filled("columns named by a text"),
+    WHOLE,
 ]
 _Columns = Annotated[dict[_Column, Any], BeforeValidator(_columns)]
 _Role = (
-    Annotated[str, described("a column's name"), filled("a column's name")]
+    Annotated[
+        str, described("a column's name"), filled("a column's name"), WHOLE
+    ]
     | None
 )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from recsys.column_values import fits_a_float
 from recsys.column_values import refuse
 from recsys.errors import DataError
 from recsys.shown import shown
@@ -22,6 +23,7 @@ _NUMBER = re.compile(
     r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 )
 _ALIKE = "a time of the same kind as in data row 1"
+_MOST_CHARACTERS = 400  # No float has so many digits before its point.
 _EXPECTED = (
     "a number, or a date or time as ISO 8601 has it, such as 2026-01-31 or "
     "2026-01-31T12:00:00+01:00 (`time_format` says how to read another form)"
@@ -82,6 +84,8 @@ from 1): expected a time of the form '%m/%d/%Y'. Received: '27/01/2020'
     _refuse_others(column, file)
     numbers = column.map(_is_number).astype(bool)
     if numbers.all():
+        too_long = column.map(len) > _MOST_CHARACTERS
+        refuse(column, too_long, "a finite time", file)
         return _numbers(pd.to_numeric(column), file)
     dates = column.map(_ISO.fullmatch).notna()
     refuse(column, ~numbers & ~dates, _EXPECTED, file)
@@ -144,6 +148,8 @@ def check_alike(
 
 def _numbers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     if pd.api.types.is_object_dtype(column.dtype):
+        fits = column.map(fits_a_float).astype(bool)
+        refuse(column, ~fits, "a finite time", file)
         column = column.astype("float64")
     values = column.to_numpy("float64")
     refuse(column, pd.Series(~np.isfinite(values)), "a finite time", file)

@@ -40,7 +40,13 @@ def main() -> None:
         run: Any = partial(load(Path(folder), index).run, DEFAULT_SIGNATURE)
     else:
         run = SavedModelFormat().load(Path(folder))
-    np.savez(outputs_file, **outputs_by_batch_size(run, inputs, BATCH_SIZES))
+    outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)
+    np.savez(outputs_file, **{name: _plain(outputs[name]) for name in outputs})
+
+
+def _plain(values: Any) -> Any:
+    """Texts as bytes of one width: objects would have to be unpickled."""
+    return values.astype(np.bytes_) if values.dtype == object else values
 
 
 if __name__ == "__main__":

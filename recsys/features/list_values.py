@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from recsys.column_values import refuse
+from recsys.column_values import refuse_broken_texts
 from recsys.features.id_values import LARGEST_INTEGER
 
 SEPARATOR = "|"
@@ -48,7 +49,14 @@ def flattened(
         refuse(column, bad, "a list, or values between `|`", file)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     rows = np.repeat(np.arange(len(lists)), lengths)
-    return pd.Series(_joined(lists), rows, name=column.name), lengths
+    values = _joined(lists)
+    # Before pandas makes a column of texts of them, which cannot hold such.
+    objects = pd.Series(values, rows, dtype=values.dtype, name=column.name)
+    refuse_broken_texts(objects, file)
+    if pd.api.types.infer_dtype(objects) == "mixed":
+        single = objects.map(pd.api.types.is_scalar).astype(bool)
+        refuse(objects, ~single, "single values in a list", file)
+    return pd.Series(values, rows, name=column.name), lengths
 
 
 def split(values: Any, lengths: np.ndarray, name: Any) -> "pd.Series[Any]":
@@ -219,4 +227,6 @@ def _as_list(value: Any) -> Any:
         return value
     if isinstance(value, str):
         return value.split(SEPARATOR) if value else []
-    return [] if value is None or value is pd.NA or value != value else None
+    # Of another array or a table, `isna` is no single answer.
+    missing = pd.api.types.is_scalar(value) and pd.isna(value)
+    return [] if missing else None

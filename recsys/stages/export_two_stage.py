@@ -310,9 +310,10 @@ def _problem(
     """What is wrong with what was recommended to one query."""
     ranker, retrieval = model.ranker, model.ranker.retrieval
     assert retrieval is not None, "asked for with retrieval alone"
-    ids = pd.Series(received[ITEM])
-    if ids.dtype == object:  # Texts come as bytes.
-        ids = ids.map(lambda id: id.decode() if isinstance(id, bytes) else id)
+    found = received[ITEM]
+    if found.dtype.kind == "S":  # Texts come as bytes.
+        found = np.char.decode(found, "utf-8")
+    ids = pd.Series(found)
     numbers = ranker.fitted[retrieval.item].encode(ids)
     there = numbers > 0
     numbers = numbers[there]

@@ -13,6 +13,7 @@ from recsys.config import TrainConfig
 from recsys.data import Split
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
+from recsys.file_names import file_names
 from recsys.json_files import write_json
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
@@ -83,22 +84,25 @@ def _draw_predictions(
     roles: RowRoles,
     split: str,
 ) -> None:
-    labels = labels_of(rows, model.tasks)
+    labels, files = labels_of(rows, model.tasks), file_names(model.tasks)
     for task, kind in model.tasks.items():
         figures = kind.figures(
-            f"{task}, {split} split",
+            f"{plots.in_figure(task)}, {split} split",
             labels[task],
             scores.predictions[task],
             roles.weights,
         )
         for name, figure in figures.items():
-            plots.save(figure, run.plots / f"{name}_{task}.png")
+            plots.save(figure, run.plots / f"{name}_{files[task]}.png")
 
 
 def _draw_routing(run: Run, model: MultiTaskModel, sample: Sample) -> None:
     statistics = measure_routing(RoutingModel(model), [sample.inputs])
     figure = load_heat_map(
-        {task: values["load_per_expert"] for task, values in statistics.items()}
+        {
+            plots.in_figure(task): values["load_per_expert"]
+            for task, values in statistics.items()
+        }
     )
     plots.save(figure, run.plots / "load_heat_map.png")
 
@@ -112,7 +116,10 @@ def _draw_history(
     columns = _experts_columns(history)
     if columns:
         figure = experts_per_example_curve(
-            {task: history[name].tolist() for task, name in columns.items()},
+            {
+                plots.in_figure(task): history[name].tolist()
+                for task, name in columns.items()
+            },
             history["epoch"].tolist(),
         )
         plots.save(figure, run.plots / "experts_per_example.png")

@@ -71,6 +71,14 @@ def test_left_over_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     assert second == "a.json"
 
 
+@pytest.mark.parametrize("name", ["y" * 250 + ".json", "é" * 125 + ".json"])
+def test_a_name_as_long_as_names_may_be(tmp_path: Path, name: str) -> None:
+    _kill_while_writing(tmp_path / name)
+    assert names(tmp_path)[0].startswith(f".unfinished-{name[:90]}")
+    write_json(tmp_path / name, 1)
+    assert names(tmp_path) == [name]
+
+
 def test_left_overs_are_found_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / "deep" / "down").mkdir(parents=True)
     _kill_while_writing(tmp_path / "deep" / "down" / "a.json")

@@ -214,3 +214,15 @@ def finished_sweep(folder: Path) -> Path:
         }
     )
     return folder
+
+
+def test_an_output_with_the_longest_name(tmp_path: Path) -> None:
+    out = tmp_path / ("é" * 127)
+    with (
+        another_writer(out),
+        pytest.raises(RunError, match=LOCKED),
+        sole_writer(out),
+    ):
+        pass
+    with sole_writer(out):
+        pass
