@@ -20,10 +20,10 @@ _LONGEST = 200  # Bytes of the output's name in that of the lock.
 def sole_writer(out: str | Path, wait: float = 0.0) -> Iterator[None]:
     """Keeps all others from writing to an output for as long as it lasts.
 
-    The lock is a file beside the output, `.<name>.lock`, which goes when the
-    lock does; a very long name is shortened. The system releases the lock of a process that dies; the file
-    that such a process leaves locks nothing, and goes with the next lock. A
-    thread that holds the lock may take it again.
+    The lock is a file beside the output, `.<name>.lock`, a very long name
+    shortened, which goes when the lock does. The system releases the lock of a
+    process that dies; the file that such a process leaves locks nothing, and
+    goes with the next lock. A thread that holds the lock may take it again.
 
     Args:
         out: The file or folder to be written, which need not exist.

@@ -1,12 +1,64 @@
 """The classes of a data set's tasks, as its training split has them."""
 
+from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
+
+import pandas as pd
 
 from recsys.column_values import refuse
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import Split
 from recsys.errors import DataError
 from recsys.tasks import Task
+
+
+def with_learned_tasks(
+    schema: Schema,
+    train: Sequence[pd.DataFrame],
+    parts: Iterable[tuple[object, pd.DataFrame]],
+    source: object,
+) -> Schema:
+    """Brings labels to the form that only the training split decides.
+
+    Args:
+        schema: What the columns mean.
+        train: Tables with all rows of the training split, parsed and unified.
+        parts: Tables with all rows of all splits, after where each comes from;
+            their columns of labels are changed.
+        source: Where the training split comes from, for the error message.
+
+    Returns:
+        The schema with what the labels of the training split tell, such as
+        the classes that are texts.
+
+    Raises:
+        DataError: A label is none that the training split has, or there are
+            not enough different ones.
+
+    Example:
+    >>> split = pd.DataFrame({"user": [1, 2], "reason": ["size", "colour"]})
+    >>> schema = Schema("shop", {"user": "id"}, {"reason": "multiclass"})
+    >>> parts = [("train.csv", split)]
+    >>> schema = with_learned_tasks(schema, [split], parts, "train.csv")
+    >>> schema.tasks["reason"].declaration
+    {'type': 'multiclass', 'classes': ['colour', 'size']}
+    >>> split["reason"].tolist()
+    [1.0, 0.0]
+    """
+    tasks = {
+        task: kind.learned([part[task] for part in train], source)
+        for task, kind in schema.tasks.items()
+    }
+    learned = [
+        task for task, kind in tasks.items() if kind is not schema.tasks[task]
+    ]
+    if not learned:
+        return schema
+    for place, part in parts:
+        for task in learned:
+            part[task] = tasks[task].check(part[task], place)
+    return schema.with_tasks(tasks)
 
 
 def count_classes(
@@ -65,14 +117,17 @@ def check_names(schema: Schema, num_classes: Mapping[str, int]) -> None:
         num_classes: What `count_classes` returns.
 
     Raises:
-        DataError: A column has the name of the prediction of a class.
+        DataError: A column, or the prediction of a class of another task, has
+            the name of the prediction of a class.
     """
+    names = set(schema.columns)
     for task, count in num_classes.items():
         columns = schema.tasks[task].columns(task, count)
-        if taken := sorted(schema.columns.keys() & set(columns)):
+        if taken := sorted(names & set(columns)):
             raise DataError.at(
                 f"data set {schema.name!r}",
                 f"no column {taken[0]!r}, the name that a prediction of the "
                 f"task {task!r} has",
                 "one of that name",
             )
+        names |= set(columns)

@@ -12,6 +12,7 @@ import pandas as pd
 from recsys.data.classes import check_classes
 from recsys.data.classes import check_names
 from recsys.data.classes import count_classes
+from recsys.data.classes import with_learned_tasks
 from recsys.data.formats.table import write_table
 from recsys.data.items_file import write_items
 from recsys.data.labels import check_labelled
@@ -47,7 +48,9 @@ class Dataset(SplitDataset[pd.DataFrame]):
         times: By split, the first and the last time of its rows, where the
             rows themselves do not tell. It is not written.
         num_classes: For each multiclass task, how many classes there are: 0
-            to the largest label of the training split. Counted unless given.
+            to the largest label of the training split, or as many as have a
+            name. Counted unless given; texts among the labels are numbered
+            then, and `schema` says which number is which.
         items: What is known of items beside their features, such as titles,
             for `recsys.data.items_file.write_items`. None unless given, nor
             where a data set is read.
@@ -73,18 +76,25 @@ class Dataset(SplitDataset[pd.DataFrame]):
     items: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
-        if not self.num_classes:
-            sources = {
-                name: f"data set {self.schema.name!r}, {name} split"
-                for name in self.splits
-            }
-            counts = checked_classes(
-                self.schema,
-                self.splits["train"],
-                sources["train"],
-                [(sources[name], split) for name, split in self.splits.items()],
-            )
-            object.__setattr__(self, "num_classes", counts)
+        if self.num_classes:
+            return
+        splits = {
+            name: split.copy(deep=False) for name, split in self.splits.items()
+        }
+        unify(splits.values(), self.schema.tasks)
+        train = f"data set {self.schema.name!r}, train split"
+        parts = [
+            (f"data set {self.schema.name!r}, {name} split", split)
+            for name, split in splits.items()
+        ]
+        schema = with_learned_tasks(
+            self.schema, [splits["train"]], parts, train
+        )
+        counts = checked_classes(schema, splits["train"], train, parts)
+        object.__setattr__(self, "num_classes", counts)
+        if schema is not self.schema:
+            object.__setattr__(self, "schema", schema)
+            object.__setattr__(self, "splits", splits)
 
     @classmethod
     def read(cls, folder: str | Path) -> "Dataset":
@@ -108,6 +118,13 @@ class Dataset(SplitDataset[pd.DataFrame]):
             for file in chain(*files.values())
         }
         unify(parts.values(), schema.columns)
+        first, *more = files["train"]
+        schema = with_learned_tasks(
+            schema,
+            [parts[file] for file in files["train"]],
+            parts.items(),
+            first.parent if more else first,
+        )
         splits, places = {}, {}
         for name, (first, *more) in files.items():
             places[name] = place = first.parent if more else first
@@ -155,7 +172,9 @@ class Dataset(SplitDataset[pd.DataFrame]):
     def _write_split(
         self, split: pd.DataFrame, folder: Path, name: str
     ) -> None:
-        write_table(split, folder / f"{name}.parquet")
+        kinds = self.schema.tasks.items()
+        labels = {task: kind.as_stored(split[task]) for task, kind in kinds}
+        write_table(split.assign(**labels), folder / f"{name}.parquet")
 
     def _write_further(self, folder: Path) -> None:
         if self.items is not None:
@@ -175,6 +194,8 @@ def checked_classes(
     parts: Iterable[tuple[object, pd.DataFrame]],
 ) -> dict[str, int]:
     """Counts the classes of training; all rows must be of one of them.
+
+    Labels that are texts have been numbered.
 
     Args:
         schema: What the columns mean.

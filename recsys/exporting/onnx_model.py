@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 from recsys.errors import ExportError
 from recsys.exporting import onnx_sparse_matmul
+from recsys.exporting.class_names import class_names
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.export_format import ExportFormat
 from recsys.exporting.onnx_conversion import converted
@@ -135,13 +137,17 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
         ],
     )
     functions = [onnx_sparse_matmul.sparse_matmul(), *raw.functions.values()]
-    return helper.make_model(
+    model = helper.make_model(
         graph,
         producer_name="keras-moe",
         ir_version=_IR_VERSION,
         functions=functions,
         opset_imports=OnnxGraph.opset_imports(),
     )
+    if names := class_names(served.ranker):
+        text = json.dumps(names, ensure_ascii=False)
+        helper.set_model_props(model, {"classes": text})
+    return model
 
 
 def _of_one_batch(

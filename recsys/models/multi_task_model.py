@@ -11,6 +11,7 @@ import recsys.tasks.imbalanced_crossentropy
 import recsys.tasks.standardized_squared_error  # noqa: F401
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
+from recsys.data.schema import Schema
 from recsys.features import Feature
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
@@ -19,6 +20,7 @@ from recsys.kind import Kind
 from recsys.kind import declarations
 from recsys.kind import declared
 from recsys.models.process_training import ProcessTraining
+from recsys.shown import shown
 from recsys.tables import TableTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task
@@ -235,6 +237,7 @@ class MultiTaskModel(
                     types.get(column, "no such column"),
                 )
         for task, count in self.num_classes.items():
+            self._check_classes(task, schema)
             largest = max(
                 split[task].max() for split in dataset.splits.values()
             )
@@ -244,6 +247,19 @@ class MultiTaskModel(
                     f"one of {count} classes of {task!r}, as in training",
                     f"a class {largest:.0f}",
                 )
+
+    def _check_classes(self, task: str, schema: Schema) -> None:
+        """Raises DataError where classes have other names, or other places."""
+        own, given = (
+            self.tasks[task].declaration,
+            schema.tasks[task].declaration,
+        )
+        if own != given:
+            raise DataError.at(
+                f"data set {schema.name!r}",
+                f"{task!r} declared as {shown(own)}, as in training",
+                shown(given),
+            )
 
     def loss_of(
         self, task: str, reduction: str | None = "mean_with_sample_weight"

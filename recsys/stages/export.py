@@ -11,6 +11,7 @@ from recsys.errors import DataError
 from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
+from recsys.exporting.class_names import write_class_names
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.input_names import read_input_names
 from recsys.exporting.sample import rows_of_test_split
@@ -108,6 +109,7 @@ def _export(
     with replacing(folder) as unfinished:
         form.write(served, unfinished)
         write_json(unfinished / INPUTS_FILE, served.input_names)
+        write_class_names(ranker, unfinished)
         verify(form, unfinished, ranker, _rows_of_data(run, ranker))
 
 

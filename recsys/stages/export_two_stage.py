@@ -12,6 +12,7 @@ from recsys.atomic import replacing
 from recsys.bounds import check_count
 from recsys.errors import ExportError
 from recsys.errors import RunError
+from recsys.exporting.class_names import write_class_names
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.two_stage import TwoStage
 from recsys.exporting.two_stage_index import RECALL
@@ -174,6 +175,7 @@ def _export(run: Run, folder: Path, options: dict[str, Any]) -> None:
     with replacing(folder) as unfinished:
         model.write(unfinished)
         write_json(unfinished / INPUTS_FILE, model.inputs)
+        write_class_names(ranker, unfinished)
         told = {**options, "score": formula.text}
         if model.index in FAISS_INDEXES:
             told |= write_index(model, options["recall"], unfinished)

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import ClassVar
@@ -30,6 +31,8 @@ class Task(Kind):
         metrics: The names of what `measure` returns, "loss" first.
         scores: Those of them that are logged in each epoch and shown, beside
             the loss, with their titles.
+        of_labels: The options that say what labels are, which nothing but the
+            data set can.
     """
 
     of_images: ClassVar[bool] = True
@@ -38,6 +41,7 @@ class Task(Kind):
     squares_errors: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]]
     scores: ClassVar[Mapping[str, str]] = {}
+    of_labels: ClassVar[tuple[str, ...]] = ()
 
     @property
     def parent(self) -> str | None:
@@ -66,6 +70,25 @@ class Task(Kind):
             DataError: A label is none of this kind.
         """
         raise NotImplementedError
+
+    def learned(
+        self, labels: "Sequence[pd.Series[Any]]", file: object
+    ) -> "Task":
+        """Returns the task with what only the training split's labels tell.
+
+        Args:
+            labels: They, part by part, as `check` and `unified` return them.
+                If another task is returned, its `check` takes them, too.
+            file: Where they come from, for the error message.
+
+        Raises:
+            DataError: The labels are none that this kind can have together.
+        """
+        return self
+
+    def as_stored(self, labels: "pd.Series[Any]") -> "pd.Series[Any]":
+        """Returns checked labels as a file has them."""
+        return labels
 
     def num_classes(self, labels: "pd.Series[Any]", file: object) -> int | None:
         """Returns how many classes there are, each an output of the head.

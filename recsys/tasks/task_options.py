@@ -45,8 +45,13 @@ def typed_task_options(
                 f"{_WHAT} must be for the tasks {[*tasks]}"
                 f"{did_you_mean(task, tasks)}. Received: {task!r}"
             )
-        fields = type(tasks[task]).model_fields
-        hints = {name: field.annotation for name, field in fields.items()}
+        kind = tasks[task]
+        fields = type(kind).model_fields.items()
+        hints = {
+            name: field.annotation
+            for name, field in fields
+            if name not in kind.of_labels
+        }
         what = f"{_WHAT} of the task {task!r}"
         typed[name] = typed_arguments(what, {option: value}, hints)[option]
     with_task_options(tasks, typed)

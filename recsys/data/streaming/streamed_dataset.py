@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from recsys.data.classes import with_learned_tasks
 from recsys.data.dataset import checked_classes
 from recsys.data.dataset import unify
 from recsys.data.described_labels import described_labels
@@ -67,9 +68,15 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
             stream.place: ground_truth(stream, schema)
             for stream in streams.values()
         }
+        place = streams["train"].place
+        unify(truths.values(), schema.tasks)
+        schema = with_learned_tasks(
+            schema, [truths[place]], truths.items(), place
+        )
+        for stream in streams.values():
+            stream.columns |= schema.columns
         for place, truth in truths.items():
             check_labelled(truth, schema.tasks, place, schema.weight)
-        place = streams["train"].place
         counts = checked_classes(schema, truths[place], place, truths.items())
         labels = described_labels(truths[place], schema.tasks)
         return cls(schema, streams, counts, labels)

@@ -112,7 +112,9 @@ def test_an_array_of_half_characters() -> None:
 def test_columns_of_complex_numbers() -> None:
     rows = pd.DataFrame({"x": [1 + 2j, np.nan], "click": [0, 1]})
     with pytest.raises(DataError, match=r"'x', data row 1 .*\(1\+2j\)"):
-        parse(rows, Schema("s", {"x": "number"}, {"click": "binary"}).columns, 1)
+        parse(
+            rows, Schema("s", {"x": "number"}, {"click": "binary"}).columns, 1
+        )
 
 
 @given(
@@ -167,7 +169,9 @@ def test_a_name_with_half_a_character(changes: dict[str, Any]) -> None:
     given = {"name": "s", "features": {"x": "id"}, "tasks": {"y": "binary"}}
     with pytest.raises(DataError) as caught:
         Schema(**given | changes)
-    assert "expected a text of whole characters. Received: " in str(caught.value)
+    assert "expected a text of whole characters. Received: " in str(
+        caught.value
+    )
 
 
 def test_a_table_is_refused_before_anything_is_written() -> None:

@@ -66,6 +66,6 @@ def test_a_model_that_knows_no_id_and_no_number(
     loss = metrics["test"]["tasks"]["click"]["loss"]
     assert loss == pytest.approx(np.log(2), abs=0.1)
     ranker = recsys.load_ranker(tmp_path / "run")
-    row = {"rare": ["new"], "campaign": [7], "tags": ["a|b"]}
-    found = ranker.predict(pd.DataFrame(dict.fromkeys(FEATURES, [None]) | row))
+    row = dict.fromkeys(FEATURES) | {"rare": "new", "campaign": 7, "tags": "a"}
+    found = ranker.predict(pd.DataFrame([row]))
     assert 0 < found["click"].iloc[0] < 1
