@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import keras
+import numpy as np
 
 # Registers the classes that the file may name.
 import keras_moe.layers  # noqa: F401
@@ -14,12 +15,18 @@ import recsys.models.interactions
 import recsys.models.shared_tower  # noqa: F401
 from recsys.atomic import replacing
 from recsys.errors import FileError
+from recsys.json_files import parse_json
 from recsys.models.image_classifier import ImageClassifier
+from recsys.models.model_archive import CONFIG
+from recsys.models.model_archive import EXPECTED
+from recsys.models.model_archive import WEIGHTS
+from recsys.models.model_archive import check_members
+from recsys.models.model_archive import check_weights
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.models.saved_config import check_saved_config
 from recsys.reading import reading
-
-_EXPECTED = "a model that `recsys train` has saved"
+from recsys.shown import shown
 
 
 def save_model_file(model: MultiTaskModel, file: Path) -> None:
@@ -68,13 +75,14 @@ def load_model_file(file: Path) -> MultiTaskModel:
     Raises:
         FileError: The file is broken, or holds another model.
     """
-    with reading(file, _EXPECTED):
-        _check_members(file)
+    with reading(file, EXPECTED):
+        check_members(file)
         model = _load_unpacked(file)
         if not isinstance(model, (ImageClassifier, Ranker)):
             raise FileError.at(
-                file, _EXPECTED, f"one of the class {type(model).__name__!r}"
+                file, EXPECTED, f"one of the class {type(model).__name__!r}"
             )
+        _check_constants(model, file)
         if isinstance(model, Ranker):
             for name, vocabulary in model.vocabularies.items():
                 vocabulary.check(name)
@@ -85,25 +93,18 @@ def _load_unpacked(file: Path) -> keras.Model:
     with tempfile.TemporaryDirectory(prefix="recsys-") as unpacked:
         with zipfile.ZipFile(file) as archive:
             archive.extractall(unpacked)
+        largest = check_weights(file, Path(unpacked, WEIGHTS))
+        place = f"{file}, {CONFIG}"
+        config = parse_json(Path(unpacked, CONFIG).read_text("utf-8"), place)
+        check_saved_config(config, place, largest)
         return keras.saving.load_model(unpacked, compile=False)
 
 
-def _check_members(file: Path) -> None:
-    """Checks that the file is a zip file, and whole."""
-    if not zipfile.is_zipfile(file):
-        raise FileError.at(file, _EXPECTED, "one that is no zip file, or cut")
-    with zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
-            # Keras does not compress: a larger one unpacks to anything.
-            if member.file_size > file.stat().st_size:
-                raise FileError.at(
-                    file,
-                    _EXPECTED,
-                    f"one with a part {member.filename!r} of "
-                    f"{member.file_size:,} bytes",
-                )
-        broken = archive.testzip()
-    if broken is not None:
-        raise FileError.at(
-            file, _EXPECTED, f"one whose part {broken!r} is broken"
-        )
+def _check_constants(model: MultiTaskModel, file: Path) -> None:
+    """Checks that constant predictions of probabilities are some."""
+    for task, kind in model.tasks.items():
+        constant = np.asarray(model.constants.get(task, 0.0))
+        if kind.activation and ((constant < 0) | (constant > 1)).any():
+            expected = f"probabilities at config.constants.{task}"
+            received = shown(model.constants[task])
+            raise FileError.at(file, f"{EXPECTED}, {expected}", received)

@@ -1,8 +1,11 @@
+import copy
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZIP_STORED
 
 import h5py
 import keras
@@ -103,7 +106,7 @@ def test_broken_part(
     else:
         members[name] = content
     file = write(members, tmp_path / "model.keras")
-    with pytest.raises(FileError, match=f"^{file}: expected a model"):
+    with pytest.raises(FileError, match=f"^{file}.*: expected"):
         load_model_file(file)
 
 
@@ -127,7 +130,157 @@ def test_part_that_unpacks_to_more_than_the_file(
     members["model.weights.h5"] = bytes(10**7)
     packing = zipfile.ZIP_DEFLATED
     file = write(members, tmp_path / "model.keras", packing)
-    with pytest.raises(FileError, match=r"'model\.weights\.h5' of 10,000,000"):
+    with pytest.raises(FileError, match="parts take more than the file"):
+        load_model_file(file)
+
+
+def test_many_parts_that_unpack_to_far_more_than_the_file(
+    run: Path, tmp_path: Path
+) -> None:
+    """Behind a part that is large, and none larger than the whole file."""
+    file = tmp_path / "model.keras"
+    shutil.copyfile(run / "model.keras", file)
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("assets/a/values.json", bytes(10**6), ZIP_STORED)
+        for number in range(200):
+            name = f"assets/layers/z{number}/values.json"
+            archive.writestr(name, bytes(900_000))
+    with pytest.raises(FileError, match="parts take more than the file: 'ass"):
+        load_model_file(file)
+
+
+def test_parts_that_share_their_bytes(run: Path, tmp_path: Path) -> None:
+    """Many names in the directory for the same place in the file."""
+    file = tmp_path / "model.keras"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("model.weights.h5", bytes(10**6))
+        (member,) = archive.infolist()
+        for number in range(50):
+            other = copy.copy(member)
+            other.filename = f"assets/z{number}/values.json"
+            archive.filelist.append(other)
+    with pytest.raises(FileError, match="parts take more than the file"):
+        load_model_file(file)
+
+
+@pytest.mark.parametrize("name", ["pad", "assets/x", "../config.json", "a/b"])
+def test_parts_that_no_model_has(
+    name: str, members: Members, tmp_path: Path
+) -> None:
+    members[name] = b"1"
+    file = write(members, tmp_path / "model.keras")
+    with pytest.raises(FileError, match=f"Received: one with a part '{name}'"):
+        load_model_file(file)
+
+
+def with_weights(
+    members: Members, change: Callable[[h5py.File], object]
+) -> Members:
+    content = io.BytesIO(members["model.weights.h5"])
+    with h5py.File(content, "a") as weights:
+        change(weights)
+    return {**members, "model.weights.h5": content.getvalue()}
+
+
+@pytest.mark.parametrize(
+    ("change", "received"),
+    [
+        (
+            lambda file: file.create_dataset(
+                "x", (10**8,), chunks=(10**6,), compression="gzip"
+            ),
+            "weights that are not all in their file: 'x' of 400,000,000 bytes",
+        ),
+        (
+            lambda file: file.create_dataset(
+                "x", (1,), external=[("/etc/passwd", 0, 4)]
+            ),
+            "weights that are not all in their file: 'x' of 4 bytes",
+        ),
+        (
+            lambda file: file.__setitem__("x", h5py.ExternalLink("o.h5", "/")),
+            "weights with a link in '/'",
+        ),
+        (
+            lambda file: file["layers"].__setitem__("x", h5py.SoftLink("/")),
+            "weights with a link in 'layers'",
+        ),
+    ],
+)
+def test_weights_that_are_elsewhere(
+    change: Callable[[h5py.File], object],
+    received: str,
+    members: Members,
+    tmp_path: Path,
+) -> None:
+    file = write(with_weights(members, change), tmp_path / "model.keras")
+    with pytest.raises(FileError, match=received):
+        load_model_file(file)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (["dtype"], "int32", "a dtype among .* at config.dtype. Received: 'i"),
+        (["dtype"], "string", "a dtype among .* at config.dtype. Received: 's"),
+        (["dtype"], 5, "a dtype among .* at config.dtype. Received: 5"),
+        (
+            ["dtype", "config", "name"],
+            "bool",
+            "at config.dtype. Received: {'cl",
+        ),
+        (["mixture", "config", "dtype"], None, "config.mixture.config.dtype"),
+        (["head_units"], ["4"], r"an integer at config.head_units\[0\]"),
+        (["head_units"], 4, "a list at config.head_units. Received: 4"),
+        (["head_units"], [10**5], "as its weights have, at config.head_units"),
+        (["embedding_dim"], 10**5, "as its weights have, at config.embedding"),
+        (["embedding_dim"], None, "an integer at config.embedding_dim"),
+        (["unknown_rate"], "x", "a number at config.unknown_rate"),
+        (["constants", "rating"], "x", "at config.constants.rating"),
+        (["target_scales"], {"rating": -1.0}, "above 0 at config.target_scale"),
+        (["tasks", "watch"], 3, "at config.tasks.watch"),
+        (
+            ["features", "age", "state", "variance"],
+            {},
+            "features.age.state.var",
+        ),
+        (["features", "age", "state", "mean"], "x", "features.age.state.mean"),
+        (["features", "age", "state"], [], "an object at config.features.age"),
+        (["features"], None, "an object at config.features. Received: None"),
+        (["hash_feature"], "nobody", "features that there are as hash_feat"),
+        (["mixture"], "MMoE", "an object at config.mixture. Received: 'MMoE'"),
+    ],
+)
+def test_values_of_another_kind_are_named(
+    place: list[str],
+    value: object,
+    message: str,
+    members: Members,
+    tmp_path: Path,
+) -> None:
+    config = json.loads(members["config.json"])
+    content = config["config"]
+    for key in place[:-1]:
+        content = content[key]
+    content[place[-1]] = value
+    members["config.json"] = json.dumps(config).encode()
+    file = write(members, tmp_path / "model.keras")
+    with pytest.raises(
+        FileError,
+        match=f"^{file}, config.json(, config)?: expected .*{message}",
+    ):
+        load_model_file(file)
+
+
+def test_constants_of_binary_tasks_are_probabilities(
+    members: Members, tmp_path: Path
+) -> None:
+    config = json.loads(members["config.json"])
+    config["config"]["constants"]["watch"] = 1e300
+    members["config.json"] = json.dumps(config).encode()
+    file = write(members, tmp_path / "model.keras")
+    message = r"probabilities at config\.constants\.watch. Received: 1e\+300"
+    with pytest.raises(FileError, match=f"^{file}: expected .*{message}"):
         load_model_file(file)
 
 

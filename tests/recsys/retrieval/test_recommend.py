@@ -117,7 +117,7 @@ def test_a_user_whose_id_is_a_number(
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"top": 0}, ValueError, "top: expected an integer"),
+        ({"top": 0}, ValueError, "`top` must be at least 1"),
         ({"candidates": 0}, ValueError, "candidates: expected an"),
         ({"score": "watch +"}, ValueError, "`score`: .*character 8"),
         ({"score": "like"}, ValueError, "one of the names watch, rating"),

@@ -201,7 +201,7 @@ def test_a_score_that_is_no_formula(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"top": 0}, "top: expected an integer"),
+        ({"top": 0}, "`top` must be at least 1"),
         ({"top": 11, "candidates": 10}, "at most the number of candidates"),
         ({"index": "faiss"}, "one of brute-force, scann, hnsw.*'faiss'"),
         ({"recall": 0.0}, "`recall` must be above 0 and at most 1"),

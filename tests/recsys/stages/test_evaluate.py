@@ -99,7 +99,7 @@ def test_intervals_are_told_of_all_rows_and_of_each_cut(
 
 @pytest.mark.slow
 def test_intervals_take_at_least_one_draw(run: Path, data: Path) -> None:
-    with pytest.raises(ValueError, match="intervals: expected an integer of"):
+    with pytest.raises(ValueError, match="`intervals` must be at least 1"):
         recsys.evaluate(run, data, intervals=0)
 
 

@@ -72,5 +72,5 @@ def test_the_command_tells_the_features(
 def test_what_is_wrong_is_told(tmp_path: Path, data: Path) -> None:
     with pytest.raises(recsys.RunError, match=r"without config\.json"):
         recsys.explain(tmp_path, data)
-    with pytest.raises(ValueError, match="repeats: expected an integer of at"):
+    with pytest.raises(ValueError, match="`repeats` must be at least 1"):
         recsys.explain(tmp_path, data, repeats=0)

@@ -103,7 +103,7 @@ def test_k_of_an_evaluation(trained: Path, shop: Path) -> None:
     click = recsys.evaluate(trained, shop, metrics_k=1)["tasks"]["click"]
     assert click["ndcg@1"] == click["hit_rate@1"]
     assert "ndcg@3" not in click
-    with pytest.raises(ValueError, match="metrics_k: expected an integer of"):
+    with pytest.raises(ValueError, match="`metrics_k` must be at least 1"):
         recsys.evaluate(trained, shop, metrics_k=0)
 
 

@@ -1,0 +1,146 @@
+"""What the configuration in a model's file says, checked value by value."""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Annotated
+from typing import Any
+from typing import Literal
+from typing import Self
+
+from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic import FiniteFloat
+from pydantic import model_validator
+
+from recsys.bounds import Count
+from recsys.bounds import Width
+from recsys.errors import FileError
+from recsys.shapes import check_shape
+from recsys.shown import shown
+
+# Names of the dtypes that layers compute in.
+_FLOATS = (
+    *("float16", "bfloat16", "float32", "float64"),
+    *("mixed_float16", "mixed_bfloat16"),
+)
+# What is as large as one of the weights, in layers and in models.
+_SIZES = (
+    *("units", "num_experts", "embedding_dim", "head_units", "filters"),
+    *("dim", "buckets", "num_buckets", "num_items", "projection_dim"),
+    *("input_dim", "output_dim"),
+)
+# Sizes up to here need no weights that are as large: they may be unused.
+_SMALL = 2**12
+
+_Name = Annotated[str, Field(min_length=1)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _State(_Shape):
+    """What is fitted for features of any kind."""
+
+    mean: FiniteFloat = 0.0
+    variance: Annotated[FiniteFloat, Field(ge=0)] = 1.0
+    borders: list[FiniteFloat] = []
+    raw_dtype: Literal["int64", "string"] = "int64"
+    length: Count = 1
+    vocabulary: dict[str, Any] = {}
+
+
+class _Feature(_Shape):
+    declaration: str | dict[str, Any]
+    state: _State
+
+
+class _Model(_Shape):
+    """The arguments of a ranker or a classifier; earlier ones had fewer."""
+
+    tasks: dict[_Name, str | dict[str, Any]] = {}
+    mixture: dict[str, Any] = {}
+    features: dict[_Name, _Feature] = {}
+    head_units: list[Width] = []
+    num_classes: dict[str, Count] = {}
+    constants: dict[str, FiniteFloat | list[FiniteFloat]] = {}
+    target_scales: dict[str, Annotated[FiniteFloat, Field(gt=0)]] = {}
+    embedding_dim: Width = 1
+    hash_feature: str | None = None
+    unknown_rate: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
+    interaction: dict[str, Any] | None = None
+    retrieval: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        named: list[Any] = [self.hash_feature]
+        if self.retrieval is not None:
+            config = self.retrieval.get("config")
+            if isinstance(config, Mapping):
+                named.append(config.get("item"))
+        for name in named:
+            if self.features and name is not None and name not in self.features:
+                raise ValueError(
+                    "expected features that there are as hash_feature and as "
+                    f"the item of retrieval. Received: {shown(name)}"
+                )
+        return self
+
+
+class _Saved(_Shape):
+    class_name: _Name
+    config: dict[str, Any]
+
+
+def check_saved_config(content: Any, file: object, largest: int) -> None:
+    """Checks the configuration of a model, before a model is made of it.
+
+    Args:
+        content: What `config.json` of the model's file holds.
+        file: The file, for the error message.
+        largest: The largest of all sizes of its weights: a layer is not
+            larger.
+
+    Raises:
+        FileError: A value is of another kind or outside its bounds. The
+            message says where.
+    """
+    saved = check_shape(content, _Saved, file)
+    if saved.class_name in ("Ranker", "ImageClassifier"):
+        check_shape({"config": saved.config}, dict[str, _Model], file)
+    most = max(largest, _SMALL)
+    for place, key, value in _values(saved.config, "config"):
+        if key == "dtype" and _policy(value) not in _FLOATS:
+            expected = f"a dtype among {', '.join(_FLOATS)} at {place}"
+            raise FileError.at(file, expected, shown(value))
+        if key in _SIZES and _largest(value) > most:
+            expected = f"at most {most:,}, as its weights have, at {place}"
+            raise FileError.at(file, expected, shown(value))
+
+
+def _values(
+    content: Any, place: str, key: str = ""
+) -> Iterator[tuple[str, str, Any]]:
+    """All values, with their places and the names that they go by."""
+    if isinstance(content, Mapping):
+        for name, value in content.items():
+            yield f"{place}.{name}", name, value
+            yield from _values(value, f"{place}.{name}", name)
+    elif isinstance(content, list):
+        for index, value in enumerate(content):
+            yield from _values(value, f"{place}[{index}]", key)
+
+
+def _policy(value: Any) -> Any:
+    """The name of a dtype, or of the policy that an object stands for."""
+    if isinstance(value, Mapping):
+        config = value.get("config")
+        value = config.get("name") if isinstance(config, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _largest(value: Any) -> float:
+    numbers = value if isinstance(value, list) else [value]
+    kinds = (int, float)
+    return max((one for one in numbers if isinstance(one, kinds)), default=0)
