@@ -35,15 +35,28 @@ def serve(
     max_request_rows: Annotated[
         int, typer.Option(help="Most rows of a request.")
     ] = 8192,
+    max_request_values: Annotated[
+        int,
+        typer.Option(
+            help="Most values of a request: rows times the width of its inputs."
+        ),
+    ] = 2**19,
     max_body_mib: Annotated[
         float, typer.Option(help="Most MiB of a request.")
     ] = 4.0,
     max_concurrency: Annotated[
         int, typer.Option(help="Most requests at a time.")
     ] = 128,
+    max_connections: Annotated[
+        int, typer.Option(help="Most connections at a time.")
+    ] = 1024,
     request_timeout: Annotated[
         float, typer.Option(help="Seconds until a request is given up.")
     ] = 30.0,
+    head_timeout: Annotated[
+        float,
+        typer.Option(help="Seconds until a silent connection is ended."),
+    ] = 10.0,
     poll_seconds: Annotated[
         float, typer.Option(help="Seconds between looks for a new version.")
     ] = 1.0,
@@ -71,9 +84,12 @@ def serve(
         max_batch_rows=max_batch_rows,
         batch_wait_ms=batch_wait_ms,
         max_request_rows=max_request_rows,
+        max_request_values=max_request_values,
         max_body_mib=max_body_mib,
         max_concurrency=max_concurrency,
+        max_connections=max_connections,
         request_timeout=request_timeout,
+        head_timeout=head_timeout,
         poll_seconds=poll_seconds,
         index=index,
         access_log=access_log,

@@ -119,7 +119,7 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
         ],
         "ranker",
         [
-            _described(OnnxValue(input, one.raw_dtype, (None,) * one.raw_rank))
+            _described(OnnxValue(input, one.raw_dtype, one.raw_shape))
             for input, one in served.inputs.items()
         ],
         [

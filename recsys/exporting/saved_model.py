@@ -5,6 +5,7 @@ from typing import Any
 
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.export_format import ExportFormat
+from recsys.exporting.signature import Input
 from recsys.exporting.signature import of_one_batch
 from recsys.exporting.signature import with_defaults
 from recsys.tensorflow_log import relevant_log
@@ -59,7 +60,7 @@ class SavedModelFormat(ExportFormat):
         signature = with_defaults(
             serve,
             {
-                input: (feature.raw_dtype, feature.raw_missing())
+                input: Input.of(feature)
                 for input, feature in served.inputs.items()
             },
         )

@@ -25,8 +25,8 @@ class ServedRanker:
     Attributes:
         ranker: The ranker that computes it.
         inputs: By the name of each input, the feature that it is of. Its
-            `raw_dtype` and `raw_rank` are the type and the number of
-            dimensions of the input, `(batch,)` or `(batch, any)`;
+            `raw_dtype` and `raw_shape` are the type and the dimensions of the
+            input, `(batch,)`, `(batch, any)` or `(batch, size)`;
             `raw_encoder` is how TensorFlow encodes it, and `raw_missing` what
             an input that is left out has in every row.
         input_names: By feature, the name of its input.

@@ -3,19 +3,41 @@
 import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from recsys.features.fitted_feature import FittedFeature
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a SavedModel that may be left out.
+
+    Attributes:
+        dtype: Its type.
+        shape: Its dimensions, `None` where any size will do.
+        default: Array `(1, ...)` that a server takes where a request leaves
+            it out.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+    default: Any
+
+    @classmethod
+    def of(cls, feature: FittedFeature) -> "Input":
+        """Returns the input of a feature, which is missing by default."""
+        return cls(feature.raw_dtype, feature.raw_shape, feature.raw_missing())
 
 
 def with_defaults(
-    serve: Callable[..., dict[str, Any]], inputs: Mapping[str, tuple[str, Any]]
+    serve: Callable[..., dict[str, Any]], inputs: Mapping[str, Input]
 ) -> Any:
     """Returns a function as the signature of a SavedModel.
 
     Args:
         serve: Takes the inputs by name.
-        inputs: By name, the dtype of an input, and the array `(1, ...)` that a
-            server takes where a request leaves it out. All sizes may differ
-            from those of the array.
+        inputs: The inputs by name.
     """
     import tensorflow as tf
 
@@ -28,16 +50,16 @@ def with_defaults(
             inspect.Parameter(
                 name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=tf.constant(default),
+                default=tf.constant(input.default),
             )
-            for name, (_, default) in inputs.items()
+            for name, input in inputs.items()
         ]
     )
     return tf.function(
         called,
         input_signature=[
-            tf.TensorSpec((None,) * default.ndim, dtype, name)
-            for name, (dtype, default) in inputs.items()
+            tf.TensorSpec(input.shape, input.dtype, name)
+            for name, input in inputs.items()
         ],
     )
 

@@ -9,6 +9,7 @@ from recsys.exporting.export_format import Arrays
 from recsys.exporting.input_names import input_names
 from recsys.exporting.sample import drawn_rows
 from recsys.exporting.saved_model import SIGNATURE
+from recsys.exporting.signature import Input
 from recsys.exporting.signature import of_one_batch
 from recsys.exporting.signature import with_defaults
 from recsys.exporting.two_stage_model import ITEM
@@ -142,15 +143,16 @@ class TwoStage:
             return model.rank(query, given[CANDIDATES])
 
         defaults = {
-            input: (feature.raw_dtype, feature.raw_missing())
-            for input, feature in features.items()
+            input: Input.of(feature) for input, feature in features.items()
         }
         # Nothing was seen: a list of what is behind the end of one.
-        nothing = {SEEN: (seen.raw_dtype, seen.raw_missing()[:, None])}
+        missing = seen.raw_missing()[:, None]
+        nothing = {SEEN: Input(seen.raw_dtype, (None, None), missing)}
         signatures = {SIGNATURE: with_defaults(serve, defaults | nothing)}
         if self.index in FAISS_INDEXES:
             encoders[CANDIDATES] = tf.identity
-            none = {CANDIDATES: ("int32", np.zeros((1, model.size), np.int32))}
+            numbers = np.zeros((1, model.size), np.int32)
+            none = {CANDIDATES: Input("int32", (None, model.size), numbers)}
             signatures[QUERY] = with_defaults(describe, defaults | nothing)
             signatures[RANK] = with_defaults(rank, defaults | none)
         module = tf.Module()

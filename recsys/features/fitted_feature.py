@@ -13,6 +13,7 @@ from recsys.features.feature import Feature
 from recsys.features.feature import Others
 from recsys.features.id_positions import integers_among
 from recsys.features.id_values import as_ids
+from recsys.serving.tensor_spec import ListLength
 
 if TYPE_CHECKING:
     import keras
@@ -40,6 +41,9 @@ class FittedFeature:
         query: Feature whose row of that table `vectors` needs as well.
         vocabulary: What numbers its ids, `None` without ids.
         raw_rank: How many dimensions a SavedModel's input for it has.
+        raw_shape: Their sizes, `None` where any will do.
+        raw_length: How much of a list the model looks at, `None` where it is
+            all of it or the feature is no list.
         raw_dtype: What a SavedModel takes for it: `"float32"`, `"int64"` or
             `"string"`.
 
@@ -54,9 +58,14 @@ class FittedFeature:
     vocabulary: "Vocabulary | None" = None
     raw_rank = 1
     raw_dtype: str
+    raw_length: ListLength | None = None
 
     def __init__(self, kind: Feature) -> None:
         self.kind = kind
+
+    @property
+    def raw_shape(self) -> tuple[int | None, ...]:
+        return (None,) * self.raw_rank
 
     def grown(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE

@@ -34,6 +34,7 @@ from recsys.features.list_values import values_of
 from recsys.features.pooling import POOLINGS
 from recsys.features.unseen import Unseen
 from recsys.features.value_counts import ValueCounts
+from recsys.serving.tensor_spec import ListLength
 
 if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph
@@ -205,6 +206,11 @@ class FittedIdList(FittedFeature):
     @property
     def raw_dtype(self) -> str:  # type: ignore[override]
         return self.vocabulary.raw_dtype
+
+    @property
+    def raw_length(self) -> ListLength | None:  # type: ignore[override]
+        length = self.kind.length
+        return length and ListLength(length, self.kind.keeps_last)
 
     def grown(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE

@@ -75,6 +75,10 @@ class FittedVector(FittedFeature):
     def __init__(self, kind: Vector) -> None:
         super().__init__(kind)
 
+    @property
+    def raw_shape(self) -> tuple[int | None, ...]:
+        return None, self.kind.size
+
     def encode(self, column: "pd.Series[Any]") -> Any:
         vectors = np.zeros((len(column), self.kind.size), np.float32)
         there = column.map(len).to_numpy(bool)

@@ -1,7 +1,6 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,19 +11,20 @@ from starlette.responses import JSONResponse
 from starlette.responses import Response
 from starlette.routing import Route
 
+from recsys.serving.batcher import GoneError
 from recsys.serving.bearer_token import BearerToken
+from recsys.serving.connection_close import CloseUnread
+from recsys.serving.documents import Documents
 from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.model_store import ModelStore
 from recsys.serving.model_store import Served
-from recsys.serving.openapi import describe
-from recsys.serving.predict_request import PredictRequest
 from recsys.serving.request_error import NotFoundError
 from recsys.serving.request_error import RequestError
 from recsys.serving.request_error import TooLargeError
+from recsys.serving.request_reader import RequestReader
 from recsys.serving.serve_options import ServeOptions
-from recsys.serving.tensor_spec import DTYPES
-from recsys.serving.tensor_spec import TensorSpec
 from recsys.shown import printable
+from recsys.shown import shortened
 from recsys.shown import shown
 
 _LOG = logging.getLogger("recsys.serving")
@@ -32,6 +32,7 @@ _JSON = "application/json"
 _TRY_AGAIN = {"Retry-After": "1"}
 # The rest of a body that is not read must not be taken for a request.
 _CLOSE = {"Connection": "close"}
+_MOST_LOGGED = 1000  # Letters of an error.
 
 
 class Api:
@@ -49,6 +50,10 @@ class Api:
         self._name = name
         self._store = store
         self._options = options
+        self._reader = RequestReader(
+            options.max_request_rows, options.max_request_values
+        )
+        self._documents = Documents(name, options.max_request_rows)
         self._under_way = 0
 
     def app(self) -> Starlette:
@@ -69,7 +74,10 @@ class Api:
                 Route(model, self._status),
                 Route(version, self._status),
             ],
-            middleware=[Middleware(BearerToken, token)] if token else [],
+            middleware=[
+                Middleware(CloseUnread),
+                *([Middleware(BearerToken, token)] if token else []),
+            ],
             exception_handlers={
                 RequestError: _refused,
                 HTTPException: self._no_such_page,
@@ -88,13 +96,8 @@ class Api:
         served = self._store.served
         if served is None:
             return _unavailable("no version is loaded yet")
-        return JSONResponse(
-            describe(
-                self._name,
-                served.model.signatures,
-                self._options.max_request_rows,
-            )
-        )
+        content = await self._documents.openapi(served)
+        return Response(content, media_type=_JSON)
 
     async def _status(self, request: Request) -> Response:
         statuses = self._store.statuses()
@@ -110,26 +113,8 @@ class Api:
         if served is None:
             return _unavailable("no version is loaded yet")
         self._check_version(served, request)
-        definitions = {
-            name: {
-                "inputs": _tensors(signature.inputs),
-                "outputs": _tensors(signature.outputs),
-                "method_name": "tensorflow/serving/predict",
-            }
-            for name, signature in served.model.signatures.items()
-        }
-        spec = {
-            "name": self._name,
-            "signature_name": "",
-            "version": str(served.version),
-        }
-        signature_def = {"signature_def": definitions}
-        return JSONResponse(
-            {
-                "model_spec": spec,
-                "metadata": {"signature_def": signature_def},
-            }
-        )
+        content = await self._documents.metadata(served)
+        return Response(content, media_type=_JSON)
 
     async def _predict(self, request: Request) -> Response:
         if self._under_way >= self._options.max_concurrency:
@@ -145,28 +130,29 @@ class Api:
     async def _answer(self, request: Request) -> Response:
         """Answers within the time that a request has."""
         seconds = self._options.request_timeout
-        body: bytes | None = None
+        has_come = False
         try:
             async with asyncio.timeout(seconds):
                 body = await self._body(request)
+                has_come = True
                 served = self._store.served
                 if served is None:
                     return _unavailable("no version is loaded yet")
                 self._check_version(served, request)
-                asked = PredictRequest.from_body(
-                    body,
-                    served.model.signatures,
-                    self._options.max_request_rows,
+                asked = await self._reader.read(body, served.model.signatures)
+                del body  # It may be large, and the answer take long.
+                outputs = await served.model.batcher.predict(
+                    asked, request.is_disconnected
                 )
-                outputs = await served.model.batcher.predict(asked)
-            return Response(asked.answer(outputs), media_type=_JSON)
+                content = await self._reader.write(asked, outputs)
+            return Response(content, media_type=_JSON)
         except TimeoutError:
-            if body is None:
+            if not has_come:
                 problem = f"the body has not come within {seconds:g} seconds"
                 return JSONResponse({"error": problem}, 408, _CLOSE)
             problem = f"no prediction within {seconds:g} seconds"
             return JSONResponse({"error": problem}, 504, _TRY_AGAIN)
-        except ClientDisconnect:
+        except (ClientDisconnect, GoneError):
             return Response(status_code=400)  # Nobody reads it.
         except RequestError:
             raise
@@ -247,24 +233,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Says nothing of what is inside; the log does, in a line."""
-    problem = printable(f"{type(error).__name__}: {error}")
+    problem = printable(
+        shortened(f"{type(error).__name__}: {error}", _MOST_LOGGED)
+    )
     _LOG.error("%s failed: %s", printable(request.url.path), problem)
     return JSONResponse({"error": "the prediction has failed"}, 500)
-
-
-def _tensors(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
-    """Inputs or outputs as TensorFlow Serving's metadata have them."""
-    return {
-        name: {
-            "dtype": DTYPES.get(spec.dtype, "DT_INVALID"),
-            "tensor_shape": {
-                "dim": [
-                    {"size": str(-1 if size is None else size), "name": ""}
-                    for size in spec.shape
-                ],
-                "unknown_rank": not spec.shape,
-            },
-            "name": name,
-        }
-        for name, spec in specs.items()
-    }

@@ -1,5 +1,6 @@
 import asyncio
 import time
+from collections.abc import Awaitable
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -11,6 +12,17 @@ import numpy as np
 from recsys.serving.predict_request import PredictRequest
 from recsys.serving.tensor_spec import Arrays
 
+# Seconds that a request has waited before it is asked whether it still does.
+_PATIENCE = 0.1
+
+
+class GoneError(Exception):
+    """Whoever has asked does not wait for the answer any more."""
+
+
+async def _waits() -> bool:
+    return False
+
 
 @dataclass
 class _Waiting:
@@ -18,7 +30,12 @@ class _Waiting:
 
     request: PredictRequest
     outputs: "asyncio.Future[Arrays]"
+    is_gone: Callable[[], Awaitable[bool]]
     since: float = field(default_factory=time.monotonic)
+    num_values: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.num_values = self.request.num_values
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -39,11 +56,16 @@ class Batcher:
     a batch is computed, the next one comes together. A request whose batch
     fails is computed by itself, so that no other one's values can fail it.
 
+    What nobody waits for any more is not computed. A batch that all have given
+    up while it is computed holds up no other, as long as the executor has a
+    further thread.
+
     Args:
         run: Computes the outputs of a signature.
         executor: Where it is computed.
         max_rows: Most rows of a batch; a request with more is one by itself.
         max_wait: Seconds that a batch waits for more requests.
+        max_values: Most values of the inputs of a batch, likewise.
     """
 
     def __init__(
@@ -52,26 +74,37 @@ class Batcher:
         executor: Executor,
         max_rows: int,
         max_wait: float,
+        max_values: int = 2**63,
     ) -> None:
         self._run = run
         self._executor = executor
         self._max_rows = max_rows
         self._max_wait = max_wait
+        self._max_values = max_values
         self._queue: list[_Waiting] = []
         self._full = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self._others_come = False
 
-    async def predict(self, request: PredictRequest) -> Arrays:
+    async def predict(
+        self,
+        request: PredictRequest,
+        is_gone: Callable[[], Awaitable[bool]] = _waits,
+    ) -> Arrays:
         """Returns the outputs for the rows of a request.
+
+        Args:
+            request: The request.
+            is_gone: Whether nobody waits for the answer any more.
 
         Raises:
             Exception: What the model has raised, for this request alone.
+            GoneError: Nobody waits for the answer any more.
         """
         future: asyncio.Future[Arrays] = (
             asyncio.get_running_loop().create_future()
         )
-        self._queue.append(_Waiting(request, future))
+        self._queue.append(_Waiting(request, future, is_gone))
         if self._num_rows() >= self._max_rows:
             self._full.set()
         if self._worker is None:
@@ -87,6 +120,7 @@ class Batcher:
             while self._queue:
                 if self._others_come:
                     await self._gather()
+                await self._drop_gone()
                 if batch := self._take():
                     self._others_come = len(batch) > 1
                     await self._answer(batch)
@@ -104,39 +138,68 @@ class Batcher:
             except TimeoutError:
                 pass
 
+    async def _drop_gone(self) -> None:
+        """Asks those that have waited long whether they still do."""
+        before = time.monotonic() - _PATIENCE
+        for waiting in [*self._queue]:
+            if waiting.since < before and not waiting.outputs.done():
+                gone = await waiting.is_gone()
+                if gone and not waiting.outputs.done():
+                    waiting.outputs.set_exception(GoneError())
+
     def _take(self) -> list[_Waiting]:
         """Takes a batch off the queue, and drops whose asker has gone."""
         batch: list[_Waiting] = []
         kept: list[_Waiting] = []
-        rows = 0
+        rows = values = 0
         for waiting in self._queue:
             if waiting.outputs.done():
                 continue
-            total = rows + waiting.request.rows
             joins = not batch or (
-                waiting.kind == batch[0].kind and total <= self._max_rows
+                waiting.kind == batch[0].kind
+                and rows + waiting.request.rows <= self._max_rows
+                and values + waiting.num_values <= self._max_values
             )
             (batch if joins else kept).append(waiting)
-            rows = total if joins else rows
+            if joins:
+                rows += waiting.request.rows
+                values += waiting.num_values
         self._queue = kept
         return batch
 
     async def _answer(self, batch: list[_Waiting]) -> None:
-        loop = asyncio.get_running_loop()
+        computing = asyncio.get_running_loop().run_in_executor(
+            self._executor, self._compute, [item.request for item in batch]
+        )
+        asked = asyncio.gather(
+            *(item.outputs for item in batch), return_exceptions=True
+        )
+        await asyncio.wait(
+            (computing, asked), return_when=asyncio.FIRST_COMPLETED
+        )
+        if not computing.done():  # All have given it up.
+            computing.cancel()
+            return
         try:
-            outputs = await loop.run_in_executor(
-                self._executor, self._compute, [item.request for item in batch]
-            )
+            outputs = computing.result()
         except Exception as error:
-            if len(batch) > 1:
-                for item in batch:
-                    await self._answer([item])
-            elif not batch[0].outputs.done():
-                batch[0].outputs.set_exception(error)
+            await self._answer_each(batch, error)
             return
         for item, own in zip(batch, outputs, strict=True):
             if not item.outputs.done():
                 item.outputs.set_result(own)
+
+    async def _answer_each(
+        self, batch: list[_Waiting], error: Exception
+    ) -> None:
+        """Computes each request of a batch that has failed by itself."""
+        for item in batch:
+            if item.outputs.done():
+                continue
+            if len(batch) == 1:
+                item.outputs.set_exception(error)
+            else:
+                await self._answer([item])
 
     def _compute(self, requests: list[PredictRequest]) -> list[Arrays]:
         """Computes requests together; returns the outputs of each."""

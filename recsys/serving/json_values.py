@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import math
 from collections.abc import Callable
 from collections.abc import Mapping
 from itertools import chain
@@ -10,12 +11,16 @@ from typing import Any
 import numpy as np
 
 from recsys.serving.request_error import RequestError
+from recsys.serving.tensor_spec import ListLength
 from recsys.serving.tensor_spec import TensorSpec
 from recsys.shown import shown
 
 # The name of a place for the indices of a value: those of its row and, in
 # lists, of its element.
 Place = Callable[[tuple[int, ...]], str]
+
+# How many values are converted at a time: meanwhile, no other thread runs.
+_STEP = 2**14
 
 _EXPECTED = {
     "bool": "true or false",
@@ -46,14 +51,25 @@ _RANGES: dict[str, Any] = {
 _BOUNDS = {name: (each.min, each.max) for name, each in _RANGES.items()}
 
 
-def as_array(values: list[Any], spec: TensorSpec, place: Place) -> Any:
+def as_array(
+    values: list[Any],
+    spec: TensorSpec,
+    place: Place,
+    room: Callable[[int], None] = lambda width: None,
+) -> Any:
     """Returns a column of a request, checked.
+
+    Lists of an input with a `filler` may differ in length: short ones are
+    filled up, and of long ones only what the model looks at is kept. The time
+    that is taken grows as the values do, and no step holds up other threads.
 
     Args:
         values: For each row, a number, text or truth value, or a list of
-            them, all of one length, for each further dimension.
+            them for each further dimension.
         spec: What the input takes.
         place: Names a value for the error message.
+        room: Is told how many elements each row will have before memory is
+            taken for them; raises where those are too many.
 
     Returns:
         An array `(rows, ...)`, of bytes where the input takes texts.
@@ -69,28 +85,80 @@ def as_array(values: list[Any], spec: TensorSpec, place: Place) -> Any:
     Traceback (most recent call last):
     ...
     recsys.serving.request_error.RequestError: ids(1,): expected a list of 2, \
-as the first one is. Received: [3]
+as the first one is. Received: [3], a list of 1
     """
+    if spec.filler is not None:
+        return _filled_up(values, spec, place, room)
     flat, shape = values, [len(values)]
     for size in spec.shape[1:]:
         width = _width(flat, size)
         for index, value in enumerate(flat):
             if not isinstance(value, list) or len(value) != width:
                 where = place(_indices(index, shape))
-                raise RequestError.at(where, _a_list(size, width), shown(value))
+                expected = _a_list(size, width)
+                raise RequestError.at(where, expected, _received(value))
         flat = list(chain.from_iterable(flat))
         shape.append(width)
-    if spec.dtype == "string":
-        checked = np.empty(len(flat), object)
-        checked[:] = [_as_bytes(value) for value in flat]
-        wrong = [index for index, item in enumerate(checked) if item is None]
-    else:
-        checked, wrong = _as_numbers(flat, spec.dtype)
-    if wrong:
-        where = place(_indices(wrong[0], shape))
-        received = shown(flat[wrong[0]])
-        raise RequestError.at(where, _EXPECTED[spec.dtype], received)
+    room(math.prod(shape[1:]))
+    checked = _checked(
+        flat, spec.dtype, lambda index: place(_indices(index, shape))
+    )
     return checked.reshape(shape)  # (rows,) or (rows, width, ...)
+
+
+def _filled_up(
+    values: list[Any],
+    spec: TensorSpec,
+    place: Place,
+    room: Callable[[int], None],
+) -> Any:
+    """Lists of any lengths as an array `(rows, longest)`."""
+    for index, value in enumerate(values):
+        if not isinstance(value, list):
+            raise RequestError.at(place((index,)), "a list", shown(value))
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    ends = np.cumsum(lengths)
+
+    def where(index: int) -> str:
+        row = int(np.searchsorted(ends, index, side="right"))
+        return place((row, index - int(ends[row] - lengths[row])))
+
+    flat = list(chain.from_iterable(values))
+    checked = _checked(flat, spec.dtype, where)
+    longest = int(lengths.max(initial=0))
+    if spec.length is not None and longest > spec.length.most:
+        checked, lengths = _cut(checked, lengths, spec.filler, spec.length)
+        longest = int(lengths.max(initial=0))
+    room(longest)
+    filled = np.full((len(values), longest), spec.filler, checked.dtype)
+    filled[np.arange(longest) < lengths[:, None]] = checked
+    return filled
+
+
+def _cut(
+    values: Any, lengths: Any, filler: Any, length: ListLength
+) -> tuple[Any, Any]:
+    """What a model looks at of lists that stand one after the other.
+
+    Args:
+        values: Array of the elements of all lists.
+        lengths: How many of them each list has, `(rows,)`.
+        filler: What a model passes over in a list.
+        length: How much it looks at of the rest.
+
+    Returns:
+        The same of what is kept.
+    """
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    there = values != filler
+    values, rows = values[there], rows[there]
+    lengths = np.bincount(rows, minlength=len(lengths))
+    first = np.cumsum(lengths) - lengths
+    if length.keeps_last:
+        first = first + np.maximum(lengths - length.most, 0)
+    places = np.arange(len(values)) - first[rows]
+    kept = (places >= 0) & (places < length.most)
+    return values[kept], np.minimum(lengths, length.most)
 
 
 def from_array(name: str, values: Any) -> list[Any]:
@@ -126,6 +194,33 @@ def _a_list(size: int | None, width: int) -> str:
 
 def _indices(index: int, shape: list[int]) -> tuple[int, ...]:
     return tuple(int(number) for number in np.unravel_index(index, shape))
+
+
+def _received(value: Any) -> str:
+    if not isinstance(value, list):
+        return shown(value)
+    return f"{shown(value)}, a list of {len(value):,}"
+
+
+def _checked(values: list[Any], dtype: str, where: Callable[[int], str]) -> Any:
+    """An array of values, some at a time; `where` names one for an error."""
+    is_text = dtype == "string"
+    checked = np.empty(len(values), object if is_text else dtype)
+    for start in range(0, len(values), _STEP):
+        part = values[start : start + _STEP]
+        array, wrong = _as_texts(part) if is_text else _as_numbers(part, dtype)
+        if wrong:
+            received = shown(part[wrong[0]])
+            place = where(start + wrong[0])
+            raise RequestError.at(place, _EXPECTED[dtype], received)
+        checked[start : start + len(part)] = array
+    return checked
+
+
+def _as_texts(values: list[Any]) -> tuple[list[Any], list[int]]:
+    """The bytes of texts, and the places of values that are none."""
+    texts = [_as_bytes(value) for value in values]
+    return texts, [index for index, text in enumerate(texts) if text is None]
 
 
 def _as_numbers(values: list[Any], dtype: str) -> tuple[Any, list[int]]:

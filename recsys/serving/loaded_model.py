@@ -39,6 +39,7 @@ def model_loader(
             executor,
             options.max_batch_rows,
             options.batch_wait_ms / 1000,
+            options.max_request_values,
         )
         return LoadedModel(runner.signatures, batcher)
 

@@ -1,23 +1,24 @@
-"""The body of a predict request, and of its answer.
+"""The body of a predict request.
 
-As in TensorFlow Serving: rows, `{"instances": [{"user": 7}, ...]}`, are
-answered by `{"predictions": [...]}`, columns, `{"inputs": {"user": [7, ...]}}`,
-by `{"outputs": ...}`. Where there is one input or output, its name may be, and
-is, left out.
+As in TensorFlow Serving: rows, `{"instances": [{"user": 7}, ...]}`, or columns,
+`{"inputs": {"user": [7, ...]}}`. Where there is one input, its name may be left
+out.
 """
 
-import json
+from collections.abc import Callable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from recsys.json_files import AT_ONCE
+from recsys.json_files import STEPWISE
 from recsys.json_files import parse_json
 from recsys.reading import reading
 from recsys.serving.json_values import Place
 from recsys.serving.json_values import as_array
-from recsys.serving.json_values import from_array
+from recsys.serving.predict_answer import answer
 from recsys.serving.request_error import RequestError
 from recsys.serving.request_error import TooLargeError
 from recsys.serving.runner import DEFAULT_SIGNATURE
@@ -28,7 +29,9 @@ from recsys.shown import shown
 
 _BODY = "body"
 _KEYS = ("instances", "inputs", "signature_name")
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+# Commas and brackets of a text up to which it is read at once: meanwhile, no
+# other thread runs.
+_SIGNS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,11 @@ class PredictRequest:
 
     @classmethod
     def from_body(
-        cls, body: bytes, signatures: Mapping[str, Signature], max_rows: int
+        cls,
+        body: bytes,
+        signatures: Mapping[str, Signature],
+        max_rows: int,
+        max_values: int = 2**63,
     ) -> "PredictRequest":
         """Reads a request.
 
@@ -57,13 +64,13 @@ class PredictRequest:
             body: JSON.
             signatures: What the model can be asked.
             max_rows: How many rows are taken.
+            max_values: How many values of inputs are taken: the rows times
+                the width of each input that is given in one of them.
 
         Raises:
             RequestError: It is not what the model takes.
         """
-        with reading(_BODY, "JSON", RequestError):
-            text = body.decode()
-        content = parse_json(text, _BODY, RequestError)
+        content = _content(body, max_rows, max_values)
         if not isinstance(content, dict):
             raise RequestError.at(_BODY, "an object", shown(content))
         for key in content:
@@ -80,18 +87,30 @@ class PredictRequest:
         specs = signatures[name].inputs
         if "instances" in content:
             rows = _checked_rows("instances", content["instances"], max_rows)
-            columns = _columns_of_rows(content["instances"], specs)
+            given = _columns_of_rows(content["instances"], specs)
+            place = _in_rows
         else:
-            given, rows = _of_one_length(
-                _named_columns(content["inputs"], specs), max_rows
-            )
-            columns = {
-                key: _column(
-                    given.get(key, [None] * rows), spec, _in_column(key)
-                )
-                for key, spec in specs.items()
-            }
-        return cls(name, "instances" in content, rows, columns)
+            given = _named_columns(content["inputs"], specs)
+            rows = _checked_lengths(given, max_rows)
+            place = _in_column
+        room = _Room(rows, max_values)
+        columns = {
+            key: _column(given[key], spec, place(key), room.of(key))
+            if key in given
+            else spec.rows(rows)
+            for key, spec in specs.items()
+        }
+        return cls(
+            name,
+            "instances" in content,
+            rows,
+            {key: _for_all(columns[key], rows) for key in columns},
+        )
+
+    @property
+    def num_values(self) -> int:
+        """How many values its inputs have, defaults included."""
+        return sum(int(values.size) for values in self.inputs.values())
 
     def answer(self, outputs: Arrays) -> bytes:
         """Returns the body of the answer.
@@ -102,24 +121,51 @@ class PredictRequest:
         Raises:
             ValueError: One of them is not finite: no JSON can say it.
         """
-        for name, values in outputs.items():
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise ValueError(f"the model's {name!r} is not finite")
-        columns = {key: from_array(key, outputs[key]) for key in outputs}
-        only = next(iter(columns.values())) if len(columns) == 1 else None
-        content: dict[str, Any]
-        if not self.by_rows:
-            content = {"outputs": columns if only is None else only}
-        elif only is None:
-            rows = zip(*columns.values(), strict=True)
-            content = {
-                "predictions": [
-                    dict(zip(columns, row, strict=True)) for row in rows
-                ]
-            }
-        else:
-            content = {"predictions": only}
-        return _ENCODER.encode(content).encode()
+        return answer(outputs, self.by_rows)
+
+
+class _Room:
+    """How many values a request may have.
+
+    Args:
+        rows: How many rows it has.
+        most: The rows times the width of all inputs, at most.
+    """
+
+    def __init__(self, rows: int, most: int) -> None:
+        self._rows = rows
+        self._most = most
+        self._taken = 0
+
+    def of(self, name: str) -> Callable[[int], None]:
+        """Returns what takes the room of an input by the width of a row."""
+
+        def take(width: int) -> None:
+            self._taken += self._rows * width
+            if self._taken > self._most:
+                raise TooLargeError.at(
+                    name,
+                    f"at most {self._most:,} values in a request: its rows "
+                    "times the width of each input",
+                    f"{self._taken:,} with {self._rows:,} rows of {width:,}",
+                )
+
+        return take
+
+
+def _content(body: bytes, max_rows: int, max_values: int) -> Any:
+    """What a body says, unless it says more than any request can."""
+    with reading(_BODY, "JSON", RequestError):
+        text = body.decode()
+    signs = sum(map(text.count, ",[{"))
+    # There is a comma for each value, and brackets for a row and its lists.
+    most = 2 * max_values + 16 * max_rows
+    if signs > most:
+        raise TooLargeError.at(
+            _BODY, f"at most {most:,} commas and brackets", f"{signs:,}"
+        )
+    decoder = AT_ONCE if signs <= _SIGNS_AT_ONCE else STEPWISE
+    return parse_json(text, _BODY, RequestError, decoder=decoder)
 
 
 def _checked_rows(place: str, values: Any, max_rows: int) -> int:
@@ -136,14 +182,16 @@ def _checked_rows(place: str, values: Any, max_rows: int) -> int:
 
 def _columns_of_rows(
     instances: list[Any], specs: Mapping[str, TensorSpec]
-) -> Arrays:
-    """All columns, filled up with defaults."""
+) -> dict[str, list[Any]]:
+    """The inputs that some row has; null in the rows that have them not."""
     if len(specs) == 1:
         (only,) = specs
         instances = [
             row if isinstance(row, dict) and only in row else {only: row}
             for row in instances
         ]
+    needed = _without_default(specs)
+    there: dict[str, None] = {}
     for index, row in enumerate(instances):
         if not isinstance(row, dict):
             raise RequestError.at(
@@ -151,22 +199,21 @@ def _columns_of_rows(
                 "an object with the inputs by name",
                 shown(row),
             )
-        if row.keys() != specs.keys():
-            _check_names(f"instances[{index}]", row, specs)
-    return {
-        name: _column(
-            [row.get(name) for row in instances],
-            spec,
-            _in_rows(name),
-        )
-        for name, spec in specs.items()
-    }
+        if not there or row.keys() != there.keys():
+            _check_names(f"instances[{index}]", row, specs, needed)
+            there.update(dict.fromkeys(row))
+    return {name: [row.get(name) for row in instances] for name in there}
 
 
-def _column(values: list[Any], spec: TensorSpec, place: Place) -> Any:
+def _column(
+    values: list[Any],
+    spec: TensorSpec,
+    place: Place,
+    room: Callable[[int], None],
+) -> Any:
     """A column; what is null in it gets the default, where there is one."""
     if spec.default is None:
-        return as_array(values, spec, place)
+        return as_array(values, spec, place, room)
     given = [index for index, value in enumerate(values) if value is not None]
     if not given:
         return spec.rows(len(values))
@@ -174,7 +221,9 @@ def _column(values: list[Any], spec: TensorSpec, place: Place) -> Any:
     def place_of_given(indices: tuple[int, ...]) -> str:
         return place((given[indices[0]], *indices[1:]))
 
-    checked = as_array([values[row] for row in given], spec, place_of_given)
+    checked = as_array(
+        [values[row] for row in given], spec, place_of_given, room
+    )
     if len(given) == len(values):
         return checked
     try:
@@ -193,6 +242,13 @@ def _column(values: list[Any], spec: TensorSpec, place: Place) -> Any:
     return filled
 
 
+def _for_all(column: Any, rows: int) -> Any:
+    """A column whose one row is that of all; it takes no memory for them."""
+    if len(column) == rows:
+        return column
+    return np.broadcast_to(column, (rows, *column.shape[1:]))
+
+
 def _named_columns(
     inputs: Any, specs: Mapping[str, TensorSpec]
 ) -> dict[str, Any]:
@@ -202,14 +258,12 @@ def _named_columns(
         raise RequestError.at(
             "inputs", "an object with the inputs by name", shown(inputs)
         )
-    _check_names("inputs", inputs, specs)
+    _check_names("inputs", inputs, specs, _without_default(specs))
     return inputs
 
 
-def _of_one_length(
-    columns: Mapping[str, Any], max_rows: int
-) -> tuple[dict[str, Any], int]:
-    """The columns, one value repeated for all rows, and their length."""
+def _checked_lengths(columns: Mapping[str, Any], max_rows: int) -> int:
+    """How many rows there are: columns have one for each, or one for all."""
     if not columns:
         raise RequestError.at("inputs", "at least one input", "none")
     counts = {
@@ -224,11 +278,7 @@ def _of_one_length(
                 f"{rows} rows, as in the others, or one for all",
                 f"{count}",
             )
-    repeated = {
-        name: values * rows if counts[name] == 1 else values
-        for name, values in columns.items()
-    }
-    return repeated, rows
+    return rows
 
 
 def _in_rows(name: str) -> Place:
@@ -243,16 +293,23 @@ def _subscripts(indices: tuple[int, ...]) -> str:
     return "".join(f"[{index}]" for index in indices)
 
 
+def _without_default(specs: Mapping[str, TensorSpec]) -> list[str]:
+    return [name for name, spec in specs.items() if spec.default is None]
+
+
 def _check_names(
-    place: str, given: Mapping[str, Any], specs: Mapping[str, TensorSpec]
+    place: str,
+    given: Mapping[str, Any],
+    specs: Mapping[str, TensorSpec],
+    needed: list[str],
 ) -> None:
     for name in given:
         if name not in specs:
             raise RequestError.at(
                 place, f"inputs of {sorted(specs)}", f"{shown(name)}"
             )
-    for name, spec in specs.items():
-        if name not in given and spec.default is None:
+    for name in needed:
+        if name not in given:
             raise RequestError.at(
                 place, f"the input {name!r}", f"only {sorted(given)}"
             )

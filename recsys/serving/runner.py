@@ -4,6 +4,7 @@ from typing import Protocol
 
 from recsys.errors import FileError
 from recsys.serving import onnx_runner
+from recsys.serving.list_lengths import with_list_lengths
 from recsys.serving.saved_model_runner import SavedModelRunner
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
@@ -52,6 +53,7 @@ def load(folder: Path, index: str | None = None) -> Runner:
         if (folder / file).is_file():
             import_operations(folder)
             runner = open_runner(folder)
+            runner.signatures = with_list_lengths(runner.signatures, folder)
             break
     else:
         raise FileError.at(

@@ -30,9 +30,15 @@ class ServeOptions:
         batch_wait_ms: How long a batch waits for more requests, after one of
             several, in milliseconds.
         max_request_rows: Most rows of a request.
+        max_request_values: Most values of a request: its rows times the width
+            of each input that it gives, lists filled up to the longest one.
         max_body_mib: Most MiB of a request.
         max_concurrency: Most requests at a time; others are told to try again.
+        max_connections: Most connections; fewer where the process may not
+            open as many files.
         request_timeout: Seconds after which a request is given up.
+        head_timeout: Seconds after which a connection is ended on which no
+            head of a request has come, at most `request_timeout`.
         poll_seconds: Seconds between two looks for a new version.
         index: What two stages search with: `"brute-force"`, `"hnsw"` or
             `"ivf"`; what they were exported with unless given.
@@ -56,9 +62,12 @@ class ServeOptions:
     max_batch_rows: _Count = 1024
     batch_wait_ms: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     max_request_rows: _Count = 8192
+    max_request_values: _Count = 2**19
     max_body_mib: _Positive = 4.0
     max_concurrency: _Count = 128
+    max_connections: _Count = 1024
     request_timeout: _Positive = 30.0
+    head_timeout: _Positive = 10.0
     poll_seconds: _Positive = 1.0
     index: Literal["brute-force", "hnsw", "ivf"] | None = None
     access_log: bool = False

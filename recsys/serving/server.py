@@ -3,10 +3,12 @@
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,13 +16,19 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from recsys.serving.bounded_http import BoundedHttp
+from recsys.serving.bounded_http import HttpBounds
+from recsys.serving.bounded_http import bounded_http
+from recsys.serving.connection_close import CloseAtEnd
 from recsys.serving.model_store import ModelStore
 from recsys.serving.serve_options import ServeOptions
 from recsys.shown import printable
 
 _LOG = logging.getLogger("recsys.serving")
-_BACKLOG = 2048
+_BACKLOG = 256  # Connections that may be accepted at once.
+_FILES = 128  # Those of the model, the log and the process itself.
+# Seconds after which a thread makes way for another one: the loop, which
+# answers whether the server is alive, comes in turn with all others.
+_SWITCH_SECONDS = 0.001
 
 
 def listen(options: ServeOptions) -> socket.socket:
@@ -51,6 +59,7 @@ def run(
     store: ModelStore[Any],
     options: ServeOptions,
     listener: socket.socket,
+    ready: Callable[[], None],
 ) -> None:
     """Serves until SIGTERM or Ctrl-C, then finishes what is under way.
 
@@ -59,14 +68,21 @@ def run(
         store: What is kept up to date meanwhile.
         options: How it is served.
         listener: Where requests come in; it is closed.
+        ready: Called once a version is served.
 
     Raises:
         FileError: There is no version that can be served.
         KeyboardInterrupt: Ctrl-C.
     """
+    bounds = HttpBounds(
+        min(options.head_timeout, options.request_timeout),
+        options.request_timeout,
+        min(options.max_connections, _connections_with_files()),
+    )
     config = uvicorn.Config(
-        app,
-        http=BoundedHttp,
+        CloseAtEnd(app, lambda: server.should_exit),
+        http=bounded_http(bounds),
+        backlog=_BACKLOG,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -79,9 +95,10 @@ def run(
     with (
         _log_lines(options.access_log),
         _end_in_peace(),
+        _quick_turns(),
         asyncio.Runner(loop_factory=config.get_loop_factory()) as runner,
     ):
-        runner.run(_serve(server, store, options, listener))
+        runner.run(_serve(server, store, options, listener, ready))
 
 
 async def _serve(
@@ -89,11 +106,12 @@ async def _serve(
     store: ModelStore[Any],
     options: ServeOptions,
     listener: socket.socket,
+    ready: Callable[[], None],
 ) -> None:
     def end(_: object) -> None:
         server.should_exit = True
 
-    watch = asyncio.create_task(_watch(store, options.poll_seconds))
+    watch = asyncio.create_task(_watch(store, options.poll_seconds, ready))
     watch.add_done_callback(end)  # Only an error ends it.
     try:
         await server.serve(sockets=[listener])
@@ -104,10 +122,15 @@ async def _serve(
         gc.unfreeze()
 
 
-async def _watch(store: ModelStore[Any], seconds: float) -> None:
+async def _watch(
+    store: ModelStore[Any],
+    seconds: float,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
     """Looks for new versions for ever, once there is one at all."""
     await asyncio.to_thread(store.refresh)
     store.check_served()
+    ready()
     kept = _version(store)
     _keep_what_is_there()
     before = ""
@@ -141,6 +164,25 @@ def _keep_what_is_there() -> None:
     gc.unfreeze()  # Of a version before, what is garbage now.
     gc.collect()
     gc.freeze()
+
+
+def _connections_with_files() -> int:
+    """How many connections leave enough files to open for all else."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max(1, files - _BACKLOG - _FILES, files // 2)
+
+
+@contextmanager
+def _quick_turns() -> Iterator[None]:
+    """Lets threads take turns quickly."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @contextmanager

@@ -18,6 +18,19 @@ Arrays = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class ListLength:
+    """How much of a list a model looks at.
+
+    Attributes:
+        most: Most elements that count.
+        keeps_last: Whether those are the last ones, rather than the first.
+    """
+
+    most: int
+    keeps_last: bool
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """An input or output of a model.
 
@@ -26,11 +39,24 @@ class TensorSpec:
         shape: Its dimensions, the batch first; `None` where any size will do.
         default: An array with one row that stands for what a request leaves
             out, `None` where the input must be given.
+        length: How much of a list the model looks at, `None` where it is all
+            of it or the input is no list.
     """
 
     dtype: str
     shape: tuple[int | None, ...]
     default: Any = None
+    length: ListLength | None = None
+
+    @property
+    def filler(self) -> Any:
+        """What is behind the end of short lists, `None` where none may be.
+
+        It is the default, where that is a list of one element.
+        """
+        if self.shape[1:] != (None,) or np.shape(self.default) != (1, 1):
+            return None
+        return self.default[0, 0]
 
     def rows(self, num_rows: int) -> Any:
         """Returns the default, or else zeros or empty texts, for some rows."""

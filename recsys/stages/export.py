@@ -26,6 +26,7 @@ from recsys.lifeline import run_alongside
 from recsys.models.ranker import Ranker
 from recsys.output_lock import sole_writer
 from recsys.run import Run
+from recsys.serving.list_lengths import write_list_lengths
 
 
 def export(
@@ -110,6 +111,10 @@ def _export(
         form.write(served, unfinished)
         write_json(unfinished / INPUTS_FILE, served.input_names)
         write_class_names(ranker, unfinished)
+        write_list_lengths(
+            unfinished,
+            {name: one.raw_length for name, one in served.inputs.items()},
+        )
         verify(form, unfinished, ranker, _rows_of_data(run, ranker))
 
 

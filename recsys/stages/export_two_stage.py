@@ -31,6 +31,7 @@ from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
+from recsys.serving.list_lengths import write_list_lengths
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SEEN
 from recsys.serving.two_stage_runner import TWO_STAGE_FILE
@@ -176,6 +177,13 @@ def _export(run: Run, folder: Path, options: dict[str, Any]) -> None:
         model.write(unfinished)
         write_json(unfinished / INPUTS_FILE, model.inputs)
         write_class_names(ranker, unfinished)
+        write_list_lengths(
+            unfinished,
+            {
+                input: ranker.fitted[name].raw_length
+                for name, input in model.inputs.items()
+            },
+        )
         told = {**options, "score": formula.text}
         if model.index in FAISS_INDEXES:
             told |= write_index(model, options["recall"], unfinished)

@@ -20,13 +20,16 @@ TOKEN_VARIABLE = "RECSYS_SERVE_TOKEN"
 # all cores: handing a ranker's small ones over to other threads costs half as
 # much again as they do.
 _OPERATIONS_VARIABLE = "TF_NUM_INTEROP_THREADS"
+# One batch is computed at a time: the other threads are for those that come
+# while one goes on that everybody has given up.
+_THREADS = 4
 
 
 def serve(model: str | Path, **options: Any) -> None:
     """Serves an exported model by HTTP until SIGTERM or Ctrl-C.
 
-    It speaks TensorFlow Serving's REST API, prints its address once it
-    listens, and goes over to a new version of the model without dropping a
+    It speaks TensorFlow Serving's REST API, prints its address once a version
+    is served, and goes over to a new version of the model without dropping a
     request.
 
     Args:
@@ -49,16 +52,28 @@ def serve(model: str | Path, **options: Any) -> None:
             "`name` must be letters, digits, `.`, `_` and `-`, where the name "
             f"of the folder is not. Received: {shown(name)}"
         )
-    with ThreadPoolExecutor(1, "predict") as executor:
+    with ThreadPoolExecutor(_THREADS, "predict") as executor:
         store = ModelStore(folder, model_loader(checked, executor))
         app = Api(name, store, checked).app()
         with listen(checked) as listener:
             port = listener.getsockname()[1]
-            host = f"[{checked.host}]" if ":" in checked.host else checked.host
-            print(f"Listening on http://{host}:{port}/v1/models/{name}")
-            if not (checked.is_local or checked.token):
-                print("Whoever reaches this address can ask: there is no token")
-            run(app, store, checked, listener)
+
+            def ready() -> None:
+                host = (
+                    f"[{checked.host}]" if ":" in checked.host else checked.host
+                )
+                print(
+                    f"Listening on http://{host}:{port}/v1/models/{name}",
+                    flush=True,
+                )
+                if not (checked.is_local or checked.token):
+                    print(
+                        "Whoever reaches this address can ask: there is no "
+                        "token",
+                        flush=True,
+                    )
+
+            run(app, store, checked, listener, ready)
 
 
 def read_token(file: Path | None) -> str | None:

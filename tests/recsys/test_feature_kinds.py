@@ -272,6 +272,11 @@ def test_the_export_is_verified_and_takes_strange_rows(
     model = recsys.load_model(run)
     inputs = recsys.export(run, tmp_path / "export")
     assert list(inputs) == list(model.features)
+    lists = tmp_path / "export" / "1" / "assets.extra" / "lists.json"
+    assert json.loads(lists.read_text()) == {
+        "history": {"most": 5, "keeps_last": True},
+        "seen": {"most": 50, "keeps_last": True},
+    }
     table = strange_rows()
     expected = model.predict(table)
     # What is missing is unknown, and a tensor of integers can say that alone.

@@ -430,6 +430,7 @@ def test_token(saved_models: Path, header: dict[str, Any], status: int) -> None:
     assert client.get("/readyz").status_code == 200
     if status == 401:
         assert response.headers["www-authenticate"] == "Bearer"
+        assert response.headers["connection"] == "close"  # The body is unread.
         assert "secret" not in response.text
         nowhere = client.get("/nowhere", headers=header)
         assert nowhere.status_code == 401

@@ -1,5 +1,7 @@
 import asyncio
+import threading
 from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from recsys.serving.batcher import Batcher
+from recsys.serving.batcher import GoneError
 from recsys.serving.predict_request import PredictRequest
 
 # A server does not import Keras, whatever the backend.
@@ -155,3 +158,147 @@ def test_output_without_a_row_for_each_is_an_error(
     batcher = Batcher(lambda *_: {"double": np.zeros(1)}, executor, 4, 0.0)
     (got,) = predict_all(batcher, asked(1, 2))
     assert str(got) == "'double' has 1 rows instead of 2"
+
+
+def test_batches_have_no_more_values_than_they_may(
+    executor: ThreadPoolExecutor, calls: Calls
+) -> None:
+    """A user and a list of 9 each: 40 values are four rows."""
+
+    def run(signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        calls.append((signature, inputs["user"].tolist()))
+        return {"double": 2 * inputs["user"]}
+
+    batcher = Batcher(run, executor, 100, 0.0, max_values=40)
+    requests = [asked(user, width=9) for user in range(6)]
+    assert predict_all(batcher, *requests) == [[2 * user] for user in range(6)]
+    assert calls == [("s", [0, 1, 2, 3]), ("s", [4, 5])]
+
+
+HANGS = 666
+
+
+@pytest.fixture
+def hanging(calls: Calls) -> Iterator[Callable[..., Batcher]]:
+    """Of what does not end, for one user, before the test does."""
+    end = threading.Event()
+
+    def run(signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        calls.append((signature, inputs["user"].tolist()))
+        if HANGS in inputs["user"]:
+            assert end.wait(60)
+        return {"double": 2 * inputs["user"]}
+
+    executors = []
+
+    def make(threads: int) -> Batcher:
+        executors.append(ThreadPoolExecutor(threads))
+        return Batcher(run, executors[-1], 4, 0.0)
+
+    yield make
+    end.set()
+    for executor in executors:
+        executor.shutdown()
+
+
+async def give_up(batcher: Batcher, *users: int) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await batcher.predict(asked(*users))
+
+
+def test_a_batch_that_all_have_given_up_holds_up_no_other(
+    hanging: Callable[..., Batcher], calls: Calls
+) -> None:
+    batcher = hanging(threads=2)
+
+    async def ask() -> Any:
+        await give_up(batcher, HANGS)
+        async with asyncio.timeout(30):
+            return await batcher.predict(asked(1))
+
+    assert asyncio.run(ask())["double"].tolist() == [2]
+    assert calls == [("s", [HANGS]), ("s", [1])]
+
+
+def test_no_more_batches_hang_than_there_are_threads(
+    hanging: Callable[..., Batcher], calls: Calls
+) -> None:
+    """What has not begun when it is given up never does."""
+    batcher = hanging(threads=1)
+
+    async def ask() -> None:
+        for user in (HANGS, 1, 2):
+            await give_up(batcher, user)
+
+    asyncio.run(ask())
+    assert calls == [("s", [HANGS])]
+
+
+def test_a_batch_is_computed_while_somebody_waits_for_it(
+    hanging: Callable[..., Batcher], calls: Calls
+) -> None:
+    batcher = hanging(threads=2)
+
+    async def ask() -> None:
+        waiting = asyncio.create_task(batcher.predict(asked(HANGS)))
+        await give_up(batcher, HANGS)
+        await give_up(batcher, 1)
+        waiting.cancel()
+
+    asyncio.run(ask())
+    # Both at once: the one that is given up waits with the other.
+    assert calls == [("s", [HANGS, HANGS])]
+
+
+def test_nothing_is_computed_for_a_client_that_has_gone(
+    hanging: Callable[..., Batcher],
+    calls: Calls,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("recsys.serving.batcher._PATIENCE", 0.0)
+    batcher = hanging(threads=2)
+
+    async def gone() -> bool:
+        return True
+
+    async def ask() -> list[Any]:
+        first = asyncio.create_task(give_up(batcher, HANGS))
+        while not calls:
+            await asyncio.sleep(0.001)
+        waiting = [
+            asyncio.create_task(batcher.predict(asked(1), gone)),
+            asyncio.create_task(batcher.predict(asked(2))),
+        ]
+        await first
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    left, answered = asyncio.run(ask())
+    assert isinstance(left, GoneError)
+    assert answered["double"].tolist() == [4]
+    assert calls == [("s", [HANGS]), ("s", [2])]
+
+
+def test_a_batch_that_fails_is_computed_again_for_those_who_wait(
+    executor: ThreadPoolExecutor,
+) -> None:
+    users: list[list[int]] = []
+    failed = threading.Event()
+
+    def run(_: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        users.append(inputs["user"].tolist())
+        if len(users) == 1:
+            assert failed.wait(60)
+            raise ValueError("together")
+        return {"double": 2 * inputs["user"]}
+
+    batcher = Batcher(run, executor, 4, 0.0)
+
+    async def ask() -> Any:
+        waiting = asyncio.create_task(batcher.predict(asked(2)))
+        await give_up(batcher, 1)
+        failed.set()
+        return await waiting
+
+    assert asyncio.run(ask())["double"].tolist() == [4]
+    assert [sorted(batch) for batch in users] == [[1, 2], [2]]

@@ -167,6 +167,7 @@ def test_killed_and_started_again_it_serves(
         assert server.wait() == 0
         thread.join()
         assert [response.status_code for response in received] == [200]
+        assert received[0].headers["connection"] == "close"
         assert received[0].json()["predictions"][0]["watch"] == 3.0
         with pytest.raises(httpx.ConnectError):
             httpx.get(server.url)
@@ -216,9 +217,11 @@ def test_folder_without_a_model(
 ) -> None:
     words = ["serve", "--model", str(tmp_path), "--port", "0", "--name", "m"]
     assert command_line(words) == 1
-    assert capsys.readouterr().err.startswith(
+    printed = capsys.readouterr()
+    assert printed.err.startswith(
         f"error: {tmp_path}: expected a file of ['saved_model.pb'"
     )
+    assert printed.out == ""  # Not that it listens.
 
 
 def test_port_that_is_taken(
@@ -250,6 +253,9 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
         ({"max_batch_rows": 0}, "`max_batch_rows` must be at least 1"),
         ({"batch_wait_ms": -1.0}, "`batch_wait_ms` must be at least 0"),
         ({"request_timeout": 0.0}, "`request_timeout` must be"),
+        ({"head_timeout": -1.0}, "`head_timeout` must be"),
+        ({"max_connections": 0}, "`max_connections` must be at least 1"),
+        ({"max_request_values": 0}, "`max_request_values` must be at least 1"),
         ({"name": "a b"}, "`name` must"),
         ({"batches": 1}, "Received: 'batches'"),
     ],

@@ -1,0 +1,99 @@
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from recsys.serving.loaded_model import LoadedModel
+from recsys.serving.model_store import Served
+from recsys.serving.openapi import describe
+from recsys.serving.tensor_spec import DTYPES
+from recsys.serving.tensor_spec import TensorSpec
+
+_Model = Served[LoadedModel]
+
+
+class Documents:
+    """What a server says about a version, made once, beside other requests.
+
+    Args:
+        name: The model's name.
+        max_rows: Most rows of a request.
+    """
+
+    def __init__(self, name: str, max_rows: int) -> None:
+        self._name = name
+        self._max_rows = max_rows
+        self._lock = threading.Lock()
+        self._made: dict[str, tuple[_Model, bytes]] = {}
+
+    async def openapi(self, served: _Model) -> bytes:
+        """Returns what OpenAPI says, JSON."""
+
+        def make() -> Any:
+            signatures = served.model.signatures
+            return describe(self._name, signatures, self._max_rows)
+
+        return await self._once("openapi", served, make)
+
+    async def metadata(self, served: _Model) -> bytes:
+        """Returns what TensorFlow Serving's metadata say, JSON."""
+
+        def make() -> Any:
+            return _metadata(self._name, served)
+
+        return await self._once("metadata", served, make)
+
+    async def _once(
+        self, kind: str, served: _Model, make: Callable[[], Any]
+    ) -> bytes:
+        made = self._made.get(kind)
+        if made is not None and made[0] is served:
+            return made[1]
+
+        def make_once() -> bytes:
+            with self._lock:
+                made = self._made.get(kind)
+                if made is None or made[0] is not served:
+                    made = served, json.dumps(make()).encode()
+                    self._made[kind] = made
+                return made[1]
+
+        return await asyncio.to_thread(make_once)
+
+
+def _metadata(name: str, served: _Model) -> Any:
+    definitions = {
+        key: {
+            "inputs": _tensors(signature.inputs),
+            "outputs": _tensors(signature.outputs),
+            "method_name": "tensorflow/serving/predict",
+        }
+        for key, signature in served.model.signatures.items()
+    }
+    spec = {
+        "name": name,
+        "signature_name": "",
+        "version": str(served.version),
+    }
+    signature_def = {"signature_def": definitions}
+    return {"model_spec": spec, "metadata": {"signature_def": signature_def}}
+
+
+def _tensors(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
+    """Inputs or outputs as TensorFlow Serving's metadata have them."""
+    return {
+        name: {
+            "dtype": DTYPES.get(spec.dtype, "DT_INVALID"),
+            "tensor_shape": {
+                "dim": [
+                    {"size": str(-1 if size is None else size), "name": ""}
+                    for size in spec.shape
+                ],
+                "unknown_rank": not spec.shape,
+            },
+            "name": name,
+        }
+        for name, spec in specs.items()
+    }
