@@ -35,6 +35,28 @@ def test_failure_leaves_what_was_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    with (
+        pytest.raises(OSError, match="No space left") as caught,
+        replacing(path) as unfinished,
+        unfinished.open("wb"),
+        Path("/dev/full").open("wb") as full,
+    ):
+        full.write(b"7" * (1 << 20))
+    assert str(caught.value) == f"[Errno 28] No space left on device: '{path}'"
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_error_of_the_system_keeps_its_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError) as caught,
+        replacing(tmp_path / "out.csv"),
+    ):
+        (tmp_path / "in.csv").read_bytes()
+    assert caught.value.filename == str(tmp_path / "in.csv")
+
+
 def test_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with replacing(tmp_path / "out") as unfinished:

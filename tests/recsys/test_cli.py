@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from recsys.cli import run as recsys
-from recsys.data import read_table
 
 pytestmark = pytest.mark.once("torch")
 
@@ -80,7 +79,7 @@ def test_from_training_to_predictions(
         == 0
     )
     assert "40 predictions" in capfd.readouterr().out
-    assert read_table(table)["watch"].between(0, 1).all()
+    assert pd.read_csv(table)["watch"].between(0, 1).all()
 
 
 @pytest.mark.slow

@@ -205,9 +205,8 @@ def test_predictions_of_a_file_and_of_a_table(
     recsys.predict(run, tmp_path / f"in{suffix}", tmp_path / f"out{suffix}")
     written = read_table(tmp_path / f"out{suffix}")
     expected = recsys.load_model(run).predict(rows)
-    assert_frame_equal(
-        written[list(expected)], expected, rtol=1e-5, check_dtype=False
-    )
+    written = written[list(expected)].astype("float64")
+    assert_frame_equal(written, expected, rtol=1e-5, check_dtype=False)
 
 
 def test_empty_lists_unknown_and_missing_values_have_predictions(

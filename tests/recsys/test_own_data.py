@@ -13,7 +13,6 @@ import pytest
 
 from recsys.cli import run as recsys
 from recsys.data import load
-from recsys.data import read_table
 from recsys.run import load_ranker
 
 PAGE = Path(__file__).parents[2] / "docs" / "own_data.md"
@@ -188,7 +187,7 @@ def test_the_page_runs(folder: Path) -> None:
     assert sorted(items.values) == [*range(30)]
     for name in ("clicks", "ali-ccp", "census-income", "book-crossing"):
         assert (folder / "runs" / name / "metrics.json").exists()
-    scored = read_table("scored.csv")
+    scored = pd.read_csv("scored.csv")
     assert scored["click"].between(0, 1).all()
     assert scored["click_label"].isin((0, 1)).all()
     assert (folder / "serving" / "clicks" / "1" / "saved_model.pb").exists()

@@ -15,7 +15,6 @@ import pytest
 import recsys
 from recsys.data import load
 from recsys.data import prepare
-from recsys.data import read_table
 from tests.recsys.data.datasets.ali_ccp_files import write_ali_ccp
 from tests.recsys.data.datasets.census_files import write_census
 
@@ -57,7 +56,7 @@ def check_every_stage(data: Path, folder: Path) -> None:
     assert set(received["tasks"]) == set(tasks)
     assert received["loss"] == pytest.approx(metrics["test"]["loss"], rel=1e-4)
     recsys.predict(run, data / "test.parquet", folder / "scored.csv")
-    scored = read_table(folder / "scored.csv")
+    scored = pd.read_csv(folder / "scored.csv")
     assert len(scored) == len(dataset.split("test"))
     for task in tasks:
         assert scored[task].between(0, 1).all()

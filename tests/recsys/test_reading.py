@@ -61,6 +61,17 @@ def test_any_error_names_the_file_in_plain_words(
     )
 
 
+def test_a_missing_file_is_named_where_the_error_does_not() -> None:
+    arrow = FileNotFoundError(2, "Failed to open local file")
+    assert message_of(arrow, "part-0.parquet") == (
+        "part-0.parquet: expected a NumPy .npz file. Received: none of that "
+        "name"
+    )
+    python = FileNotFoundError(2, "No such file or directory", "a.npz")
+    with pytest.raises(FileNotFoundError, match=r"'a\.npz'"):
+        message_of(python)
+
+
 def test_an_integer_that_python_refuses() -> None:
     with pytest.raises(ValueError, match="integer string conversion") as caught:
         int("9" * 5000)

@@ -95,12 +95,10 @@ def cast_or_none(column: Any, kind: Any) -> Any:
 
 
 def _exact_decimals(column: Any) -> Any:
-    integers = cast_or_none(column, pa.int64())
-    if integers is not None:
-        return integers
     whole = cast_or_none(column, _WHOLE)
     if whole is not None:
-        return whole.cast(pa.string())
+        integers = cast_or_none(whole, pa.int64())
+        return whole.cast(pa.string()) if integers is None else integers
     # Arrow's own way from decimals to floats rounds more than once.
     return column.cast(pa.string()).cast(pa.float64())
 

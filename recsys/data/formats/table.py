@@ -1,3 +1,4 @@
+import csv
 import gzip
 from collections.abc import Collection
 from pathlib import Path
@@ -128,4 +129,19 @@ def as_csv(
     separator = "\t" if ".tsv" in suffix else ","
     columns = {name: as_texts(frame[name], file) for name in frame}
     table = pd.DataFrame(columns)
-    return table.to_csv(index=False, sep=separator, header=header).encode()
+    # Python does not quote what other programs take for the end of a line.
+    returns = any(
+        "\r" in str(name) or _holds_returns(table[name]) for name in table
+    )
+    return table.to_csv(
+        index=False,
+        sep=separator,
+        header=header,
+        quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL,
+    ).encode()
+
+
+def _holds_returns(column: "pd.Series[Any]") -> bool:
+    if not isinstance(column.dtype, pd.StringDtype):
+        return column.dtype == object and any("\r" in str(v) for v in column)
+    return bool(column.str.contains("\r", regex=False).any())

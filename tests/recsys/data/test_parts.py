@@ -160,6 +160,16 @@ def test_what_is_no_part(
 
 
 @any_suffix
+def test_a_part_that_is_a_link_to_nothing(
+    write_parts: PartsWriter, frame: pd.DataFrame, suffix: str
+) -> None:
+    folder = write_parts({f"1{suffix}": frame})
+    (folder / "train" / f"2{suffix}").symlink_to(folder / "gone")
+    message = f"/train/2{suffix}: expected a file. Received: a link to none"
+    assert refusal(folder) == message
+
+
+@any_suffix
 def test_a_part_without_a_column(
     write_parts: PartsWriter, frame: pd.DataFrame, suffix: str
 ) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import recsys
 from recsys import DataError
-from recsys.data import read_table
 from recsys.data import write_table
 from recsys.run import Run
 from tests.recsys.conftest import Settings
@@ -87,7 +86,7 @@ def test_a_column_for_each_class(
     trained: Path, shop: Path, tmp_path: Path
 ) -> None:
     recsys.predict(trained, shop / "test.parquet", tmp_path / "out.csv")
-    table = read_table(tmp_path / "out.csv")
+    table = pd.read_csv(tmp_path / "out.csv")
     classes = ["reason_0", "reason_1", "reason_2"]
     expected = ["user", "item", "click_label", "reason", "click", *classes]
     assert list(table) == expected

@@ -14,7 +14,6 @@ import pytest
 import recsys
 from recsys import Dataset
 from recsys import Schema
-from recsys.data import read_table
 from recsys.run import Run
 from tests.recsys.conftest import Settings
 from tests.recsys.stages.interruptions import interrupt_at
@@ -161,7 +160,7 @@ def test_predictions_are_in_the_own_unit(
 ) -> None:
     shop.split("test").to_csv(tmp_path / "in.csv", index=False)
     recsys.predict(trained, tmp_path / "in.csv", tmp_path / "out.csv")
-    table = read_table(tmp_path / "out.csv")
+    table = pd.read_csv(tmp_path / "out.csv")
     errors = (table["price"] - table["price_label"]).dropna()
     rmse = metrics_of(trained)["test"]["tasks"]["price"]["rmse"]
     assert np.square(errors).mean() ** 0.5 == pytest.approx(rmse, rel=1e-4)

@@ -1,9 +1,11 @@
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from pandas.testing import assert_frame_equal
+from pyarrow import parquet
 
 from recsys.data import DataError
 from recsys.data import read_table
@@ -81,6 +83,56 @@ def test_no_rows(tmp_path: Path, suffix: str) -> None:
     pieces = write(TABLE[:0], tmp_path / f"pieces{suffix}", 2)
     expected = read_table(tmp_path / f"once{suffix}")
     assert_frame_equal(read_table(pieces), expected, check_dtype=False)
+
+
+@any_size
+@pytest.mark.parametrize("suffix", [".parquet", *TEXTS])
+def test_texts_are_what_they_were(
+    tmp_path: Path, suffix: str, size: int
+) -> None:
+    texts = ["10.10", "1e5", "true", "NaN", "NA", None, " 7", 'a "b",\t', "\r"]
+    table = pa.table({"a": texts, "b": pa.array(range(len(texts)))})
+    read = read_table(write(table, tmp_path / f"out{suffix}", size))
+    values = [None if pd.isna(text) else text for text in read["a"]]
+    assert values == texts
+
+
+def test_parquet_has_the_types_of_the_schema(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "small": pa.array([1, None], pa.uint8()),
+            "id": pa.array([Decimal(2**70), None], pa.decimal128(38, 0)),
+            "at": pa.array([1, None], pa.timestamp("ns", "Europe/Berlin")),
+            "kind": pa.array(["a", None]).dictionary_encode(),
+            "raw": pa.array([b"\xff", None]),
+            "deep": pa.array([{"x": [2**53 + 1, None]}, None]),
+        }
+    )
+    path = write(table, tmp_path / "out.parquet", 1)
+    written = parquet.read_table(path)
+    assert written.schema.types == table.schema.types
+    assert written.to_pydict() == table.to_pydict()
+    assert str(pd.read_parquet(path)["small"].dtype) == "UInt8"
+
+
+def test_numbers_of_a_text_file_have_all_digits(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": pa.array([2**53 + 1, None]),
+            "large": pa.array([2**64 - 1, None], pa.uint64()),
+            "account": pa.array(
+                [Decimal("12345678901234567891"), None], pa.decimal128(20, 0)
+            ),
+            "price": pa.array([Decimal("10.10"), None], pa.decimal128(5, 2)),
+            "ids": pa.array([[2**53 + 1, None, 7], None]),
+        }
+    )
+    path = write(table, tmp_path / "out.csv", 2)
+    assert path.read_text().splitlines()[1:] == [
+        "9007199254740993,18446744073709551615,12345678901234567891,10.10,"
+        "9007199254740993||7",
+        ",,,,",
+    ]
 
 
 def test_a_bar_in_a_list_is_named_with_its_row(tmp_path: Path) -> None:

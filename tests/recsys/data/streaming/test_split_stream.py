@@ -2,11 +2,14 @@ import gc
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from functools import partialmethod
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pandas.testing import assert_frame_equal
+from pyarrow.parquet import ParquetWriter
 
 from recsys.data import DataError
 from recsys.data import Dataset
@@ -22,6 +25,7 @@ from tests.recsys.data.streaming.parts import write
 any_suffix = pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz"])
 
 Writer = Callable[..., Path]
+CREATE = ParquetWriter.__init__
 
 
 @pytest.fixture
@@ -132,6 +136,44 @@ def test_a_broken_part(write_parts: Writer, suffix: str) -> None:
     (folder / "train" / f"1{suffix}").write_bytes(b"\xff\xfe\n1,2\n1\n")
     with pytest.raises(DataError, match=rf"train/1{suffix}"):
         opened(folder)
+
+
+@any_suffix
+def test_a_part_that_is_gone(write_parts: Writer, suffix: str) -> None:
+    folder = write_parts(suffix, FRAME, FRAME)
+    part = folder / "train" / f"1{suffix}"
+    if suffix == ".parquet":
+        stream = opened(folder)
+        part.unlink()
+        with pytest.raises(DataError) as caught:
+            stream.read(stream.units[-1])
+        expected = "a Parquet file. Received: none of that name"
+    else:
+        part.unlink()
+        part.symlink_to("gone")
+        with pytest.raises(DataError) as caught:
+            opened(folder)
+        expected = "a file. Received: a link to none"
+    assert str(caught.value) == f"{part}: expected {expected}"
+
+
+def test_a_full_disk_is_told_with_the_file(
+    write_parts: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_parts(".csv", FRAME)
+    full = Path("/dev/full")
+    monkeypatch.setattr(
+        ParquetWriter, "__init__", partialmethod(on_full_disk, full)
+    )
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        opened(folder)
+    assert str(caught.value.filename).endswith("0.parquet")
+
+
+def on_full_disk(
+    self: ParquetWriter, full: Path, file: Path, schema: pa.Schema
+) -> None:
+    CREATE(self, full, schema)
 
 
 def test_a_row_of_another_length_is_named(write_parts: Writer) -> None:
