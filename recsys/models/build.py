@@ -177,11 +177,13 @@ def _catalogue(
     """
     if not config.retrieval:
         return None
-    schema = dataset.schema
-    if source is not None and source.retrieval is not None:
-        names = source.retrieval.item_features
-        schema = replace(schema, item_features=names)
-    return Catalogue.of(dataset.split("train"), schema, features)
+    schema, train = dataset.schema, dataset.split("train")
+    if source is None or source.retrieval is None:
+        return Catalogue.of(train, schema, features)
+    names = source.retrieval.item_features
+    schema = replace(schema, item_features=names)
+    named = "an item feature of the model that is trained on"
+    return Catalogue.of(train, schema, features, named)
 
 
 def _retrieval(

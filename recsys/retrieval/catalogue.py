@@ -12,6 +12,9 @@ from recsys.errors import DataError
 from recsys.features.fitted_feature import FittedFeature
 from recsys.features.id import FittedId
 from recsys.features.id_list import NOTHING
+from recsys.retrieval.encoded_columns import EncodedColumns
+from recsys.retrieval.feature_roles import FeatureRole
+from recsys.retrieval.query_role import query_role
 
 Encoded = tuple[Any, Any]
 
@@ -26,11 +29,13 @@ class Catalogue:
             number is that of rows with an unknown one.
         values: For each further feature of the items, what a model takes for
             it, `(N + 1, ...)`.
+        roles: For each feature, which tower sees it, and why.
     """
 
     item: str
     counts: Any
     values: Mapping[str, Any]
+    roles: Mapping[str, FeatureRole]
 
     @property
     def num_items(self) -> int:
@@ -47,7 +52,11 @@ class Catalogue:
 
     @classmethod
     def of(
-        cls, train: Any, schema: Schema, features: Mapping[str, FittedFeature]
+        cls,
+        train: Any,
+        schema: Schema,
+        features: Mapping[str, FittedFeature],
+        named: str = "one of 'item_features'",
     ) -> Self:
         """Collects the items, in one pass for each feature.
 
@@ -55,6 +64,7 @@ class Catalogue:
             train: The training split.
             schema: What its columns mean.
             features: The features, fitted.
+            named: Why the item features that the schema names are such.
 
         Raises:
             DataError: No id feature says which item a row has, or there is
@@ -80,30 +90,37 @@ class Catalogue:
         for part in column_parts(train, name):
             counts += np.bincount(item.encode(part), minlength=rows)
 
-        def encoded(feature: str) -> Iterable[Encoded]:
-            items = column_parts(train, name)
-            columns = column_parts(train, feature)
-            for part, column in zip(items, columns, strict=True):
-                yield item.encode(part), features[feature].encode(column)
-
+        columns = EncodedColumns(train, features)
         given = schema.item_features
-        values = {}
+        values, why = {}, {}
         for feature in features if given is None else given:
-            if feature in (name, schema.user_id):
-                continue
-            found = _by_item(encoded(feature), rows, varies=given is not None)
-            if found is not None:
-                values[feature] = found
+            if feature not in (name, schema.user_id):
+                found, why[feature] = _by_item(
+                    columns.parts(name, feature), rows, varies=given is not None
+                )
+                if found is not None:
+                    values[feature] = found
         if len(values) + 1 == len(features):
             raise DataError.at(
                 f"data set {schema.name!r}",
                 "for retrieval, a feature that is not of the item",
                 f"the features {[*features]}",
             )
-        return cls(name, counts, values)
+        roles = {}
+        for feature in features:
+            reason = why.get(feature, f"not {named}")
+            if feature == name:
+                roles[feature] = FeatureRole("item", "what is recommended")
+            elif feature in values:
+                roles[feature] = FeatureRole("item", reason or named)
+            else:
+                roles[feature] = query_role(feature, reason, columns, schema)
+        return cls(name, counts, values, roles)
 
 
-def _by_item(parts: Iterable[Encoded], rows: int, varies: bool) -> Any:
+def _by_item(
+    parts: Iterable[Encoded], rows: int, varies: bool
+) -> tuple[Any, str]:
     """The values of a feature by item, those of its last row.
 
     Args:
@@ -114,7 +131,8 @@ def _by_item(parts: Iterable[Encoded], rows: int, varies: bool) -> Any:
     Returns:
         Array `(rows, ...)`; `None` where values of an item differ that must
         not, or do not have to differ: no item is there twice, or all items
-        have the same.
+        have the same. And why it is the one or the other, empty where values
+        may differ.
     """
     values, known, repeated = None, np.zeros(rows, bool), False
     for items, column in parts:
@@ -132,17 +150,19 @@ def _by_item(parts: Iterable[Encoded], rows: int, varies: bool) -> Any:
             differs = _differ(column[seen], values[items[seen]])
             differs |= _differ(column[pairs], column[before[pairs]])
             if differs:
-                return None
+                return None, "differs between rows of an item"
             repeated |= bool(seen.any() or pairs.any())
         last = order[np.append(~same, True)] if len(order) else order
         values[items[last]] = column[last]
         known[items] = True
     if varies or values is None:
-        return values
+        return values, ""
     of_items = values[1:][known[1:]]
-    if not repeated or not _differ(of_items[1:], of_items[:-1]):
-        return None
-    return values
+    if not repeated:
+        return None, "no item has a second row"
+    if not _differ(of_items[1:], of_items[:-1]):
+        return None, "the same for all items"
+    return values, "the same in all rows of an item"
 
 
 def _differ(some: Any, others: Any) -> bool:

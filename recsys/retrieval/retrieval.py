@@ -10,6 +10,7 @@ from keras_rs.layers import BruteForceRetrieval
 from recsys.process_group import all_rows
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
+from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
 
 # Beside the features, what a model is given while it is trained.
@@ -45,6 +46,8 @@ class Retrieval(keras.layers.Layer):
         sampling: Share of rows with each item, float32 `(num_items + 1,)`; 0
             stands for all unknown items.
         features: The item's further features, by name `(num_items + 1, ...)`.
+        roles: For each feature, which tower sees it, and why; empty unless
+            the layer was filled, and not saved.
 
     Call arguments:
         queries: Tensor `(B, width)`, what the query tower sees.
@@ -84,6 +87,7 @@ class Retrieval(keras.layers.Layer):
         self.units = list(units)
         self.weight = weight
         self.label = label
+        self.roles: Mapping[str, FeatureRole] = {}
         self.query_tower = self._tower()
         self.item_tower = self._tower()
         self.index = BruteForceRetrieval(k=min(10, num_items))
@@ -154,6 +158,7 @@ class Retrieval(keras.layers.Layer):
             catalogue: Its catalogue. What is known of items that it does not
                 have stays.
         """
+        self.roles = catalogue.roles
         counts = catalogue.counts
         self.sampling.assign((counts / max(1, counts.sum())).astype("float32"))
         for name, variable in self.features.items():

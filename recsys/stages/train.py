@@ -27,6 +27,7 @@ from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.output_lock import sole_writer
+from recsys.retrieval.feature_roles import show_roles
 from recsys.run import Run
 from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
@@ -169,6 +170,8 @@ def _fit(
         if start is not None:
             start.begin(model, writes)
             refill_catalogue(config, dataset, model)
+        if writes and isinstance(model, Ranker) and model.retrieval is not None:
+            show_roles(model.retrieval.roles)
         try:
             fit(model, run, config, dataset, start)
         except KeyboardInterrupt:
