@@ -109,7 +109,7 @@ def _integers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     return _held(integers, absent, column)
 
 
-def _is_too_long(integer: int) -> bool:
+def _is_too_long(integer: Any) -> bool:
     return abs(int(integer)) >= _TOO_LONG
 
 
@@ -155,14 +155,18 @@ def _id(value: Any) -> Any:
     if isinstance(value, int | np.integer):
         return _REFUSED if _is_too_long(value) else int(value)
     if isinstance(value, float | np.floating):
-        if np.isnan(value):
-            return None
-        exact = abs(value) < _rounded_from(type(value))
-        return int(value) if exact and value % 1 == 0 else _REFUSED
+        return _of_float(value)
     if isinstance(value, Decimal):
         return _of_decimal(value)
     missing = pd.api.types.is_scalar(value) and pd.isna(value)
     return None if missing else _REFUSED
+
+
+def _of_float(value: Any) -> Any:
+    if np.isnan(value):
+        return None
+    exact = abs(value) < _rounded_from(type(value))
+    return int(value) if exact and value % 1 == 0 else _REFUSED
 
 
 def _of_decimal(value: Decimal) -> Any:

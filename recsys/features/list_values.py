@@ -123,7 +123,7 @@ def packed_again(column: "pd.Series[Any]") -> "pd.Series[Any] | None":
     lists = packed(_arrow(column))
     if lists is None:
         return None
-    return lists.set_axis(column.index).rename(column.name)
+    return pd.Series(lists.array, column.index, name=column.name)
 
 
 def _fit(integers: Any) -> bool:

@@ -440,6 +440,30 @@ def test_rows_of_the_test_split_are_part_of_the_check(
 
 
 @on_tensorflow
+def test_ids_that_are_no_integers_are_not_sent_to_an_input_of_integers(
+    run: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streamed splits may have texts where the training split has none."""
+    seen = []
+    monkeypatch.setattr(
+        "recsys.stages.export.verify", lambda *given: seen.append(given[-1])
+    )
+    moved, other = tmp_path / "run", tmp_path / "data"
+    shutil.copytree(run, moved)
+    shutil.copytree(data, other)
+    config = json.loads((run / "config.json").read_text())
+    (moved / "config.json").write_text(
+        json.dumps({**config, "data": str(other)})
+    )
+    frame = pd.read_parquet(other / "test.parquet")
+    users = frame["user"].astype(str)
+    frame["user"] = ["guest", f"0{users[1]}", *users[2:]]
+    frame.to_parquet(other / "test.parquet")
+    recsys.export(moved, tmp_path / "out")
+    assert sorted(seen[0]["user"]) == sorted(users[2:])
+
+
+@on_tensorflow
 def test_other_data_at_the_place_of_the_run_s_are_told_of(
     settings: Callable[..., Settings],
     run: Path,
