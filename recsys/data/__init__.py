@@ -8,6 +8,7 @@ from recsys.data.from_table import dataset_from_table as dataset_from_table
 from recsys.data.image_dataset import ImageDataset as ImageDataset
 from recsys.data.images import Images as Images
 from recsys.data.load import load as load
+from recsys.data.negative_sampling import with_negatives as with_negatives
 from recsys.data.prepare import prepare as prepare
 from recsys.data.schema import Schema as Schema
 from recsys.data.split_dataset import Split as Split

@@ -1,7 +1,7 @@
-import logging
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +14,23 @@ from recsys.data.formats.arrow_table import read_arrow
 from recsys.data.formats.separator import named_separator
 from recsys.data.formats.table import check_distinct
 from recsys.data.formats.table import to_frame
-from recsys.data.from_table import cut
 from recsys.data.from_table import is_by_time
-from recsys.data.from_table import row_order
-from recsys.data.from_table import time_ranges
-from recsys.data.from_table import with_times
+from recsys.data.headers import FIRST_ROW
+from recsys.data.headers import check_header
+from recsys.data.headers import names_without_header
 from recsys.data.joined_tables import check_same_columns
-from recsys.data.joined_tables import joined_tables
 from recsys.data.joined_tables import times_by_file
 from recsys.data.named_columns import named_columns
+from recsys.data.negative_sampling import with_negatives
 from recsys.data.schema import Schema
 from recsys.data.source_files import source_files
+from recsys.data.table_splits import dataset_from_files
 from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.errors import DataError
 from recsys.features import FEATURES
 from recsys.reading import naming
 from recsys.reading import read_text
 from recsys.tasks import TASKS
-
-_log = logging.getLogger(__name__)
 
 # The kinds that have an option of their own.
 _KINDS = {
@@ -63,9 +61,18 @@ def custom_table(
     time: str | None = None,
     time_format: str | None = None,
     separator: str | None = None,
+    header: str | None = FIRST_ROW,
+    columns: Sequence[str] = (),
     validation_share: float = 0.15,
     test_share: float = 0.15,
     split: str | None = None,
+    user: str | None = None,
+    item: str | None = None,
+    item_features: Sequence[str] = (),
+    positive: str | None = None,
+    negatives: int = 0,
+    negative_sampling: str = "uniform",
+    evaluation_negatives: int = 0,
 ) -> Dataset:
     """Prepares a table of one's own, in one file or split already.
 
@@ -102,12 +109,33 @@ def custom_table(
             in the directives of `strptime`, such as `%d/%m/%Y %H:%M`.
         separator: What separates the fields of a text file, of any suffix:
             comma, tab, semicolon or pipe. Found out unless given.
+        header: What the first row of a text file is: the names of its columns
+            (first-row), or data (none).
+        columns: Names of all columns of files without a header, in their
+            order.
         validation_share: Share of the training rows that are for validation
             where there is no file for it.
         test_share: The same for the test.
         split: "time" to take these shares off the end of the training rows
             in the order of their times, "random" to draw them. By time where
             there is one, unless given.
+        user: Id feature that says whom items are recommended to. Unless
+            given, the group where that is an id feature, or the id feature
+            called user.
+        item: Id feature that says what is recommended. The one called item
+            unless given.
+        item_features: Further features of the item, such as its genres.
+            Unless given, those that never differ between two training rows of
+            the same item.
+        positive: Binary task that the files have no column for: 1 in all of
+            their rows, 0 in the negatives.
+        negatives: Rows to add for each training row with a 1 in a binary
+            task: its user and time with an item that the user has in no
+            split, and 0 in all binary tasks.
+        negative_sampling: How the items of these rows are drawn: uniform, or
+            popularity, each as often as it has positive training rows.
+        evaluation_negatives: The same as negatives for the validation and the
+            test split, which get none unless it is given.
 
     Returns:
         The data set.
@@ -129,85 +157,103 @@ def custom_table(
     >>> len(dataset.split("train"))
     14
     """
-    character = None if separator is None else named_separator(separator)
     named = {"train": train, "validation": validation, "test": test}
+    kinds = {
+        "ids": ids,
+        "numbers": numbers,
+        "binary": [*binary, *([] if positive is None else [positive])],
+        "regression": regression,
+        "multiclass": multiclass,
+    }
+    roles = {
+        "group": group,
+        "weight": weight,
+        "user": user,
+        "item": item,
+        "item_features": item_features or None,
+    }
+    if positive is not None and not negatives:
+        raise ValueError(
+            "`positive` must come with negatives=1 or more, without which all "
+            f"labels are 1. Received: positive={positive!r}"
+        )
+    character = None if separator is None else named_separator(separator)
+    names = names_without_header(header, columns)
     files = source_files(raw_dir, named)
     if "train" not in files:
         raise ValueError(f"`train` must name a file. Received: train={train!r}")
-    named_files = [file for found in files.values() for file in found]
-    read = {
-        file: read_arrow(file, character)
-        for file in progress.track(named_files, description="Reading files")
-    }
-    for file, table in read.items():
-        check_distinct(table.column_names, file)
-    file, table = next(iter(read.items()))
-    told = {
-        "ids": ids,
-        "numbers": numbers,
-        "binary": binary,
-        "regression": regression,
-        "multiclass": multiclass,
-        "exclude": [name for name in exclude if name not in (time, weight)],
-    }
-    if schema is None:
-        name = raw_dir.resolve().name
-        columns = [
-            name for name in table.column_names if name not in (time, weight)
-        ]
-        described = _described(name, columns, told, group, weight, file)
-    else:
-        roles = {"group": [group], "weight": [weight]}
-        told |= {role: [c for c in roles[role] if c] for role in roles}
+    described = None
+    if schema is not None:
+        told = {**kinds, "binary": binary, "exclude": exclude, **roles}
         described = _read_description(raw_dir / schema, told)
+        wanted = [*described.columns, time]
+    else:
+        wanted = [*chain(*kinds.values()), group, weight, time]
+    read = {}
+    named_files = [file for found in files.values() for file in found]
+    for file in progress.track(named_files, description="Reading files"):
+        if names is None:
+            there = [name for name in wanted if name not in (None, positive)]
+            check_header(file, character, there)
+        read[file] = read_arrow(file, character, names=names)
+        check_distinct(read[file].column_names, file)
+        if positive in read[file].column_names:
+            raise DataError.at(
+                file, f"no column {positive!r}, the task `positive`", "one"
+            )
+    file, table = next(iter(read.items()))
+    if described is None:
+        options = {
+            **kinds,
+            "exclude": [name for name in exclude if name not in (time, weight)],
+        }
+        there = [
+            *(n for n in table.column_names if n not in (time, weight)),
+            *([] if positive is None else [positive]),
+        ]
+        name = raw_dir.resolve().name
+        described = _described(name, there, options, roles, file)
+    if positive not in (None, *described.tasks):
+        raise ValueError(
+            "`positive` must be a task of the schema. Received: "
+            f"positive={positive!r}"
+        )
     described = _with_time(described, time)
     time = described.time if time is None else time
     with naming(raw_dir / schema if schema and split == "time" else None):
         by_time = is_by_time(split, time)
     for found in files.values():
         check_same_columns({file: read[file].column_names for file in found})
-    tables = _frames(read, described, time)
-    times = times_by_file(tables, time, time_format)
-    splits = {
-        name: joined_tables(
-            {
-                file: with_times(tables[file], described, times.get(file))
-                for file in found
-            },
-            described.columns,
-        )
-        for name, found in files.items()
-    }
-    if times:
-        times = {
-            name: pd.concat(map(times.get, found), ignore_index=True)
-            for name, found in files.items()
-        }
-    ranges = {name: (part.min(), part.max()) for name, part in times.items()}
-    _warn_of_later_rows(ranges)
+    frames = _frames(read, described, time, positive)
+    times = times_by_file(frames, time, time_format)
     shares = {"validation": validation_share, "test": test_share}
-    missing = {name: shares[name] for name in shares if name not in files}
-    if missing:
-        trained = times.get("train")
-        order = row_order(
-            len(splits["train"]), trained if by_time else None, seed
-        )
-        taken = cut(splits["train"].iloc[order], missing, file)
-        ranges |= time_ranges(taken, order, trained)
-        splits |= taken
-    return Dataset(described, splits, ranges)
+    dataset = dataset_from_files(
+        described, files, frames, times, by_time, shares, seed
+    )
+    if not negatives and not evaluation_negatives:
+        return dataset
+    return with_negatives(
+        dataset, negatives, negative_sampling, evaluation_negatives, seed
+    )
 
 
 def _frames(
-    read: Mapping[Path, Any], schema: Schema, time: str | None
+    read: Mapping[Path, Any],
+    schema: Schema,
+    time: str | None,
+    positive: str | None,
 ) -> dict[Path, pd.DataFrame]:
-    """The columns of files that are used, and no others."""
+    """The columns of files that are used, and those of the task `positive`."""
     used = list(dict.fromkeys([*schema.columns, *([time] if time else [])]))
+    used = [name for name in used if name != positive]
     frames = {}
     for file, table in read.items():
         check_columns(table.column_names, used, file)
         warn_of_whole_floats(table.schema, schema.columns, file)
-        frames[file] = to_frame(table.select(used), file)
+        rows = to_frame(table.select(used), file)
+        frames[file] = (
+            rows if positive is None else rows.assign(**{positive: 1})
+        )
     return frames
 
 
@@ -215,8 +261,7 @@ def _described(
     name: str,
     columns: Sequence[str],
     told: Mapping[str, Sequence[str]],
-    group: str | None,
-    weight: str | None,
+    roles: Mapping[str, Any],
     file: object,
 ) -> Schema:
     """The schema of what the options tell of the columns."""
@@ -230,12 +275,11 @@ def _described(
         name,
         {name: kind for name, kind in kinds.items() if kind in FEATURES},
         {name: kind for name, kind in kinds.items() if kind in TASKS},
-        group,
-        weight,
+        **roles,
     )
 
 
-def _read_description(file: Path, told: Mapping[str, Sequence[str]]) -> Schema:
+def _read_description(file: Path, told: Mapping[str, Any]) -> Schema:
     """The schema that a file holds, which has to say all."""
     if given := [option for option, names in told.items() if names]:
         raise ValueError(
@@ -263,17 +307,3 @@ def _with_time(schema: Schema, time: str | None) -> Schema:
             )
         return schema
     return schema if time in schema.features else replace(schema, time=time)
-
-
-def _warn_of_later_rows(ranges: Mapping[str, tuple[Any, Any]]) -> None:
-    """Warns where a model would be trained on what comes after its test."""
-    for split in set(ranges) - {"train"}:
-        last, first = ranges["train"][1], ranges[split][0]
-        if last > first:
-            _log.warning(
-                "The rows to train on reach to %s, those of the %s split begin "
-                "before that, at %s.",
-                last,
-                split,
-                first,
-            )

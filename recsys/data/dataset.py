@@ -1,6 +1,7 @@
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from itertools import chain
@@ -54,6 +55,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
         items: What is known of items beside their features, such as titles,
             for `recsys.data.items_file.write_items`. None unless given, nor
             where a data set is read.
+        notes: By split, lines on how it was made, for its summary. They are
+            not written.
 
     Raises:
         DataError: A split has a class that the training split has not, or a
@@ -74,6 +77,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
     times: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     num_classes: Mapping[str, int] = field(default_factory=dict)
     items: pd.DataFrame | None = None
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.num_classes:
@@ -148,6 +152,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
                 len(self.split(name)),
                 self.times.get(name) or self._time_range(name),
                 {} if name == "train" else self._unseen(self.split(name)),
+                self.notes.get(name, ()),
             )
             for name in SPLITS
         }

@@ -1,9 +1,11 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from recsys.data.times import shown_times
 from recsys.features.unseen import Unseen
 from recsys.shown import printable
 
@@ -17,23 +19,30 @@ class SplitSummary:
         times: The first and the last time, where the time is known.
         unseen: For each id feature, how much of it training does not know;
             nothing of the training split itself.
+        notes: Further lines, on how it was made.
     """
 
     rows: int
     times: tuple[Any, Any] | None = None
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def lines(self, split: str) -> Iterator[str]:
         r"""Yields the lines that a terminal shows.
 
         Example:
-        >>> summary = SplitSummary(60, (7, 9), {"user": Unseen(40, 0.05, 0.1)})
+        >>> hours = (1_735_689_600, 1_735_776_000)
+        >>> unseen = {"user": Unseen(40, 0.05, 0.1)}
+        >>> summary = SplitSummary(60, hours, unseen)
         >>> print(*summary.lines("test"), sep="\n")
-        test: 60 rows, times from 7 to 9
+        test: 60 rows, times from 2025-01-01 00:00:00 to 2025-01-02 00:00:00
           user: 5.0 % of 40 ids are not in training, with 10.0 % of the rows
         """
-        times = "times from {} to {}".format(*self.times) if self.times else ""
+        times = ""
+        if self.times:
+            times = "times from {} to {}".format(*shown_times(self.times))
         yield ", ".join(filter(None, [f"{split}: {self.rows:,} rows", times]))
+        yield from (f"  {printable(note)}" for note in self.notes)
         for name, unseen in self.unseen.items():
             ids, rows = unseen.share_of_ids, unseen.share_of_rows
             yield (

@@ -2,7 +2,9 @@
 
 import datetime
 import re
+from collections.abc import Sequence
 from numbers import Number
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -144,6 +146,34 @@ def check_alike(
         return
     expected = _ALIKE if "numbers" in kinds else _zoned_alike(first)
     refuse(times[:1], pd.Series([True]), expected, file)
+
+
+def shown_times(times: Sequence[Any]) -> list[str]:
+    """Returns times as texts for a reader, as dates where they are plausible.
+
+    Numbers are taken for seconds, or else milliseconds, since 1970 where that
+    puts all of them between 1990 and 2100; others are written as they are.
+
+    Args:
+        times: Numbers or dates, as `parse_times` returns them.
+
+    Example:
+    >>> shown_times([1_735_689_600, 1_735_689_660.5])
+    ['2025-01-01 00:00:00', '2025-01-01 00:01:00']
+    >>> shown_times([1_735_689_600_000])
+    ['2025-01-01 00:00:00']
+    >>> shown_times([7, 20_250_101])
+    ['7', '20250101']
+    """
+    first, end = map(pd.Timestamp, ("1990-01-01", "2100-01-01"))
+    for unit in ("s", "ms"):
+        per_second = pd.Timedelta(1, "s") / pd.Timedelta(1, unit)
+        low, high = (per_second * date.timestamp() for date in (first, end))
+        if all(isinstance(time, Real) and low <= time < high for time in times):
+            return [
+                str(pd.Timestamp(time, unit=unit).floor("s")) for time in times
+            ]
+    return [str(time) for time in times]
 
 
 def _numbers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":

@@ -169,6 +169,7 @@ TARGETS = [
     _prepare("table", _TABLE + "log.csv --option time=time"),
     _prepare("table", _TABLE + "log.csv.gz"),
     _prepare("table", _TABLE + "log.parquet"),
+    _prepare("table", _TABLE + "log.csv --option negatives=2"),
     _prepare("table", _KINDS + "log.csv", tree="kinds"),
     _prepare("table", _KINDS + "log.parquet", tree="kinds"),
     Target("run", "run/config.json", _REPEAT),

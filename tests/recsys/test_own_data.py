@@ -145,6 +145,16 @@ def write_shop(folder: Path) -> None:
         part.to_csv(folder / f"2026-{month:02}.csv", sep=";", index=False)
 
 
+def write_plain(folder: Path) -> None:
+    """Writes a file without a header."""
+    number = np.arange(100)
+    columns = [number % 7, number % 5, number % 4 + 1, number + 1_700_000_000]
+    folder.mkdir()
+    pd.DataFrame(dict(enumerate(columns))).to_csv(
+        folder / "log.tsv.gz", sep="\t", index=False, header=False
+    )
+
+
 def run_page(heading: str = "") -> None:
     """Runs what follows a heading."""
     names: dict[str, object] = {}
@@ -175,10 +185,12 @@ def test_the_page_runs(folder: Path) -> None:
     write_clicks(folder / "logs" / "clicks.csv")
     write_clicks(folder / "logs" / "new_day.csv", first=10)
     write_shop(folder / "shop")
+    write_plain(folder / "plain")
     generate(folder)
     run_page()
     assert rows_of("data/clicks") == [280, 60, 60]
     assert rows_of("data/shop") == [252, 54, 54]
+    assert rows_of("data/plain") == [70, 15, 15]
     assert rows_of("data/ali-ccp") == [60, 31, 32]
     assert rows_of("data/aliexpress") == [54, 6, 32]
     assert rows_of("data/census-income") == [86, 19, 18]

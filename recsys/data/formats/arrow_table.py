@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def read_arrow(
     path: Path,
     separator: str | None = None,
     columns: Iterable[str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Any:
     """Reads a file as `read_table` does, into a `pyarrow.Table`.
 
@@ -29,20 +31,24 @@ def read_arrow(
         path: The file, or a folder of parts.
         separator: As in `read_table`.
         columns: Names of columns, to read no others; all unless given.
+        names: As in `read_table`.
 
     Raises:
         DataError: The file is missing, is not what its suffix says, has rows
             of unequal length or lacks a column.
     """
     suffix = path.suffix if separator else suffix_of(path)
-    names = None if columns is None else list(columns)
+    wanted = None if columns is None else list(columns)
     parts = []
     for file in files_of(path):
+        if suffix == ".parquet" and names is not None:
+            expected = "a text file, as only these have no header"
+            raise DataError.at(file, expected, "a Parquet file")
         with reading(file, f"a {suffix} file", DataError):
             if suffix == ".parquet":
-                parts.append(_read_parquet(file, names))
+                parts.append(_read_parquet(file, wanted))
             else:
-                parts.append(read_csv(file, separator, names))
+                parts.append(read_csv(file, separator, wanted, names))
     return parts[0] if len(parts) == 1 else _joined(parts, path)
 
 

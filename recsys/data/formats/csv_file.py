@@ -27,6 +27,7 @@ def read_csv(
     path: Path,
     separator: str | None = None,
     columns: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Any:
     """Reads a text file, columns as integers where nothing is lost by it.
 
@@ -36,6 +37,9 @@ def read_csv(
         path: UTF-8 file with one header line, packed if it ends in `.gz`.
         separator: What stands between two fields; found out unless given.
         columns: Names of columns, to read no others; all unless given.
+        names: Names of the columns of a file without a header line, whose
+            first line is data then. Defaults to `None`, for those of the
+            header.
 
     Returns:
         A `pyarrow.Table`; `field_of` says what its fields tell.
@@ -44,7 +48,7 @@ def read_csv(
         DataError: The file is not such a file, has rows of unequal length, or
             lacks a column.
     """
-    batches = csv_batches(path, separator, columns)
+    batches = csv_batches(path, separator, columns, names)
     held = while_it_fits(batches, _size, path, DataError)
     table = pa.Table.from_batches(held)
     fields = []
@@ -85,6 +89,7 @@ def csv_batches(
     path: Path,
     separator: str | None = None,
     columns: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Iterator[Any]:
     """Reads a text file a few rows at a time, all columns as texts.
 
@@ -92,6 +97,7 @@ def csv_batches(
         path: As in `read_csv`.
         separator: As in `read_csv`.
         columns: As in `read_csv`.
+        names: As in `read_csv`.
 
     Yields:
         `pyarrow.RecordBatch` of texts, null where missing; the first one has
@@ -102,19 +108,21 @@ def csv_batches(
             lacks a column.
     """
     # With more than one thread, bad rows come without their number.
-    options = csv.ReadOptions(use_threads=False)
-    separator = separator or detected_separator(path)
+    options = csv.ReadOptions(use_threads=False, column_names=names)
+    width = None if names is None else len(names)
+    separator = separator or detected_separator(path, width)
     parsing = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     (name,) = (name for name in SEPARATORS if SEPARATORS[name] == separator)
-    expected = f"a {name}-separated UTF-8 file with a header line"
+    line = "" if names else " with a header line"
+    expected = f"a {name}-separated UTF-8 file{line}"
     with reading(path, expected, DataError):
         try:
             with csv.open_csv(path, options, parsing) as file:
-                names = file.schema.names
+                found = file.schema.names
             if columns is not None:
-                check_columns(names, columns, path)
+                check_columns(found, columns, path)
             converting = csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
+                column_types=dict.fromkeys(found, pa.string()),
                 null_values=[""],
                 strings_can_be_null=True,
                 include_columns=columns,
@@ -124,8 +132,8 @@ def csv_batches(
                 yield pa.record_batch(nothing, schema=file.schema)
                 yield from file
         except pa.ArrowException as error:
-            if found := _UNEQUAL_ROW.search(str(error)):
-                raise _unequal_row(path, *found.groups()) from error
+            if unequal := _UNEQUAL_ROW.search(str(error)):
+                raise _unequal_row(path, names, *unequal.groups()) from error
             raise
 
 
@@ -134,11 +142,24 @@ def _size(batch: Any) -> int:
 
 
 def _unequal_row(
-    path: Path, row: str, expected: str, received: str, text: str
+    path: Path,
+    names: Sequence[str] | None,
+    row: str,
+    expected: str,
+    received: str,
+    text: str,
 ) -> DataError:
+    fields = (
+        f"{expected} fields"
+        if names is None
+        else (
+            f"{expected} fields, one for each of the names {shown(list(names))}"
+        )
+    )
     return DataError.at(
         path,
-        f"{expected} fields",
+        fields,
         f"{received} in {shown(text)}",
-        row=int(row) - 1,  # Its count includes the header.
+        # Its count includes the header.
+        row=int(row) - (names is None),
     )

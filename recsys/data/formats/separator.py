@@ -33,15 +33,19 @@ def named_separator(separator: str) -> str:
     return character
 
 
-def detected_separator(path: Path) -> str:
+def detected_separator(path: Path, width: int | None = None) -> str:
     r"""Returns what separates the fields of a file.
 
     A name that ends in `.tsv` says that it is a tab. Otherwise it is a comma,
     unless the header has none: then it is the one other separator that divides
     the header and the first row into the same number of fields, two or more.
+    Of a file without a header, it is the one that divides the first row into
+    as many fields as there are columns, if only one does.
 
     Args:
         path: The file, packed if it ends in `.gz`.
+        width: Number of the columns of a file without a header. Defaults to
+            `None`, for a file with one.
 
     Example:
     >>> import tempfile
@@ -57,8 +61,10 @@ def detected_separator(path: Path) -> str:
     fitting = [
         separator
         for separator in SEPARATORS.values()
-        if _divides(text, separator)
+        if _divides(text, separator, width)
     ]
+    if width is not None:
+        return fitting[0] if len(fitting) == 1 else ","
     if "," in next(iter(text.splitlines()), "") or len(fitting) != 1:
         return ","
     return fitting[0]
@@ -73,11 +79,13 @@ def _beginning(path: Path) -> str:
         return ""  # Whoever reads the whole file says what is wrong with it.
 
 
-def _divides(text: str, separator: str) -> bool:
-    """Whether header and first row have the same number of fields, over 1."""
+def _divides(text: str, separator: str, width: int | None) -> bool:
+    """Whether the first two lines have the same number of fields, over 1."""
     try:
         reader = csv.reader(io.StringIO(text), delimiter=separator)
         header, row = next(reader, []), next(reader, None)
     except csv.Error:
         return False
+    if width is not None:
+        return len(header) == width
     return len(header) > 1 and (row is None or len(row) == len(header))

@@ -1,6 +1,7 @@
 import csv
 import gzip
 from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from recsys.reading import reading
 from recsys.shown import shown
 
 
-def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
+def read_table(
+    path: str | Path,
+    separator: str | None = None,
+    names: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Reads a Parquet file or a text file of fields into a table.
 
     The fields of a text file (UTF-8, one header line) are separated by commas,
@@ -32,13 +37,16 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
             `.tsv.gz`.
         separator: What stands between two fields of a text file, which may
             have any suffix then. Defaults to `None`, to find it out.
+        names: Names of the columns of a text file without a header line.
+            Defaults to `None`, for those of the header.
 
     Returns:
         The table, rows numbered from 0.
 
     Raises:
         DataError: The file is missing, is not what its suffix says, has rows
-            of unequal length or two columns of one name.
+            of unequal length or two columns of one name, or is Parquet
+            although there are `names`.
 
     Example:
     >>> import tempfile
@@ -50,7 +58,7 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
     1    8     4
     """
     path = Path(path)
-    return to_frame(read_arrow(path, separator), path)
+    return to_frame(read_arrow(path, separator, names=names), path)
 
 
 def to_frame(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from recsys.data import DataError
 from recsys.data.times import parse_times
+from recsys.data.times import shown_times
 
 Day = datetime.date
 
@@ -180,3 +181,20 @@ def test_any_times_sort_as_they_follow_each_other(
     written, time_format = forms
     texts = [time.strftime(written) for time in times]
     assert order(texts, time_format) == order(times)
+
+
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        ([np.int64(956_703_932)], ["2000-04-25 23:05:32"]),
+        ([1_735_689_600.75], ["2025-01-01 00:00:00"]),
+        ([1_735_689_600_999], ["2025-01-01 00:00:00"]),
+        ([0, 1_735_689_600], ["0", "1735689600"]),  # The first is no date.
+        ([20_260_131], ["20260131"]),
+        ([pd.Timestamp("2026-01-31 12:00")], ["2026-01-31 12:00:00"]),
+    ],
+)
+def test_plausible_numbers_are_shown_as_dates(
+    times: list[Any], shown: list[str]
+) -> None:
+    assert shown_times(times) == shown
