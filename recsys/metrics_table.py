@@ -7,6 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from recsys.terminal_table import needed_width
+from recsys.terminal_table import print_turned
+
+_EXPERTS = "Experts/example"
 _STANDARDIZED = (
     "The weighted total counts squared errors in standard deviations of the "
     "labels of "
@@ -17,11 +21,21 @@ _WIDEST = 10
 
 
 def print_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Prints the table of `metrics_table`, as wide as its numbers need."""
+    """Prints the table of `metrics_table` in the width of the terminal.
+
+    Where it is wider, there is a column for each task of a split instead, and
+    as many tables below each other as that takes. No number is cut.
+    """
     table = metrics_table(metrics)
-    # Where it does not fit, a terminal breaks lines; rich would cut numbers.
-    needed = Console(width=1000).measure(table).maximum
-    Console(width=max(Console().width, needed)).print(table)
+    if needed_width(table) <= Console().width:
+        Console().print(table)
+    else:
+        titles = _titles(metrics)
+        for split, values in metrics.items():
+            print(f"{split}, {values['rows']:,} rows")
+            print_turned(*_turned(values, titles))
+        if table.caption:
+            print(table.caption)
     for line in _retrieval_lines(metrics):
         print(line)
 
@@ -54,15 +68,9 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
         metrics: By split, what `recsys.training.measure.measure` returns.
     """
     table = Table("Split", "Task", box=SIMPLE_HEAD, collapse_padding=True)
-    by_task = [
-        (task, scores)
-        for values in metrics.values()
-        for task, scores in values["tasks"].items()
-    ]
-    measured = {name for _, scores in by_task for name in scores}
-    titles = _titles()
-    names = [name for name in titles if name in measured]
-    for title in (*(titles[name] for name in names), "Experts/example"):
+    titles = _titles(metrics)
+    names = list(titles)
+    for title in (*titles.values(), _EXPERTS):
         table.add_column(title, justify="right")
     for split, values in metrics.items():
         experts = values["experts_per_example_by_task"]
@@ -70,7 +78,7 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
             table.add_row(
                 split,
                 task,
-                *_cells(scores, names),
+                *map(escape, _cells(scores, names)),
                 _shown(experts.get(task), 2),
             )
             if "constant" in scores:
@@ -88,22 +96,63 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
             table.add_row("", "  constant", *cells, style="dim")
         table.add_section()
     standardized = dict.fromkeys(
-        task for task, scores in by_task if "standardized_loss" in scores
+        task
+        for values in metrics.values()
+        for task, scores in values["tasks"].items()
+        if "standardized_loss" in scores
     )
     if standardized:
         table.caption = f"{_STANDARDIZED}{', '.join(standardized)}."
     return table
 
 
-def _titles() -> dict[str, str]:
-    """The titles of what is shown of any task."""
+def _titles(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The titles of what is shown, of all that any task has, by name."""
     # Not before it is needed: pandas, which checks labels, takes its time.
     from recsys.tasks import TASKS
 
     titles = {"loss": "Loss"}
     for kind in TASKS.values():
         titles |= kind.scores
-    return titles
+    measured = {
+        name
+        for values in metrics.values()
+        for scores in values["tasks"].values()
+        for name in scores
+    }
+    return {name: titles[name] for name in titles if name in measured}
+
+
+def _turned(
+    values: Mapping[str, Any], titles: Mapping[str, str]
+) -> tuple[list[str], list[list[str]]]:
+    """The metrics of a split by column: a task's, or the weighted total's.
+
+    Returns:
+        The names of the lines, that of a constant's below each metric's, and
+        the cells of each column.
+    """
+    lines = [
+        line for title in titles.values() for line in (title, "  constant")
+    ]
+    total = _overall(values)
+    if "constant" in values:
+        total["constant"] = _overall(values["constant"])
+    experts = values["experts_per_example_by_task"]
+    parts = [
+        *(
+            (task, scores, experts.get(task))
+            for task, scores in values["tasks"].items()
+        ),
+        ("weighted total", total, values["experts_per_example"]),
+    ]
+    names, columns = list(titles), []
+    for title, scores, mean in parts:
+        constants = _cells(scores.get("constant", {}), names)
+        pairs = zip(_cells(scores, names), constants, strict=True)
+        cells = [cell for pair in pairs for cell in pair]
+        columns.append([title, *cells, _shown(mean, 2)])
+    return ["Task", *lines, _EXPERTS], columns
 
 
 def _overall(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,7 +164,7 @@ def _cells(scores: Mapping[str, Any], names: list[str]) -> Iterator[str]:
         cell = _shown(scores.get(name))
         if interval := scores.get(f"{name}_interval"):
             low, high = map(_shown, interval)
-            cell = escape(f"{cell} [{low}, {high}]")
+            cell = f"{cell} [{low}, {high}]"
         yield cell
 
 

@@ -20,10 +20,12 @@ def compare(
     backend: Backend = None,
 ) -> None:
     """Train and test several models alike, with a table of the results."""
-    from recsys import compare
+    from recsys.stages.compare import compare
+    from recsys.stages.comparison import Comparison
+    from recsys.stages.comparison_table import print_comparison
 
     fields = {"data": data, "backend": backend}
     given = {name: value for name, value in fields.items() if value is not None}
-    compare(comparison, out, jobs, **given)
-    print((out / "table.md").read_text(encoding="utf-8"))
-    print(f"Written to {out}")
+    results = compare(comparison, out, jobs, **given)
+    print_comparison(results, Comparison.read(comparison).against)
+    print(f"Written to {out}: table.md, results.csv and a folder for each run")

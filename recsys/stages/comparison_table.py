@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -5,9 +6,11 @@ import pandas as pd
 
 from recsys.markdown import markdown_table
 from recsys.markdown import markdown_text
+from recsys.shown import printable
 from recsys.statistics import mean_and_error
 from recsys.statistics import p_value
 from recsys.statistics import paired_differences
+from recsys.terminal_table import print_table
 
 
 def comparison_table(
@@ -37,13 +40,40 @@ def comparison_table(
     | a | 2 | 42.00 ± 1.00 |
     """
     parts = []
-    for setting, rows in results.groupby("setting", sort=False):
-        title = [f"### {markdown_text(str(setting))}", ""] if setting else []
-        parts.append("\n".join([*title, _table(rows, against or {})]))
+    for setting, header, lines in _tables(results, against):
+        title = [f"### {markdown_text(setting)}", ""] if setting else []
+        parts.append("\n".join([*title, markdown_table(header, lines)]))
     return "\n\n".join(parts)
 
 
-def _table(rows: pd.DataFrame, against: Mapping[str, str]) -> str:
+def print_comparison(
+    results: pd.DataFrame, against: Mapping[str, str] | None = None
+) -> None:
+    """Prints what `comparison_table` returns as tables of the terminal.
+
+    Args:
+        results: As for `comparison_table`.
+        against: As for `comparison_table`.
+    """
+    for setting, header, lines in _tables(results, against):
+        if setting:
+            print(printable(setting))
+        print_table(
+            header, [[printable(cell) for cell in line] for line in lines]
+        )
+
+
+def _tables(
+    results: pd.DataFrame, against: Mapping[str, str] | None
+) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Each setting with the header and the cells of its table."""
+    for setting, rows in results.groupby("setting", sort=False):
+        yield str(setting or ""), *_table(rows, against or {})
+
+
+def _table(
+    rows: pd.DataFrame, against: Mapping[str, str]
+) -> tuple[list[str], list[list[str]]]:
     numbers = [
         column
         for column in rows.columns
@@ -65,7 +95,7 @@ def _table(rows: pd.DataFrame, against: Mapping[str, str]) -> str:
             p = p_value(runs["loss"], other["loss"])
             cells.append("" if p is None else f"{p:.2g}")
         lines.append(cells)
-    return markdown_table(header, lines)
+    return header, lines
 
 
 def _mean(column: str, values: Any) -> str:

@@ -67,8 +67,9 @@ def test_accuracies_of_the_tasks_and_their_mean(
 
 
 def test_ranking_and_calibration_of_a_binary_task_are_shown(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     split = metrics(1.0, "rating")
     split["tasks"]["watch"] |= {"pr_auc": 0.375, "ece": 0.0625}
     print_metrics({"test": split})
@@ -82,8 +83,9 @@ def test_ranking_and_calibration_of_a_binary_task_are_shown(
 
 
 def test_an_interval_stands_behind_what_it_is_of(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     split = metrics(1.0, "rating")
     split["tasks"]["watch"] |= {
         "auc_interval": [0.71234, 0.79],
@@ -94,3 +96,42 @@ def test_an_interval_stands_behind_what_it_is_of(
     (watch,) = (line for line in lines if "watch" in line)
     assert " 0.7500 [0.7123, 0.7900] " in watch
     assert " 0.5000 " in watch
+
+
+@pytest.mark.parametrize("columns", [45, 80, 90])
+def test_a_wide_table_is_turned_and_fits(
+    columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    split = metrics(1.5, "rating")
+    split["tasks"]["watch"] |= {
+        "pr_auc": 0.375,
+        "ece": 0.0625,
+        "constant": {"loss": 0.625, "auc": 0.5},
+    }
+    split["constant"] = {"loss": 0.875}
+    print_metrics({"validation": split, "test": split})
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= columns
+    for shown in ("0.3750", "0.0625", "0.6250", "0.8750", "1.2247", "2.00"):
+        assert text.count(shown) >= 2  # Once for each split.
+    lines = [line.split() for line in text.splitlines()]
+    at = lines.index(next(line for line in lines if line[:1] == ["PR-AUC"]))
+    assert lines[at] == ["PR-AUC", "0.3750"]
+    # The constant's stands below what it is compared with.
+    loss = next(n for n, line in enumerate(lines) if line[:1] == ["Loss"])
+    assert lines[loss][1] == "0.5000"
+    assert lines[loss + 1][:2] == ["constant", "0.6250"]
+
+
+def test_a_narrow_table_has_a_line_for_each_task(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    print_metrics({"test": metrics(1.5, "rating")})
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = (line.split() for line in lines if "rating" in line)
+    assert line[:3] == ["test", "rating", "1.5000"]
+    assert line[-1] == "2.00"
