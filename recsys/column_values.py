@@ -45,30 +45,30 @@ def as_numbers(
     >>> as_numbers(pd.Series(["31", "NA"]), "people.csv").tolist()
     [31.0, nan]
     """
-    absent = column.isna()
     kinds = pd.api.types
     if kinds.is_numeric_dtype(column) and not kinds.is_complex_dtype(column):
         values = column.to_numpy("float64", na_value=np.nan)
     else:
-        given = column.astype(object)
-        if kinds.infer_dtype(given, skipna=True) != "string":
-            allowed = given.map(_may_be_number).astype(bool)
-            refuse(column, ~allowed & ~absent, expected, file)
-        absent |= column.isin(MISSING_NUMBERS)
-        values = _parsed(column, absent)
+        if not isinstance(column.dtype, pd.StringDtype):
+            allowed = column.map(_may_be_number).astype(bool) | column.isna()
+            refuse(column, ~allowed, expected, file)
+        values = _parsed(column)
     numbers = pd.Series(values, column.index, name=column.name)
     # Models compute in float32: what overflows there is infinite.
     finite = numbers.abs() <= np.finfo(np.float32).max
-    refuse(column, ~finite & ~absent, expected, file)
+    if not finite.all():
+        absent = column.isna() | column.isin(MISSING_NUMBERS)
+        refuse(column, ~finite & ~absent, expected, file)
     return numbers
 
 
-def _parsed(column: "pd.Series[Any]", absent: "pd.Series[bool]") -> Any:
+def _parsed(column: "pd.Series[Any]") -> Any:
     """The numbers that texts say, float64, NaN where they say none."""
     if isinstance(column.dtype, pd.StringDtype):
-        texts = pa.array(column.mask(absent), pa.large_string())
-        with suppress(pa.ArrowInvalid):  # In one go where all are numbers.
-            return texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        for texts in (column, column.mask(column.isin(MISSING_NUMBERS))):
+            with suppress(pa.ArrowInvalid):  # At once where all are numbers.
+                numbers = pa.array(texts, pa.large_string()).cast(pa.float64())
+                return numbers.to_numpy(zero_copy_only=False)
     values = pd.Series([*map(_truth_as_number, column)], dtype=object)
     return pd.to_numeric(values, errors="coerce").to_numpy("float64")
 

@@ -84,13 +84,12 @@ def _packing(file: IO[bytes]) -> Iterator[Callable[[bytes], Any]]:
 def _stored(schema: Any) -> Any:
     """A schema with what pandas notes down of integers with missing values."""
     nullable = {
-        field.name: pd.array([], _nullable_type(field.type))
+        field.name: _nullable_type(field.type)
         for field in schema
         if field.nullable and types.is_integer(field.type)
     }
-    noted = pa.Schema.from_pandas(
-        pd.DataFrame(nullable), preserve_index=False
-    ).metadata
+    frame = pd.DataFrame(columns=[*nullable]).astype(nullable)
+    noted = pa.Schema.from_pandas(frame, preserve_index=False).metadata
     return pa.schema([field.with_nullable(True) for field in schema], noted)
 
 

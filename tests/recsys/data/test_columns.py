@@ -102,6 +102,25 @@ def test_truth_values_are_no_ids() -> None:
     assert refusal([True, False], "id").endswith("Received: True")
 
 
+@pytest.mark.parametrize("more", [[], ["NA"], ["NA", " 7 "]])
+def test_a_number_is_read_alike_whatever_texts_are_beside_it(
+    more: list[str],
+) -> None:
+    texts = ["0.1234567890123456789", "1e22", "250.00", "+7", "007", "1e-320"]
+    numbers = parsed([*texts, *more], "number")
+    assert numbers[:6].tolist() == [float(text) for text in texts]
+
+
+@pytest.mark.parametrize("kind", ["number", "binary"])
+@pytest.mark.parametrize("more", [[], ["1"], ["NA"], [None, "0.0"]])
+def test_texts_of_truth_values_are_1_and_0(
+    kind: str, more: list[str | None]
+) -> None:
+    numbers = parsed(["true", "False", *more], kind)
+    assert numbers[:2].tolist() == [1.0, 0.0]
+    assert len(numbers) == 2 + len(more)
+
+
 @pytest.mark.parametrize("kind", ["number", "regression"])
 def test_numbers_are_float64_with_nan_where_missing(kind: str) -> None:
     texts = ["1", " 2.5 ", "", "NA", "nan", "null", None]

@@ -1,13 +1,18 @@
 import gc
 import weakref
 from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
+from pyarrow import parquet
 
 import recsys
 from recsys import DataError
@@ -189,3 +194,137 @@ def test_a_wrong_value_in_a_later_group_is_named_with_its_row(
     with pytest.raises(DataError, match="column 'age', data row 37 "):
         recsys.predict(run, tmp_path / "in.parquet", tmp_path / "out.parquet")
     assert [file.name for file in tmp_path.iterdir()] == ["in.parquet"]
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
+def test_columns_of_a_text_file_are_kept_as_they_are(
+    suffix: str, run: Path, tmp_path: Path
+) -> None:
+    texts = {
+        "user": ["999", "1.0", None],
+        "film": ["é1", "007", "1e5"],
+        "age": ["31.50", "1e1", "NA"],
+        "version": ["10.1", "10.10", "1e5"],
+        "flag": ["true", "True", None],
+        "note": ["NaN", None, 'a "b", c'],
+        "watch": ["1.00", None, "0"],
+    }
+    frame = pd.DataFrame(texts)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    recsys.predict(run, tmp_path / "in.csv", tmp_path / f"out{suffix}")
+    table = read_texts(tmp_path / f"out{suffix}")
+    for name, column in texts.items():
+        kept = "watch_label" if name == "watch" else name
+        assert [text or None for text in table[kept]] == column
+
+
+def read_texts(file: Path) -> Any:
+    if file.suffix == ".parquet":
+        return parquet.read_table(file).to_pydict()
+    separator = "\t" if ".tsv" in file.suffixes else ","
+    return pd.read_csv(
+        file, sep=separator, dtype=str, keep_default_na=False
+    ).to_dict("list")
+
+
+@pytest.mark.once("torch")
+def test_columns_of_a_parquet_file_keep_their_types(
+    run: Path, tmp_path: Path
+) -> None:
+    accounts = [Decimal("12345678901234567891"), Decimal(10**19), None]
+    table = pa.table(
+        {
+            "user": pa.array([1, 2**64 - 1, None], pa.uint64()),
+            "film": pa.array(["é1", None, "x"]).dictionary_encode(),
+            "age": pa.array([Decimal("31.50"), None, Decimal(4)]),
+            "account": pa.array(accounts, pa.decimal128(20, 0)),
+            "at": pa.array([1, None, 2], pa.timestamp("us", "Europe/Berlin")),
+            "place": pa.array([{"x": [1]}, None, {"x": None}]),
+            "raw": pa.array([b"\xff", None, b""]),
+        }
+    )
+    parquet.write_table(table, tmp_path / "in.parquet", row_group_size=2)
+    recsys.predict(run, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    kept = parquet.read_table(tmp_path / "out.parquet")
+    assert kept.column_names == [*table.column_names, "watch", "rating"]
+    kept = kept.select(table.column_names)
+    assert kept.schema.types == table.schema.types
+    assert kept.to_pydict() == table.to_pydict()
+
+
+@pytest.mark.once("torch")
+def test_an_id_is_the_same_whatever_the_type_of_its_part(
+    run: Path, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    parts = [
+        rows[:10],
+        rows[10:20].astype({"user": "float64"}),
+        rows[20:30].astype({"user": str, "film": "category"}),
+        rows[30:].assign(
+            user=pd.array(
+                rows["user"][30:], pd.ArrowDtype(pa.decimal128(20, 0))
+            )
+        ),
+    ]
+    for index, part in enumerate(parts):
+        part.to_parquet(tmp_path / "in" / f"{index}.parquet", index=False)
+    rows.to_parquet(tmp_path / "whole.parquet")
+    recsys.predict(run, tmp_path / "in", tmp_path / "parts.csv")
+    recsys.predict(run, tmp_path / "whole.parquet", tmp_path / "whole.csv")
+    scored = pd.read_csv(tmp_path / "parts.csv")
+    expected = pd.read_csv(tmp_path / "whole.csv")
+    pd.testing.assert_frame_equal(scored, expected, rtol=1e-5)
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    ("table", "out"),
+    [
+        ("in/1.csv", "in/1.csv"),
+        ("in/1.csv", "link.csv"),
+        ("in/1.csv", "hard.csv"),
+        ("link.csv", "in/1.csv"),
+        ("in", "in/scored.csv"),
+        ("in", "inner/scored.csv"),
+        ("inner", "in/2.csv"),
+    ],
+)
+def test_an_output_that_is_the_input(
+    table: str, out: str, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "1.csv"
+    file.write_text("user,film,age\n1,é1,31\n")
+    (tmp_path / "link.csv").symlink_to(file)
+    (tmp_path / "hard.csv").hardlink_to(file)
+    (tmp_path / "inner").symlink_to(tmp_path / "in")
+    with pytest.raises(DataError) as caught:
+        recsys.predict(run, tmp_path / table, tmp_path / out)
+    assert str(caught.value) == (
+        "`out`: expected a place that is not in the input, "
+        f"{tmp_path / table}. Received: {tmp_path / out}"
+    )
+    assert file.read_text() == "user,film,age\n1,é1,31\n"
+    assert [part.name for part in (tmp_path / "in").iterdir()] == ["1.csv"]
+
+
+@pytest.mark.once("torch")
+def test_a_full_disk_is_told_with_the_output(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text("user,film,age\n1,é1,31\n")
+    out = tmp_path / "out.csv"
+
+    @contextmanager
+    def on_full_disk(path: Path, schema: Any) -> Iterator[Any]:
+        with open("/dev/full", "wb", buffering=0) as file:
+            yield lambda table: file.write(b"7" * table.num_rows)
+
+    monkeypatch.setattr("recsys.stages.predict.table_writer", on_full_disk)
+    with pytest.raises(OSError, match="No space left") as caught:
+        recsys.predict(run, table, out)
+    assert caught.value.filename == str(out)
+    assert [file.name for file in tmp_path.iterdir()] == ["in.csv"]
