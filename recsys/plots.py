@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -17,6 +18,10 @@ from recsys.metrics import calibration_bins
 from recsys.metrics import ece
 from recsys.metrics.calibration import DEFAULT_BINS
 from recsys.shown import printable
+
+# Columns of a history, and what its lines are called.
+_TOTAL, _RETRIEVAL = "total_loss", "retrieval_loss"
+_SPLITS = ("training", "validation")
 
 _MOST_FEATURES = 50
 _LONGEST_NAME = 30
@@ -87,56 +92,103 @@ def _short(name: str) -> str:
 def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     """Draws the losses over the epochs, in all and of each task.
 
+    Training and validation are the same quantity: the weighted sum of the
+    tasks' losses, or the loss of a task. The training's is a mean over the
+    steps of an epoch, with dropout. A triangle stands for a point above the
+    upper end, with its value.
+
     Args:
-        history: A row per epoch: "epoch", "loss" and "val_loss", and
-            "<task>_loss" and "val_<task>_loss" where there are several tasks.
+        history: A row per epoch: "epoch" and "val_loss", and "total_loss",
+            "<task>_loss" and "val_<task>_loss" where there are several tasks,
+            and "retrieval_loss", which is of the training alone. Older ones
+            lack "total_loss"; a "loss" has all that layers add.
         tasks: Names of the tasks.
     """
-    panels = {"Weighted total": "loss"}
+    panels = {"Weighted total": (_TOTAL, "val_loss")}
     if len(tasks) > 1:
-        panels |= {in_figure(task): f"{task}_loss" for task in tasks}
+        panels |= {
+            in_figure(task): (f"{task}_loss", f"val_{task}_loss")
+            for task in tasks
+        }
+    if _RETRIEVAL in history:
+        panels["Retrieval, training"] = (_RETRIEVAL, "")
     figure = Figure(
         figsize=(max(6, 4 * len(panels)), 3.5), layout="constrained"
     )
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    best = history["epoch"].iloc[history["val_loss"].argmin()]
-    for axis, (title, column) in zip(axes, panels.items(), strict=True):
-        for name, label in (
-            (column, "training, total with regularizers"),
-            (f"val_{column}", "validation"),
-        ):
-            if name in history:
-                axis.plot(
-                    history["epoch"], history[name], "o-", ms=4, label=label
-                )
-        axis.set_ylim(top=_highest(history, column))
-        axis.axvline(best, color="0.6", lw=1, ls="--", label="best epoch")
+    for axis, (title, columns) in zip(axes, panels.items(), strict=True):
+        _draw_losses(axis, history, columns)
         axis.set(title=title, xlabel="Epoch")
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(alpha=0.3)
     axes[0].set_ylabel("Loss")
+    shown: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(
+            *axis.get_legend_handles_labels(), strict=True
+        ):
+            shown.setdefault(label, handle)
     figure.legend(
-        *axes[0].get_legend_handles_labels(),
+        shown.values(),
+        shown.keys(),
         loc="outside lower center",
-        ncols=3,
+        ncols=4,
         frameon=False,
     )
     return figure
 
 
-def _highest(history: pd.DataFrame, column: str) -> float | None:
+def _draw_losses(
+    axis: Axes, history: pd.DataFrame, columns: tuple[str, str]
+) -> None:
+    """Draws the loss of the training, and that of the validation."""
+    epochs, highest = history["epoch"], _highest(history, columns)
+    for name, label, colour in zip(columns, _SPLITS, ("C0", "C1"), strict=True):
+        if name not in history:
+            continue
+        losses = history[name]
+        axis.plot(epochs, losses, "o-", ms=4, label=label, color=colour)
+        beyond = losses > (np.inf if highest is None else highest)
+        for epoch, loss in zip(epochs[beyond], losses[beyond], strict=True):
+            axis.annotate(
+                f"{loss:.4g}",
+                (epoch, highest),
+                xytext=(6, -9),
+                textcoords="offset points",
+                color=colour,
+            )
+        if beyond.any():
+            axis.plot(
+                epochs[beyond],
+                np.full(beyond.sum(), highest),
+                "^",
+                clip_on=False,
+                color=colour,
+                label=f"{label}, beyond the axis",
+            )
+    if highest is not None:
+        lowest = min(history[name].min() for name in columns if name in history)
+        axis.set_ylim(lowest - 0.05 * (highest - lowest), highest)
+    best = epochs.iloc[history["val_loss"].argmin()]
+    axis.axvline(best, color="0.6", lw=1, ls="--", label="best epoch")
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.grid(alpha=0.3)
+
+
+def _highest(history: pd.DataFrame, columns: tuple[str, str]) -> float | None:
     """The upper end of a loss axis; `None` where nothing needs to be cut off.
 
     The training loss of the first epoch, a mean that begins with an untrained
     model, would flatten all the others.
     """
-    names = [name for name in (column, f"val_{column}") if name in history]
-    if len(history) < 3 or not names:
-        return None
+    names = [name for name in columns if name in history]
     losses = history[names].to_numpy()
-    later = losses[1:].max()
-    later = max(later, losses[0, -1])
-    return float(later + 0.1 * (later - losses.min()))
+    if len(history) < 3 or not np.isfinite(losses).any():
+        return None
+    later = np.nanmax(losses[1:])
+    if columns[1] in history:
+        later = max(later, losses[0, -1])
+    if not np.nanmax(losses[0]) > later:
+        return None
+    return float(later + 0.1 * (later - np.nanmin(losses)))
 
 
 def calibration(

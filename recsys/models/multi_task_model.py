@@ -19,6 +19,7 @@ from recsys.kind import Declaration
 from recsys.kind import Kind
 from recsys.kind import declarations
 from recsys.kind import declared
+from recsys.models.logged_losses import LoggedLosses
 from recsys.models.process_training import ProcessTraining
 from recsys.shown import shown
 from recsys.tables import TableTraining
@@ -30,7 +31,7 @@ from recsys.weighting.weighted_training import WeightedTraining
 
 
 class MultiTaskModel(
-    ProcessTraining, WeightedTraining, TableTraining, keras.Model
+    ProcessTraining, WeightedTraining, TableTraining, LoggedLosses, keras.Model
 ):
     """A mixture and a head for each task: all that the stages ask of a model.
 

@@ -16,6 +16,7 @@ from recsys.kind import declared
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.look_up import look_up
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.retrieval.retrieval import RETRIEVAL_LOSS
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.retrieval import Retrieval
 from recsys.tasks import Task
@@ -248,7 +249,8 @@ class Ranker(MultiTaskModel):
             for names in (self.query_names, self.retrieval.item_names)
         )
         numbers = inputs[self.retrieval.item]
-        self.retrieval(queries, items, numbers, inputs[ROW_WEIGHTS])
+        loss = self.retrieval(queries, items, numbers, inputs[ROW_WEIGHTS])
+        self.note_loss(RETRIEVAL_LOSS, loss)
 
     def mixture_inputs(
         self, inputs: Any, training: bool | None

@@ -210,7 +210,7 @@ def _draw(losses: Mapping[str, Mapping[str, Any]]) -> Figure:
     for axis, (model, both) in zip(axes, losses.items(), strict=False):
         for name, values in both.items():
             axis.hist(values, edges, density=True, histtype="step", label=name)
-        axis.set(title=model, xlabel="Loss")
+        axis.set(title=model, xlabel="Loss, up to the 99th percentile")
         axis.set_ylabel("Density")
     axes[0].legend(frameon=False)
     return figure

@@ -15,6 +15,8 @@ from recsys.retrieval.in_batch_softmax import in_batch_softmax
 
 # Beside the features, what a model is given while it is trained.
 ROW_WEIGHTS = "/retrieval"
+# What a history calls the loss, without its weight.
+RETRIEVAL_LOSS = "retrieval_loss"
 
 
 @keras.saving.register_keras_serializable(package="recsys")

@@ -169,10 +169,11 @@ class Checkpoint(keras.callbacks.Callback):
         """Lets the metrics count the steps before the epoch was resumed.
 
         They are sums and counts. TensorFlow makes them in the first step, so
-        there is nothing to bring them back to before it.
+        there is nothing to bring them back to before it. Checkpoints of
+        earlier versions lack the last ones.
         """
-        metrics = self.model.metrics_variables
-        for variable, value in zip(metrics, self.progress.metrics, strict=True):
+        metrics, known = self.model.metrics_variables, self.progress.metrics
+        for variable, value in zip(metrics, known, strict=False):
             variable.assign_add(value)
 
     def _save(self) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 from recsys.config import TrainConfig
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.shared_weights import shared_weights
+from recsys.retrieval.retrieval import RETRIEVAL_LOSS
 from recsys.training.create_optimizer import create_optimizer
 from recsys.weighting import create_weighting
 
@@ -26,6 +27,7 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,
     )
+    model.log_losses([RETRIEVAL_LOSS] if config.retrieval else [])
     # `fit` would on TensorFlow take the memory of the largest slot twice.
     model.optimizer.build(model.trainable_variables)
     if keras.backend.backend() == "tensorflow":

@@ -12,7 +12,8 @@ class ProgressLine(keras.callbacks.ProgbarLogger):
 
     def __init__(self, tasks: list[str]) -> None:
         super().__init__()
-        self.shown = ["loss", "val_loss", "experts_per_example"]
+        self.shown = ["loss", "val_loss", "retrieval_loss"]
+        self.shown += ["experts_per_example"]
         for task in tasks:
             self.shown += [
                 f"val_{task}_{name}"

@@ -130,6 +130,12 @@ def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:
         raise ValueError(
             "`retrieval` must be False for images. Received: retrieval=True"
         )
+    if "retrieval" in schema.tasks:
+        raise ValueError(
+            "`retrieval` must be False for data with a task of that name, "
+            "whose loss would have the same column of history.csv. "
+            "Received: retrieval=True"
+        )
     binary = [
         name for name, kind in schema.tasks.items() if isinstance(kind, Binary)
     ]

@@ -10,7 +10,7 @@ from recsys import plots
 
 
 def history(**columns: list[float]) -> pd.DataFrame:
-    losses = {"loss": [9.0, 2.0, 1.0], "val_loss": [2.0, 1.5, 1.6]}
+    losses = {"total_loss": [9.0, 2.0, 1.0], "val_loss": [2.0, 1.5, 1.6]}
     return pd.DataFrame({"epoch": [1, 2, 3], **losses, **columns})
 
 
@@ -22,12 +22,13 @@ def test_loss_curves_have_a_panel_for_each_task() -> None:
         "a",
         "b",
     ]
-    assert [len(axis.lines) for axis in figure.axes] == [3, 3, 2]
+    # The first point of the total is cut off, and marked.
+    assert [len(axis.lines) for axis in figure.axes] == [4, 3, 2]
 
 
 def test_single_task_has_one_panel_with_the_best_epoch() -> None:
     (axis,) = plots.loss_curves(history(), ["a"]).axes
-    training, validation, best = axis.lines
+    training, _, validation, best = axis.lines
     assert training.get_ydata().tolist() == [9, 2, 1]
     assert validation.get_ydata().tolist() == [2, 1.5, 1.6]
     assert best.get_xdata()[0] == 2
@@ -36,6 +37,46 @@ def test_single_task_has_one_panel_with_the_best_epoch() -> None:
 def test_first_training_loss_does_not_flatten_the_rest() -> None:
     (axis,) = plots.loss_curves(history(), ["a"]).axes
     assert 2 < axis.get_ylim()[1] < 3
+    assert 0.9 < axis.get_ylim()[0] < 1
+
+
+def test_what_is_cut_off_is_marked_with_its_value() -> None:
+    figure = plots.loss_curves(history(), ["a"])
+    (axis,) = figure.axes
+    mark = axis.lines[1]
+    assert mark.get_marker() == "^"
+    assert mark.get_xydata().tolist() == [[1, axis.get_ylim()[1]]]
+    assert [text.get_text() for text in axis.texts] == ["9"]
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "training, beyond the axis" in shown
+
+
+def test_nothing_is_marked_where_all_is_in_sight() -> None:
+    table = history().assign(total_loss=[2.1, 2.0, 2.2])
+    figure = plots.loss_curves(table, ["a"])
+    assert not figure.axes[0].texts
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["training", "validation", "best epoch"]
+
+
+def test_a_loss_with_regularizers_is_not_drawn_beside_the_validations() -> None:
+    table = history(loss=[9.5, 2.5, 1.5]).drop(columns="total_loss")
+    validation, _ = plots.loss_curves(table, ["a"]).axes[0].lines
+    assert validation.get_ydata().tolist() == [2, 1.5, 1.6]
+
+
+def test_the_loss_of_the_retrieval_has_a_panel_of_its_own() -> None:
+    figure = plots.loss_curves(history(retrieval_loss=[7.0, 6.9, 6.8]), ["a"])
+    _, axis = figure.axes
+    assert axis.get_title() == "Retrieval, training"
+    assert axis.lines[0].get_ydata().tolist() == [7.0, 6.9, 6.8]
+
+
+def test_epochs_of_an_earlier_version_are_left_out_of_the_curve() -> None:
+    table = history().assign(total_loss=[np.nan, np.nan, 1.0])
+    (axis,) = plots.loss_curves(table, ["a"]).axes
+    assert not axis.texts
+    assert np.isfinite(axis.get_ylim()).all()
 
 
 def test_calibration_by_hand() -> None:

@@ -20,6 +20,7 @@ from recsys.retrieval.in_batch_softmax import in_batch_softmax
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.run import Run
 from recsys.training.create_batches import create_batches
+from recsys.training.curves import read_history
 from recsys.training.measure_retrieval import measure_retrieval
 from recsys.training.resolve_config import resolve_config
 from recsys.training.retrieval_index import update_index
@@ -118,7 +119,10 @@ def test_the_item_is_not_what_a_query_is_told(
 
 @pytest.mark.parametrize("table_optimizer", ["adam", "lazy-adam"])
 def test_the_tables_learn_from_the_retrieval_alone(
-    fields: Fields, films: Dataset, tmp_path: Path, table_optimizer: str
+    fields: Fields,
+    tmp_path: Path,
+    table_optimizer: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     config = fields(
         tmp_path / "run",
@@ -129,6 +133,15 @@ def test_the_tables_learn_from_the_retrieval_alone(
     metrics = recsys.train(config)["test"]["retrieval"]
     # Each user watches 10 of the 30 films, and one in ten is not known.
     assert metrics["recall@5"] > 0.3
+    printed = capsys.readouterr().out
+    assert "item tower   genres   the same in all rows of an item" in printed
+    assert " - retrieval_loss: " in printed
+    losses = read_history(tmp_path / "run" / "history.csv")
+    retrieval = losses["retrieval_loss"]
+    assert retrieval.iloc[-1] < 0.9 * retrieval.iloc[0]
+    # All that is left of the loss, but for 1e-12 of the tasks'.
+    others = losses["loss"] - losses["total_loss"]
+    np.testing.assert_allclose(others, retrieval, rtol=1e-4)
 
 
 def test_under_mixed_precision(fields: Fields, films: Dataset) -> None:
@@ -269,6 +282,18 @@ def test_a_run_that_goes_on_knows_further_items(
         int(item["genres"][0, 0]) - 1
     ]
     assert genre == "g9"
+
+
+def test_a_task_of_the_name_of_the_loss_is_refused(
+    fields: Fields, films: Dataset
+) -> None:
+    tasks = {"retrieval": "binary"}
+    named = replace(films.schema, tasks=tasks)
+    config = TrainConfig(**fields(Path("out")))
+    with pytest.raises(
+        ValueError, match=r"a task of that name.*retrieval=True"
+    ):
+        resolve_config(config, named)
 
 
 def test_labels_that_cannot_be(fields: Fields, films: Dataset) -> None:

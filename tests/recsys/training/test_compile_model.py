@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -92,3 +93,36 @@ def test_the_optimizer_is_the_one_of_the_configuration(
 ) -> None:
     compile_model(model, config_of(tiny, optimizer="adagrad"))
     assert type(model.optimizer) is Adagrad
+
+
+@pytest.mark.parametrize("tasks", [["watch"], ["watch", "rating"]])
+def test_the_total_is_what_the_tasks_add_up_to(
+    tiny: Dataset, tasks: list[str]
+) -> None:
+    """Without what gates add, which is in the loss of the training."""
+    schema = replace(
+        tiny.schema, tasks={task: tiny.schema.tasks[task] for task in tasks}
+    )
+    dataset = replace(tiny, schema=schema)
+    config = replace(
+        config_of(dataset),
+        gate_options={"importance_loss_weight": 10.0},
+        unknown_rate=0.0,
+        expert_dropout=0.0,
+        learning_rate=1e-30,
+    )
+    model = build_model(config, dataset)
+    compile_model(model, config)
+    rows = dataset.split("train")[:32]
+    rows = rows[rows[tasks].notna().all(axis=1)]
+    labels = {task: rows[[task]].to_numpy(np.float32) for task in tasks}
+    logs = model.train_on_batch(model.encode(rows), labels, return_dict=True)
+    predictions = model.predict(model.encode(rows), verbose=0)
+    losses = {
+        task: float(model.loss_of(task)(labels[task], predictions[task]))
+        for task in tasks
+    }
+    expected = sum(config.task_weights[task] * losses[task] for task in tasks)
+    assert float(logs["total_loss"]) == pytest.approx(expected, rel=1e-4)
+    assert float(logs["loss"]) > float(logs["total_loss"]) + 1e-3
+    assert not any("total_loss" in one.path for one in model.variables)
