@@ -1,6 +1,9 @@
 """Argument checks whose messages say what was expected and received."""
 
+import reprlib
 from typing import Any
+
+import keras
 
 
 def check_integer(
@@ -67,6 +70,49 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
             f"`{name}` must be one of {options}. Received: {name}={value!r}"
         )
     return value
+
+
+def check_tensor(name: str, value: Any, smallest_rank: int = 0) -> None:
+    """Raises an error unless `value` is a tensor of numbers.
+
+    Args:
+        name: The argument's name, for the message.
+        value: What the caller passed: a tensor of the backend, symbolic or
+            not, a variable or an array.
+        smallest_rank: How many axes it has to have. Defaults to 0.
+
+    Raises:
+        TypeError: If it is no tensor, or its entries are neither booleans,
+            integers nor real numbers.
+        ValueError: If it has too few axes.
+    """
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        raise TypeError(
+            f"`{name}` must be a tensor. Received: "
+            f"{name}={reprlib.repr(value)} of type {type(value).__name__}"
+        )
+    if not _is_real(dtype):
+        raise TypeError(
+            f"`{name}` must hold booleans, integers or real numbers. "
+            f"Received: {name} of dtype {dtype}"
+        )
+    rank = getattr(shape, "rank", 0)
+    if rank is not None and len(shape) < smallest_rank:  # TensorFlow's unknown.
+        raise ValueError(
+            f"`{name}` must have at least {smallest_rank} axes. "
+            f"Received: {name} of shape {tuple(shape)}"
+        )
+
+
+def _is_real(dtype: Any) -> bool:
+    try:
+        known = keras.backend.standardize_dtype(dtype)
+    except ValueError:  # Objects, and what only one backend knows.
+        return False
+    return known == "bool" or bool(
+        keras.backend.is_int_dtype(known) or keras.backend.is_float_dtype(known)
+    )
 
 
 def _as_float(name: str, value: Any) -> float:

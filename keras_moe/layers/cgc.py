@@ -13,6 +13,9 @@ from keras_moe.layers.gated_layer import as_experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mmoe import check_gates
+from keras_moe.layers.shared_parts import all_serialized
+from keras_moe.layers.shared_parts import restored
+from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
 from keras_moe.types import Shape
 from keras_moe.types import Structure
@@ -96,6 +99,10 @@ class CGC(GatedLayer):
         Learning (MTL) Model for Personalized Recommendations, RecSys 2020,
         section 4.1; the shared gate: section 4.2.
     """
+
+    @property
+    def _structured(self) -> dict[str, tuple[type, ...]]:
+        return {"inputs": (Mapping,), "gate_inputs": (Mapping,)}
 
     def __init__(
         self,
@@ -295,21 +302,22 @@ class CGC(GatedLayer):
 
     def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object
+        gates = all_serialized(self._gate_list)
         return {
             **super().get_config(),
-            "gates": {t: serialize(g) for t, g in self.gates.items()},
+            "gates": dict(zip(self.gates, gates, strict=False)),
             "shared_experts": serialize(self.shared_experts),
             "task_experts": {
                 t: serialize(e) for t, e in self.task_experts.items()
             },
-            "shared_gate": serialize(self.shared_gate),
+            "shared_gate": None if self.shared_gate is None else gates[-1],
         }
 
     @classmethod
     def from_config(cls, config: Config) -> "CGC":
-        restore = keras.saving.deserialize_keras_object
         names = ("gates", "shared_experts", "task_experts", "shared_gate")
-        parts = {name: restore(config[name]) for name in names}
+        with restoring():
+            parts = {name: restored(config[name]) for name in names}
         return cls(**{**config, **parts})
 
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_positive
+from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.initialization import fan_in_uniform
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
@@ -16,7 +17,7 @@ from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class ConditionalMask(keras.layers.Layer):
+class ConditionalMask(CheckedLayer):
     """Keeps the units of a layer that a fixed random projection picks.
 
     For the outputs `x` of a layer with `N` units, and routing inputs `z`,
@@ -92,6 +93,10 @@ class ConditionalMask(keras.layers.Layer):
         Experts with Biologically-Inspired Fixed Routing, ICLR 2025, section
         3, eq. 3 to 8; section 4.2.2 for ViT and MLP-Mixer.
     """
+
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 2, "routing_inputs": 2}
 
     def __init__(
         self, keep_rate: float, seed: int | None = None, **kwargs: Any

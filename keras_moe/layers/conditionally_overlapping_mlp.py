@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
+from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.conditional_mask import ConditionalMask
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import derived_seed
@@ -22,7 +23,7 @@ from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class ConditionallyOverlappingMLP(keras.layers.Layer):
+class ConditionallyOverlappingMLP(CheckedLayer):
     """A perceptron in which every example trains a subset of units of its own.
 
     Beside the layers `x_l = f(x_{l-1} W_l + b_l)` stands a routing network of
@@ -101,6 +102,10 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
         3, eq. 3 to 8, and the distribution of `W_l` and `V_l` before eq. 3;
         appendix A.6 for activations.
     """
+
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 2}
 
     def __init__(
         self,
@@ -181,6 +186,11 @@ class ConditionallyOverlappingMLP(keras.layers.Layer):
             mask.build(hidden_shape, shape)
             shape = hidden_shape
         output_layer.build(shape)
+
+    @property
+    def _widths(self) -> dict[str, int | None]:
+        kernel = self.dense_layers[0].kernel if self.built else None
+        return {} if kernel is None else {"inputs": kernel.shape[0]}
 
     def call(self, inputs: Tensor) -> Tensor:
         if self.execution == "sparse":

@@ -27,6 +27,7 @@ from keras_moe.ops._debugging import require
 from keras_moe.ops._pairs import Pairs
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops._tracing import is_traced_by_jax
+from keras_moe.ops._tracing import is_traced_for_export
 from keras_moe.ops.combine import combine
 from keras_moe.ops.combine import pair_weights
 from keras_moe.ops.dispatch import dispatch
@@ -119,7 +120,7 @@ class Execution:
         if mapped:
             share = -(-shape[0] // num_devices(expert_axis))
             shape = (share, *shape[1:])
-        dense = self._is_dense(shape)
+        dense = self._is_exported(rows) or self._is_dense(shape)
 
         def run(rows: Tensor, weights: Tensor) -> list[Tensor]:
             if expert_axis is not None:
@@ -252,6 +253,19 @@ class Execution:
             or (gate.is_bounded(training) and not (split and gate.synchronized))
             for gate in self.gates
         )
+
+    def _is_exported(self, rows: Tensor) -> bool:
+        """Whether the call is traced for a file that can only be dense."""
+        exported = is_traced_for_export(rows)
+        if exported and self.mode == "sparse":
+            raise ValueError(
+                "A mixture with execution='sparse' cannot be exported in this "
+                'format: make it with execution="dense", or "auto", which is '
+                "dense in such a file, and give it the weights of this one. "
+                f"Received: execution='sparse', gates "
+                f"{[gate.name for gate in self.gates]}"
+            )
+        return exported
 
     def _is_dense(self, shape: Sequence[int | None]) -> bool:
         """Whether all experts run, whatever the batch holds."""

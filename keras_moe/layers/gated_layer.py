@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.execution import Execution
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
@@ -20,7 +21,7 @@ from keras_moe.types import Shape
 from keras_moe.types import Tensor
 
 
-class GatedLayer(keras.layers.Layer):
+class GatedLayer(CheckedLayer):
     """What all mixtures share: gates weigh rows, experts' outputs add up.
 
     The layer does not cast its inputs: the gates see them in full precision,
@@ -29,6 +30,10 @@ class GatedLayer(keras.layers.Layer):
     What is routed is masked by the Keras mask of the gate inputs, or else by
     that of the inputs. Masked rows get no expert: their output is zero.
     """
+
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 1, "gate_inputs": 1}
 
     def __init__(self, execution: str, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -81,7 +86,14 @@ class GatedLayer(keras.layers.Layer):
                 "The gate inputs of all tasks must share their leading "
                 f"dimensions. Received: shapes {list(gate_shapes)}"
             )
-        return ranks.pop()
+        (rank,) = ranks
+        if rank < 1:
+            raise ValueError(
+                "`gate_inputs`, by default `inputs`, must have at least one "
+                "axis that says what is routed, beside that of the features. "
+                f"Received: shapes {list(gate_shapes)}"
+            )
+        return rank
 
     def _routed_masks(
         self,

@@ -8,6 +8,9 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
+from keras_moe.layers.shared_parts import all_serialized
+from keras_moe.layers.shared_parts import restored
+from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
 from keras_moe.types import Shape
 from keras_moe.types import Structure
@@ -64,6 +67,10 @@ class MMoE(Mixture):
         Ma et al., Modeling Task Relationships in Multi-task Learning with
         Multi-gate Mixture-of-Experts, KDD 2018, section 4.2.
     """
+
+    @property
+    def _structured(self) -> dict[str, tuple[type, ...]]:
+        return {"gate_inputs": (Mapping, list, tuple)}
 
     def __init__(
         self,
@@ -160,14 +167,15 @@ class MMoE(Mixture):
         return list(values)
 
     def get_config(self) -> Config:
-        serialize = keras.saving.serialize_keras_object
-        gates = self._like_gates([serialize(gate) for gate in self._gate_list])
+        gates = self._like_gates(all_serialized(self._gate_list))
         return {**super().get_config(), "gates": gates}
 
     @classmethod
     def from_config(cls, config: Config) -> "MMoE":
-        restore = keras.saving.deserialize_keras_object
-        parts = {name: restore(config[name]) for name in ("gates", "experts")}
+        with restoring():
+            parts = {
+                name: restored(config[name]) for name in ("gates", "experts")
+            }
         return cls(**{**config, **parts})
 
 

@@ -5,6 +5,9 @@ import keras
 from keras import ops
 
 from keras_moe.layers.cgc import CGC
+from keras_moe.layers.checked_layer import CheckedLayer
+from keras_moe.layers.shared_parts import restored
+from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
 from keras_moe.types import Shape
 from keras_moe.types import Structure
@@ -12,7 +15,7 @@ from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class PLE(keras.layers.Layer):
+class PLE(CheckedLayer):
     """Progressive layered extraction: levels of `CGC`, stacked.
 
     The inputs are the first level's stream for all. Each level turns the
@@ -65,6 +68,14 @@ class PLE(keras.layers.Layer):
         Learning (MTL) Model for Personalized Recommendations, RecSys 2020,
         section 4.2.
     """
+
+    @property
+    def _structured(self) -> dict[str, tuple[type, ...]]:
+        return self.levels[0]._structured
+
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return self.levels[0]._smallest_ranks
 
     def __init__(self, levels: Sequence[CGC], **kwargs: Any) -> None:
         _check_levels(levels)
@@ -136,8 +147,8 @@ class PLE(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: Config) -> "PLE":
-        restore = keras.saving.deserialize_keras_object
-        return cls(**{**config, "levels": restore(config["levels"])})
+        with restoring():  # Levels may share gates and permutations.
+            return cls(**{**config, "levels": restored(config["levels"])})
 
 
 def _check_levels(levels: object) -> None:

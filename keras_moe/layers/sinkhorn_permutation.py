@@ -8,6 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
+from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.float_inputs import as_float
 from keras_moe.layers.initialization import independent
@@ -29,7 +30,7 @@ NORMALIZED = ("rows", "columns")
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class SinkhornPermutation(keras.layers.Layer):
+class SinkhornPermutation(CheckedLayer):
     """Learns which expert each entry of a gate's weights belongs to.
 
     Computes `P g`, `P[i, j] = 1` where entry `j` goes to expert `i`. While
@@ -116,6 +117,10 @@ class SinkhornPermutation(keras.layers.Layer):
         `S`, eq. 4a applies it.
     """
 
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 1}
+
     # The place of the first gate that it serves; `None` outside a mixture.
     _place: int | None = None
 
@@ -160,6 +165,10 @@ class SinkhornPermutation(keras.layers.Layer):
         self.order = self._add_state(
             "order", (self.num_experts,), "int", self._initial_order
         )
+
+    @property
+    def _widths(self) -> dict[str, int | None]:
+        return {"inputs": self.num_experts} if self.built else {}
 
     def _initial_order(
         self, shape: tuple[int, ...], dtype: DTypeLike

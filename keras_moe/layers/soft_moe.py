@@ -6,12 +6,15 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_integer
+from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.float_inputs import as_float
 from keras_moe.layers.gated_layer import as_experts
 from keras_moe.layers.initialization import independent
+from keras_moe.layers.routed_rows import check_mask
 from keras_moe.ops._bounded import bounded
+from keras_moe.ops._tracing import is_traced_for_export
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.types import Config
 from keras_moe.types import InitializerLike
@@ -21,7 +24,7 @@ from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class SoftMoE(keras.layers.Layer):
+class SoftMoE(CheckedLayer):
     """Experts of averages of tokens, which all tokens get back: Soft MoE.
 
     Each expert computes `p` slots of a sequence, and each slot is an average of
@@ -77,6 +80,10 @@ class SoftMoE(keras.layers.Layer):
         Puigcerver et al., From Sparse to Soft Mixtures of Experts, ICLR 2024,
         section 2 (`normalize`: section 2.3).
     """
+
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 2}
 
     def __init__(
         self,
@@ -134,6 +141,10 @@ class SoftMoE(keras.layers.Layer):
         if not self.experts.built:
             self.experts.build((None, width))
 
+    @property
+    def _widths(self) -> dict[str, int | None]:
+        return {"inputs": self.slot_embeddings.shape[0]} if self.built else {}
+
     def call(
         self,
         inputs: Tensor,
@@ -144,6 +155,7 @@ class SoftMoE(keras.layers.Layer):
         *leading, tokens, width = ops.shape(inputs)
         rows = ops.reshape(inputs, (-1, tokens, width))  # (B, M, D)
         if mask is not None:
+            check_mask("mask", mask, tuple(inputs.shape[:-1]))
             mask = ops.reshape(ops.cast(mask, "bool"), (-1, tokens, 1))
             # Padding may hold anything, NaN included.
             rows = ops.where(mask, rows, ops.zeros_like(rows))
@@ -179,13 +191,18 @@ class SoftMoE(keras.layers.Layer):
         # (B, E, P, D) to (E, B, P, D): the rows of an expert lie together.
         grouped = ops.reshape(slots, (batch, experts, per_expert, width))
         grouped = ops.transpose(grouped, (1, 0, 2, 3))
-        sizes = ops.full((experts,), batch * per_expert, dtype="int32")
-        outputs = self.experts(
-            ops.reshape(grouped, (-1, width)),
-            group_sizes=sizes,
-            training=training,
-        )
+        rows = ops.reshape(grouped, (-1, width))  # (E B P, D)
         size = prod(self._expert_shape(width))
+        if is_traced_for_export(rows):
+            # Groups have no place in such a file: all experts compute all.
+            outputs = ops.reshape(
+                self.experts(rows, training=training),
+                (experts, -1, experts, size),  # (E, B P, E, H)
+            )
+            outputs = ops.stack([outputs[e, :, e] for e in range(experts)])
+        else:
+            sizes = ops.full((experts,), batch * per_expert, dtype="int32")
+            outputs = self.experts(rows, group_sizes=sizes, training=training)
         outputs = ops.reshape(outputs, (experts, batch, per_expert, size))
         outputs = ops.transpose(outputs, (1, 0, 2, 3))  # (B, E, P, H)
         return ops.reshape(outputs, (batch, self.num_slots, size))

@@ -1,5 +1,7 @@
 """What the backend knows while it traces."""
 
+import inspect
+
 import keras
 
 from keras_moe.types import Tensor
@@ -49,3 +51,44 @@ def is_eager_on_torch() -> bool:
         # `torch.func`, such as `vmap`.
         or torch._C._functorch.peek_interpreter_stack() is not None
     )
+
+
+def is_traced_for_export(rows: Tensor) -> bool:
+    """Whether this call becomes part of a file for any number of rows.
+
+    Such a file cannot hold what sparse execution computes: ONNX, LiteRT and the
+    like have not all operations of TensorFlow's graphs, PyTorch writes down the
+    numbers that a group had in the traced batch, and JAX has no shapes then
+    that it could plan for.
+
+    Args:
+        rows: Tensor `(N, ...)`.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        # A SavedModel has all that a graph has.
+        return not tf.executing_eagerly() and _export_format() not in (
+            None,
+            "tf_saved_model",
+        )
+    if backend == "torch":
+        import torch
+
+        return bool(torch.jit.is_tracing() or torch.compiler.is_exporting())
+    return not isinstance(rows.shape[0], int)  # A symbol.
+
+
+def _export_format() -> str | None:
+    """The format of the `keras.Model.export` that this call is part of.
+
+    Nothing else tells a trace for one format from a trace for another.
+    """
+    export = inspect.unwrap(keras.Model.export).__code__
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code is export:
+            return str(frame.f_locals["format"])
+        frame = frame.f_back
+    return None

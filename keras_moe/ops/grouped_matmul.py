@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_moe.ops._blocks import matmul_by_blocks
+from keras_moe.ops._group_sizes import check_group_sizes
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.types import Activation
 from keras_moe.types import Tensor
@@ -42,6 +43,11 @@ def grouped_matmul(
     Returns:
         Tensor `(S, H)`, the activation of zeros behind the last group.
 
+    Raises:
+        TypeError: If `group_sizes` holds no integers.
+        ValueError: If it has not one entry per matrix; or, outside of
+            compiled functions, one is negative or their sum is above `S`.
+
     Example:
         >>> inputs = np.ones((4, 1), "float32")
         >>> kernels = np.array([[[2.0]], [[3.0]]], "float32")
@@ -50,6 +56,7 @@ def grouped_matmul(
         [2.0, 3.0, 3.0, 0.0]
     """
     inputs, kernels = map(ops.convert_to_tensor, (inputs, kernels))
+    check_group_sizes(group_sizes, kernels.shape[0], inputs.shape[0])
     if biases is None:
         biases = ops.zeros_like(kernels[:, 0])
     tensors = [inputs, kernels, ops.convert_to_tensor(biases)]

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_moe.distribution.devices import map_over_devices
 from keras_moe.ops._tracing import is_traced_by_jax
+from keras_moe.ops._tracing import is_traced_for_export
 from keras_moe.ops._tracing import is_traced_for_xla
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
@@ -67,7 +68,7 @@ def top_k_indices(x: Tensor, k: int) -> Tensor:
     x = ops.convert_to_tensor(x)
     # JAX has -0.0 below 0.0.
     x = ops.where(x == 0, ops.zeros_like(x), x)
-    values, indices = ops.top_k(x, k)
+    values, indices = _top_k(x, k)
     if _leaves_ties_open(x, values):
         # No two ranks are equal, so that all backends choose the same.
         ranks = ops.arange(x.shape[-1], 0, -1, dtype="int32")
@@ -192,7 +193,7 @@ def kth_largest(x: Tensor, k: int) -> Tensor:
         # The minimum, not the last entry: of a slice XLA makes a full sort,
         # and the order is left to the backend. The initial value is for
         # batches without rows.
-        largest, _ = ops.top_k(x, k)
+        largest, _ = _top_k(x, k)
         return ops.min(largest, axis=-1, keepdims=True, initial=float("inf"))
 
     if len(x.shape) == 1 or not is_traced_by_jax(x):
@@ -200,6 +201,15 @@ def kth_largest(x: Tensor, k: int) -> Tensor:
     # XLA's partitioner would gather the rows of all devices on each.
     entries, _ = map_over_devices(lambda rows, *_: (of_rows(*rows), ()), [x])
     return entries
+
+
+def _top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`keras.ops.top_k`, of which TensorFlow cannot read what JAX exports."""
+    if keras.backend.backend() != "jax" or not is_traced_for_export(x):
+        values, indices = ops.top_k(x, k)
+        return values, indices
+    indices = ops.argsort(-x, axis=-1)[..., :k]
+    return ops.take_along_axis(x, indices, axis=-1), indices
 
 
 def _largest(x: Tensor, k: int) -> Tensor:

@@ -5,10 +5,11 @@ import keras
 
 from keras_moe.checks import check_integer
 from keras_moe.distribution.expert_parallel import stacked_weights
+from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.types import Shape
 
 
-class Experts(keras.layers.Layer):
+class Experts(CheckedLayer):
     """Base class of the banks of experts, which know nothing of the gate.
 
     A subclass computes all experts on all rows, and groups of rows, each by
@@ -41,6 +42,11 @@ class Experts(keras.layers.Layer):
 
     feature_rank: int | None = None
     stacked = False
+
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 1, "group_sizes": 1}
+
     # Which of the banks of its mixture and seed it is; `None` for one that
     # stands alone.
     _place: int | None = None

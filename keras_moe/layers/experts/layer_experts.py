@@ -8,6 +8,7 @@ from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layers_on_blocks import layers_on_blocks
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
+from keras_moe.ops._group_sizes import check_group_sizes
 from keras_moe.ops._split_groups import split_groups
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.types import Config
@@ -98,6 +99,7 @@ class LayerExperts(Experts):
                 [expert(inputs, training=training) for expert in self.experts],
                 axis=1,
             )
+        check_group_sizes(group_sizes, self.num_experts, inputs.shape[0])
         if has_dynamic_shapes():
             outputs = self._call_groups(inputs, group_sizes, training)
         else:

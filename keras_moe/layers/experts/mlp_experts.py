@@ -78,6 +78,10 @@ class MLPExperts(Experts):
     feature_rank = 1
     stacked = True
 
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 2, "group_sizes": 1}
+
     def __init__(
         self,
         num_experts: int,
@@ -144,6 +148,10 @@ class MLPExperts(Experts):
                     )
                 )
             width = units
+
+    @property
+    def _widths(self) -> dict[str, int | None]:
+        return {"inputs": self.kernels[0].shape[1]} if self.built else {}
 
     def _per_expert(self, initializer: Initializer, index: int) -> PerExpert:
         return PerExpert(

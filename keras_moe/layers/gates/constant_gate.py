@@ -18,11 +18,11 @@ class ConstantGate(Gate):
 
     Attributes:
         k: How many of the weights are not zero.
-        on_simplex: Whether they are not negative and sum to 1.
+        on_simplex: Whether they sum to 1.
 
     Args:
-        weights: `n >= 2` numbers, the weight of each expert, at least one of
-            them not zero.
+        weights: `n >= 2` numbers `>= 0`, the weight of each expert, at least
+            one of them not zero.
         **kwargs: `name`.
 
     Call arguments:
@@ -32,8 +32,9 @@ class ConstantGate(Gate):
         Float32 tensor `(n,)`.
 
     Raises:
-        ValueError: If `weights` are less than two, all zero or not finite, or
-            the weight of a loss is given.
+        TypeError: If `weights` are no numbers.
+        ValueError: If `weights` are less than two, all zero, negative or not
+            finite, or the weight of a loss is given.
 
     Example:
         >>> gate = ConstantGate([0.0, 1.0, 0.0])
@@ -45,11 +46,15 @@ class ConstantGate(Gate):
 
     def __init__(self, weights: Sequence[float], **kwargs: Any) -> None:
         check_no_router_losses(kwargs, "a ConstantGate has nothing to train")
-        values = np.asarray(weights, "float32")
+        values = _as_numbers(weights)
         if values.ndim != 1 or not np.isfinite(values).all():
             raise ValueError(
                 "`weights` must be a list of finite numbers. "
                 f"Received: weights={weights!r}"
+            )
+        if (values < 0).any():
+            raise ValueError(
+                f"`weights` must not be negative. Received: weights={weights!r}"
             )
         if not values.any():
             raise ValueError(
@@ -59,9 +64,7 @@ class ConstantGate(Gate):
             len(values), k=int(np.count_nonzero(values)), static=True, **kwargs
         )
         self.values = values
-        self.on_simplex = bool(
-            (values >= 0).all() and np.isclose(values.sum(), 1.0)
-        )
+        self.on_simplex = bool(np.isclose(values.sum(), 1.0))
 
     def build(self, input_shape: Shape) -> None:
         """There is nothing to build."""
@@ -77,3 +80,13 @@ class ConstantGate(Gate):
             "trainable": self.trainable,
             "weights": self.values.tolist(),
         }
+
+
+def _as_numbers(weights: object) -> np.ndarray:
+    try:
+        return np.asarray(weights, "float32")
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "`weights` must be a list of numbers. "
+            f"Received: weights={weights!r}"
+        ) from error

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
+from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
@@ -41,7 +42,7 @@ _OLD_NAMES = {
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class Gate(keras.layers.Layer):
+class Gate(CheckedLayer):
     """Base class of the gates: how much each expert counts for each example.
 
     A gate maps inputs `(..., p)` to float32 weights `(..., n)`, `n` being
@@ -112,6 +113,7 @@ class Gate(keras.layers.Layer):
     on_simplex = False
     feature_rank = 1
     synchronized = False
+    _noun = "gate"
     # Which of the gates of its mixture and seed it is; `None` for one that
     # stands alone.
     _place: int | None = None
@@ -282,7 +284,6 @@ class Gate(keras.layers.Layer):
         training: bool | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        self._check_width(inputs)
         if self.feature_rank and not self.static:
             inputs = bounded(inputs)
         if mask is None:
@@ -301,20 +302,15 @@ class Gate(keras.layers.Layer):
         weights = self.compute_weights(inputs, training, mask)
         return ops.where(mask[..., None], weights, 0.0)
 
-    def _check_width(self, inputs: Tensor) -> None:
-        """Raises a ValueError unless inputs are as wide as they were built for.
+    @property
+    def _smallest_ranks(self) -> dict[str, int]:
+        return {"inputs": 1 + self.feature_rank}
 
-        A static gate does not look at them.
-        """
-        if self.static or self.feature_rank == 0:
-            return
-        width = self.get_build_config()["input_shape"][-1]
-        if inputs.shape[-1] not in (None, width):
-            raise ValueError(
-                f"`inputs` of the gate {self.name!r} must have {width} "
-                "features, the size of the last axis when it was built. "
-                f"Received: inputs of shape {tuple(inputs.shape)}"
-            )
+    @property
+    def _widths(self) -> dict[str, int | None]:
+        if self.static or self.feature_rank == 0 or not self.built:
+            return {}
+        return {"inputs": self.get_build_config()["input_shape"][-1]}
 
     def _leading(self, input_shape: Shape) -> Shape:
         """The dimensions that say what is weighed."""

@@ -5,6 +5,8 @@ import keras
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.gates.gate import check_no_router_losses
+from keras_moe.layers.shared_parts import restored
+from keras_moe.layers.shared_parts import serialized
 from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
 from keras_moe.types import Config
 from keras_moe.types import IntegerLike
@@ -30,8 +32,11 @@ class PermutedGate(Gate):
     Args:
         gate: The gate `g`, for example `COMETGate(num_experts=16, k=2)`.
         permutation: A `SinkhornPermutation`, which several gates may share:
-            in the published models, all gates of a mixture do. Defaults to
-            `None`: one of its own.
+            in the published models, all gates of a mixture do. A copy of a
+            mixture or of a `PLE` by its configuration, as
+            `keras.models.clone_model` makes it, has one as well; where gates
+            of several layers of a model share one, only a `.keras` file keeps
+            that. Defaults to `None`: one of its own.
         **kwargs: `name`, `trainable`. A `dtype` is accepted and has no
             effect: a gate is float32.
 
@@ -48,8 +53,8 @@ class PermutedGate(Gate):
     Raises:
         TypeError: If `gate` is not a gate, or `permutation` is not a
             `SinkhornPermutation`.
-        ValueError: If they differ in `num_experts`, or the weight of a loss
-            is given, which the gate inside may have.
+        ValueError: If they differ in `num_experts`, `gate` is permuted itself,
+            or the weight of a loss is given, which the gate inside may have.
 
     Example:
         >>> permutation = SinkhornPermutation(num_experts=4)
@@ -73,6 +78,11 @@ class PermutedGate(Gate):
         **kwargs: Any,
     ) -> None:
         check_gate("gate", gate)
+        if isinstance(gate, PermutedGate):
+            raise ValueError(
+                "`gate` must not be a PermutedGate: two permutations are one. "
+                f"Received: gate={gate!r}"
+            )
         check_no_router_losses(kwargs, "it belongs to the gate inside")
         super().__init__(
             gate.num_experts,
@@ -121,24 +131,20 @@ class PermutedGate(Gate):
         return self.gate.compute_selectors(inputs)
 
     def get_config(self) -> Config:
-        serialize = keras.saving.serialize_keras_object
-        permutation = serialize(self.permutation)
-        if self.permutation.num_gates > 1:
-            # Keras writes this when it meets the second gate, and by then it
-            # has copied what the first one returned.
-            permutation["shared_object_id"] = id(self.permutation)
         return {
             "name": self.name,
             "trainable": self.trainable,
-            "gate": serialize(self.gate),
-            "permutation": permutation,
+            "gate": keras.saving.serialize_keras_object(self.gate),
+            "permutation": serialized(
+                self.permutation, is_shared=self.permutation.num_gates > 1
+            ),
         }
 
     @classmethod
     def from_config(cls, config: Config) -> "PermutedGate":
-        restore = keras.saving.deserialize_keras_object
-        gate, permutation = config["gate"], config["permutation"]
-        parts = {"gate": restore(gate), "permutation": restore(permutation)}
+        parts = {
+            name: restored(config[name]) for name in ("gate", "permutation")
+        }
         return cls(**{**config, **parts})
 
 

@@ -131,7 +131,7 @@ def test_inputs_are_as_wide_as_those_that_it_was_built_for(make: Any) -> None:
         mixture(ones(8, 6))
     mixture = make()
     mixture.build((None, 5), (None, 2))
-    with pytest.raises(ValueError, match=r"expected axis -1 .* value 5.*6\)"):
+    with pytest.raises(ValueError, match=r"must have 5 features.*\(8, 6\)"):
         mixture(ones(8, 6), gate_inputs=ones(8, 2))
 
 
@@ -166,7 +166,7 @@ def test_ids_have_no_width() -> None:
 def test_a_permutation_refuses_another_number_of_experts() -> None:
     permutation = SinkhornPermutation(4)
     permutation.build((None, 4))
-    with pytest.raises(ValueError, match=r"expected axis -1 .* value 4.*5\)"):
+    with pytest.raises(ValueError, match=r"must have 4 features.* \(2, 5\)"):
         permutation(ones(2, 5))
     gate = PermutedGate(TopKGate(4, k=2))
     gate.build((None, 3))

@@ -1,0 +1,107 @@
+import inspect
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_moe.checks import check_tensor
+
+
+class CheckedLayer(keras.layers.Layer):
+    """A layer that refuses wrong arguments of a call, each by its name.
+
+    Keras itself finds them where some operation cannot go on, in the words of
+    the backend. What the arguments have to be follows from their names in the
+    signature of `call`, and from the properties below.
+    """
+
+    # What messages call it.
+    _noun = "layer"
+    _names: tuple[str, ...] = ()
+    _required: tuple[str, ...] = ()
+
+    @property
+    def _smallest_ranks(self) -> Mapping[str, int]:
+        """By the names of the tensors, the fewest axes that each may have."""
+        return {}
+
+    @property
+    def _structured(self) -> Mapping[str, tuple[type, ...]]:
+        """Of those that may be several tensors, the types that hold them."""
+        return {}
+
+    @property
+    def _widths(self) -> Mapping[str, int | None]:
+        """By the name of an argument, the size of its last axis, if known."""
+        return {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Not at each call, which may be one that a compiler traces.
+        parameters = [
+            each
+            for each in inspect.signature(cls.call).parameters.values()
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        ][1:]
+        cls._names = tuple(each.name for each in parameters)
+        cls._required = tuple(
+            each.name for each in parameters if each.default is each.empty
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        for name in self._required:
+            if name in self._smallest_ranks and given.get(name) is None:
+                raise TypeError(
+                    f"`{name}` of the {self._noun} {self.name!r} must be a "
+                    f"tensor. Received: {name}=None"
+                )
+        for name, value in given.items():
+            if value is not None and name in self._names:
+                self._check_argument(name, value)
+        return super().__call__(*args, **kwargs)
+
+    def _check_argument(self, name: str, value: Any) -> None:
+        if name == "training":
+            _check_training(name, value)
+        elif name not in self._smallest_ranks and not name.endswith("mask"):
+            return
+        elif isinstance(value, self._structured.get(_unmasked(name), ())):
+            for key, entry in _entries(value):
+                if entry is not None or not name.endswith("mask"):
+                    self._check_tensor(f"{name}[{key!r}]", name, entry)
+        else:
+            self._check_tensor(name, name, value)
+
+    def _check_tensor(self, shown: str, name: str, value: Any) -> None:
+        """Checks one tensor of the argument `name`, shown as `shown`."""
+        check_tensor(shown, value, self._smallest_ranks.get(name, 0))
+        width = self._widths.get(name)
+        received = value.shape[-1] if width is not None else None
+        if received is not None and received != width:
+            raise ValueError(
+                f"`{shown}` of the {self._noun} {self.name!r} must have "
+                f"{width} features, the size of the last axis when it was built. "
+                f"Received: {shown} of shape {tuple(value.shape)}"
+            )
+
+
+def _unmasked(name: str) -> str:
+    """The argument that a mask is of, `inputs` for plain `mask`."""
+    return "inputs" if name == "mask" else name.removesuffix("_mask")
+
+
+def _entries(structure: Any) -> Any:
+    if isinstance(structure, Mapping):
+        return structure.items()
+    return enumerate(structure)
+
+
+def _check_training(name: str, value: Any) -> None:
+    if not isinstance(value, (bool, int, np.bool_)):
+        raise TypeError(
+            f"`{name}` must be a boolean or None. Received: "
+            f"{name}={reprlib.repr(value)} of type {type(value).__name__}"
+        )
