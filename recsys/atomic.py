@@ -96,6 +96,8 @@ def remove_all_unfinished(folder: Path) -> None:
 
 
 def _remove_if_dead(unfinished: Path) -> None:
+    if unfinished.is_symlink():  # Not made here.
+        return
     # Who writes to it holds the lock, and the system releases a dead one's.
     with (
         suppress(Timeout, OSError),

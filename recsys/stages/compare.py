@@ -11,6 +11,7 @@ from recsys.atomic import replacing
 from recsys.bounds import check_count
 from recsys.data.load import load_schema
 from recsys.errors import RunError
+from recsys.links import check_no_links
 from recsys.output_lock import sole_writer
 from recsys.stages.comparison import Comparison
 from recsys.stages.comparison import PlannedRun
@@ -63,6 +64,7 @@ def compare(
         except (ValueError, TypeError) as error:
             raise type(error)(f"{file}: {error}") from error
     with sole_writer(out):
+        check_no_links(out)
         remove_all_unfinished(out)
         return _compare(comparison, planned, out, jobs)
 

@@ -13,6 +13,7 @@ from recsys.bounds import check_seed
 from recsys.data import load
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.json_files import write_json
+from recsys.links import check_no_links
 from recsys.models.scorer import Scorer
 from recsys.output_lock import sole_writer
 from recsys.run import Run
@@ -68,6 +69,7 @@ def explain(
     folder = Run(run)
     config = folder.read_config()
     with sole_writer(folder.folder):
+        check_no_links(folder.folder)
         model = folder.load_ranker()
         folder.check_weighs(config, model)
         dataset = load(data)

@@ -21,6 +21,7 @@ from recsys.distribution.data_parallel import distributed
 from recsys.distribution.data_parallel import process_index
 from recsys.distribution.data_parallel import process_share
 from recsys.errors import RunError
+from recsys.links import check_no_links
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
@@ -98,6 +99,7 @@ def train(
                 _fit(run, *_prepared(config, run, resume))
             return {}
         with sole_writer(config.out):
+            check_no_links(config.out)
             remove_all_unfinished(run.folder)
             _check_folder(run, resume)
             return _train(*_prepared(config, run, resume), run)

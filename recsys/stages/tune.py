@@ -12,6 +12,7 @@ from recsys.bounds import check_count
 from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
+from recsys.links import check_no_links
 from recsys.old_names import with_current_names
 from recsys.output_lock import sole_writer
 from recsys.reading import naming
@@ -129,6 +130,7 @@ def tune(
             _work_for_chief(oracle, runner, plan, workers)
         else:
             with sole_writer(base.out):
+                check_no_links(base.out)
                 _lead(oracle, runner, plan, workers, resume, run_trials)
     return sweep.log.read()
 

@@ -69,6 +69,27 @@ def test_the_command_tells_the_features(
         assert f"  {name}\n" in shown
 
 
+@pytest.mark.slow
+@pytest.mark.once("torch")
+def test_nothing_is_written_through_links(
+    own_run: Path, data: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept.json").write_text("kept")
+    shutil.rmtree(own_run / "plots")
+    (own_run / "plots").symlink_to(outside)
+    with pytest.raises(recsys.RunError, match=r"plots: .* a link to .*outside"):
+        recsys.explain(own_run, data, repeats=1)
+    assert [file.name for file in outside.iterdir()] == ["kept.json"]
+    (own_run / "plots").unlink()
+    # A file is replaced, whatever it was.
+    (own_run / "importance.json").symlink_to(outside / "kept.json")
+    recsys.explain(own_run, data, repeats=1)
+    assert (outside / "kept.json").read_text() == "kept"
+    assert not (own_run / "importance.json").is_symlink()
+
+
 def test_what_is_wrong_is_told(tmp_path: Path, data: Path) -> None:
     with pytest.raises(recsys.RunError, match=r"without config\.json"):
         recsys.explain(tmp_path, data)
