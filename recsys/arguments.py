@@ -7,6 +7,8 @@ from typing import get_args
 from typing import get_origin
 
 from recsys.nearest import did_you_mean
+from recsys.shown import shortened
+from recsys.shown import shown
 
 
 class Repeated(tuple[str, ...]):
@@ -43,7 +45,7 @@ def typed_arguments(
         if name not in hints:
             raise ValueError(
                 f"{what} must be among {', '.join(hints) or 'none'}"
-                f"{did_you_mean(name, hints)}. Received: {name!r}"
+                f"{did_you_mean(name, hints)}. Received: {shown(name)}"
             )
     return {
         name: _typed(what, name, value, hints[name])
@@ -64,7 +66,7 @@ def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
     if isinstance(value, Repeated):
         given = " and ".join(f"{name}={text}" for text in value)
         raise ValueError(
-            f"{what}: {name} must be given once. Received: {given}"
+            f"{what}: {name} must be given once. Received: {shortened(given)}"
         )
     kinds = get_args(hint) or (hint,)
     if type(None) in kinds and value.lower() == "none":
@@ -79,5 +81,6 @@ def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
         return value
     expected = " or ".join(kind.__name__ for kind in kinds)
     raise ValueError(
-        f"{what}: {name} must be of type {expected}. Received: {name}={value!r}"
+        f"{what}: {name} must be of type {expected}. "
+        f"Received: {name}={shown(value)}"
     )

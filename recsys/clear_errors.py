@@ -56,7 +56,7 @@ def _clear(error: ErrorDetails, shape: Any) -> TypeError | ValueError:
         name = fields(shape)[name].name
     expected, received = expected_by(error, shape), shown(error["input"])
     if error["type"] in UNKNOWN:
-        return ValueError(f"expected {expected}. Received: {name!r}")
+        return ValueError(f"expected {expected}. Received: {shown(name)}")
     if error["type"] == "missing":
         return ValueError(f"`{name}` must be given. Received: none")
     kind = TypeError if is_of_type(error) else ValueError

@@ -24,12 +24,14 @@ from recsys.errors import RunError
 from recsys.missing_package import what_to_install
 from recsys.out_of_memory import clear_memory_errors
 from recsys.shown import printable
+from recsys.shown import shortened
 from recsys.single_options import SingleOptions
 
 # Typer carries its own copy of click in recent releases.
 ClickException: Any = typer.BadParameter.__mro__[2]
 
 _INTERRUPTED = 130
+_MOST = 5000  # Characters of an error: paths may have 4,096.
 
 # Any other is an error of this package.
 _REPORTED = (
@@ -83,9 +85,14 @@ def run(arguments: list[str]) -> int:
     return int(status)
 
 
+def _line(text: str) -> str:
+    """One line, of what a few lines of a terminal have room for."""
+    return shortened(printable(text), _MOST)
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Shows a warning in one line, without the line of code it comes from."""
-    print("warning:", printable(str(message)), file=sys.stderr)
+    print("warning:", _line(str(message)), file=sys.stderr)
 
 
 def _report(error: Exception) -> int:
@@ -96,7 +103,7 @@ def _report(error: Exception) -> int:
     else:
         # Click's errors explain themselves elsewhere.
         text = getattr(error, "format_message", error.__str__)()
-    print("error:", printable(text), file=sys.stderr)
+    print("error:", _line(text), file=sys.stderr)
     of_arguments = (ClickException, ValueError, TypeError)
     wrong = isinstance(error, of_arguments) and not isinstance(error, FileError)
     return 2 if wrong else 1

@@ -6,9 +6,8 @@ from typing import Self
 from recsys.shown import printable
 from recsys.shown import shortened
 
-# Most letters of a column's name, and of what was expected or received: both
-# may have come from a file of any size.
-_MOST_OF_NAME, _MOST_OF_PART = 300, 1500
+# Characters of what a file says that an error repeats, in one place and in all.
+_MOST, _MOST_IN_ALL = 500, 3000
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,12 @@ class FileError(ValueError):
 
     The message is one line: file, column and row where there is one, what was
     expected there, and what was received. Rows are data rows counted from 1:
-    the header is not counted.
+    the header is not counted. Of what would fill a screen, the middle is left
+    out.
     """
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(shortened(text, _MOST_IN_ALL))
 
     @classmethod
     def at(
@@ -78,13 +81,13 @@ Received: 3
         if line is not None:
             place += f", line {line}"
         if column is not None:
-            place += f", column {shortened(repr(column), _MOST_OF_NAME)}"
+            place += f", column {shortened(repr(column))}"
         if row is not None:
             place += f", data row {row} (counted from 1)"
-        expected = shortened(expected, _MOST_OF_PART)
-        received = shortened(received, _MOST_OF_PART)
+        expected = shortened(printable(expected), 2 * _MOST)
+        received = shortened(printable(received), _MOST)
         return cls(
-            printable(f"{place}: expected {expected}. Received: {received}")
+            f"{printable(place)}: expected {expected}. Received: {received}"
         )
 
 

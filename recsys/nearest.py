@@ -1,5 +1,9 @@
 import difflib
 from collections.abc import Iterable
+from itertools import islice
+
+# Names beyond them take too long to compare, or are no slip of the pen.
+_LONGEST, _MOST = 100, 1000
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
@@ -19,5 +23,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("licence", ["name", "features", "tasks"])
     ''
     """
-    close = difflib.get_close_matches(str(name), list(known), n=1)
+    if len(str(name)) > _LONGEST:
+        return ""
+    some = list(islice(known, _MOST))
+    close = difflib.get_close_matches(str(name), some, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -19,6 +19,8 @@ import typer
 from recsys.arguments import Repeated
 from recsys.config import TrainConfig
 from recsys.old_names import with_current_names
+from recsys.shown import shortened
+from recsys.shown import shown
 
 # A field cannot have the name of a keyword.
 _FLAGS = {"warm_start": "--from"}
@@ -112,7 +114,8 @@ def named_values(
         if len(given) > 1 and not repeats:
             both = " and ".join(f"{key}={value}" for value in given)
             raise ValueError(
-                f"`{name}` must be given once for each name. Received: {both}"
+                f"`{name}` must be given once for each name. Received: "
+                f"{shortened(both)}"
             )
     return {
         key: given[0] if len(given) == 1 else Repeated(given)
@@ -163,4 +166,4 @@ def _pair(name: str, text: str, read: Callable[[str], Any]) -> tuple[str, Any]:
     except ValueError:
         pass
     expected = "NAME=NUMBER" if read is float else "NAME=VALUE"
-    raise ValueError(f"`{name}` must be {expected}. Received: {text!r}")
+    raise ValueError(f"`{name}` must be {expected}. Received: {shown(text)}")

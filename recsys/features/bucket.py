@@ -16,6 +16,7 @@ from recsys.features.feature import Feature
 from recsys.features.feature import Others
 from recsys.features.one_row import OneRow
 from recsys.features.value_counts import ValueCounts
+from recsys.shown import shown
 
 if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph
@@ -53,7 +54,8 @@ class Bucket(Feature):
             raise ValueError("expected quantiles or borders. Received: both")
         if not np.isfinite(borders).all() or (np.diff(borders) <= 0).any():
             raise ValueError(
-                f"expected borders in ascending order. Received: {borders}"
+                "expected borders in ascending order. "
+                f"Received: {shown(borders)}"
             )
         return self
 

@@ -7,6 +7,7 @@ from recsys.arguments import typed_arguments
 from recsys.errors import DataError
 from recsys.kind import declared
 from recsys.nearest import did_you_mean
+from recsys.shown import shown
 from recsys.tasks import TASKS
 from recsys.tasks import Task
 
@@ -38,12 +39,12 @@ def typed_task_options(
         if not separator:
             raise ValueError(
                 f"{_WHAT} must be named TASK.OPTION, such as "
-                f"{next(iter(tasks))}.pos_weight. Received: {name!r}"
+                f"{next(iter(tasks))}.pos_weight. Received: {shown(name)}"
             )
         if task not in tasks:
             raise ValueError(
                 f"{_WHAT} must be for the tasks {[*tasks]}"
-                f"{did_you_mean(task, tasks)}. Received: {task!r}"
+                f"{did_you_mean(task, tasks)}. Received: {shown(task)}"
             )
         kind = tasks[task]
         fields = type(kind).model_fields.items()

@@ -15,6 +15,7 @@ from recsys.optimizers import LARGE_TABLE
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.retrieval.row_weights import ALL_ROWS
+from recsys.shown import shown
 from recsys.tasks import Binary
 from recsys.tasks.task_options import typed_task_options
 
@@ -179,7 +180,7 @@ def _task_weights(
         if task not in tasks:
             raise ValueError(
                 f"`task_weights` must be for the tasks {tasks}. "
-                f"Received: {task!r}"
+                f"Received: {shown(task)}"
             )
     others = [task for task in tasks if task not in given]
     rest = 1 - sum(given.values())

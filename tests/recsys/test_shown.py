@@ -1,5 +1,8 @@
 import pytest
 
+from recsys.errors import DataError
+from recsys.nearest import did_you_mean
+from recsys.shown import listed
 from recsys.shown import printable
 from recsys.shown import shortened
 from recsys.shown import shown
@@ -58,3 +61,25 @@ def test_shortened_text_has_its_ends(length: int) -> None:
     start, dots, end = text.partition("...")
     assert "abcdefghij".startswith(start)
     assert not dots or "abcdefghij".endswith(end)
+
+
+def test_the_first_of_many_names() -> None:
+    names = [f"name {number}" for number in range(10**5)]
+    assert listed(names).startswith("name 0, name 1, ")
+    assert listed(names).endswith("name 19, ... (100,000 in all)")
+    assert len(listed(["x" * 10**6] * 3)) < 400
+
+
+def test_errors_do_not_repeat_a_file() -> None:
+    text = "x" * 10**6
+    error = DataError.at("a.csv", f"one of {text}", repr(text), column=text)
+    assert len(str(error)) < 2000
+    assert str(error).startswith("a.csv, column 'xx")
+    assert str(error).endswith("xx'")
+    assert len(str(DataError(text))) < 4000
+
+
+def test_hints_for_long_names_among_many() -> None:
+    names = [f"a name of some length {number}" for number in range(10**6)]
+    assert did_you_mean("x" * 10**6, names) == ""
+    assert "did you mean" in did_you_mean("a name of some length 7", names)
