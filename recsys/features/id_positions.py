@@ -70,7 +70,8 @@ def integers_among(ids: "pd.Series[Any]") -> tuple[Any, Any]:
     if is_integer_dtype(ids):
         rows = ids.notna().to_numpy()
         return rows, ids[rows].to_numpy("int64")
-    column = pa.chunked_array([pa.array(ids, pa.string(), from_pandas=True)])
+    column = pa.chunked_array([pa.array(ids, from_pandas=True)])
+    column = column.cast(pa.large_string())
     matching = compute.match_substring_regex(column, f"^{INTEGER_TEXT}$")
     rows = matching.fill_null(False).to_numpy()
     return rows, column.filter(rows).cast(pa.int64()).to_numpy()

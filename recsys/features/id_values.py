@@ -60,6 +60,8 @@ def as_ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     >>> as_ids(pd.Series([7, "007", "", 2**64], dtype=object), "").tolist()
     ['7', '007', None, '18446744073709551616']
     """
+    if isinstance(column.dtype, pd.SparseDtype):
+        column = column.sparse.to_dense()
     kind: Any = column.dtype
     if pd.api.types.is_integer_dtype(kind):
         return _integers(column, file)

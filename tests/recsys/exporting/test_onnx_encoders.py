@@ -1,5 +1,6 @@
 """Raw features are encoded in ONNX as they are in training."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,9 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
 from onnx import helper
 
 from recsys.features import Feature
@@ -15,8 +19,11 @@ from recsys.features import Ids
 from recsys.features.fitted_feature import FittedFeature
 from recsys.features.onnx_graph import OnnxGraph
 from tests.recsys.features.cases import CASES
+from tests.recsys.features.cases import KNOWN
 from tests.recsys.features.cases import WEIGHTED_TEXTS
+from tests.recsys.features.cases import encoder_of
 from tests.recsys.features.cases import weighted_integers
+from tests.recsys.features.id_columns import ROWS
 
 _TYPES = {
     "float32": onnx.TensorProto.FLOAT,
@@ -76,6 +83,28 @@ def there(encoded: Any) -> list[Any]:
         row[of_row >= 0].tolist()
         for row, of_row in zip(encoded, numbers, strict=True)
     ]
+
+
+@cache
+def session_of(form: str, raw_dtype: str) -> Any:
+    fitted = encoder_of(form, raw_dtype)
+    return fitted, encoder(fitted)
+
+
+@pytest.mark.parametrize("raw_dtype", KNOWN)
+@pytest.mark.parametrize("form", ROWS)
+@given(data=st.data())
+@settings(max_examples=20)
+def test_an_id_is_its_text_in_onnx(
+    form: str, raw_dtype: str, data: st.DataObject
+) -> None:
+    """Whatever holds it, and whatever stands beside it."""
+    fitted, session = session_of(form, raw_dtype)
+    rows = data.draw(st.lists(ROWS[form], max_size=5))
+    column = fitted.kind.check(pd.Series(rows, dtype=object), "rows")
+    column = column[fitted.takes(column)].reset_index(drop=True)
+    received = joined(session.run(None, {"x": fitted.raw(column)}))
+    assert_alike(received, fitted.encode(column), fitted)
 
 
 @pytest.mark.parametrize("name", CASES)

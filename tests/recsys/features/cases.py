@@ -1,5 +1,6 @@
 """A column for each kind of feature, for the tests that all of them share."""
 
+import numpy as np
 import pandas as pd
 
 from recsys.features import Bucket
@@ -41,6 +42,28 @@ def weighted_integers() -> FittedFeature:
     kind = Ids(weighted=True, pooling="sum", of="item")
     rows = kind.check(pd.Series(WEIGHTED_TEXTS), "x")
     return kind.fit([rows], {"item": owner})
+
+
+KNOWN = {
+    "int64": pd.Series([7, 0, -7, 2**53 - 1, 2**53 + 1, 2**63 - 1, 1 - 2**63]),
+    "string": pd.Series(["7", "007", "1e5", str(2**53 + 1), str(2**64), "é"]),
+}
+
+
+def encoder_of(form: str, raw_dtype: str) -> FittedFeature:
+    """A feature of each form that `ROWS` asks of, with the ids of `KNOWN`."""
+    ids = KNOWN[raw_dtype]
+    owner = Id().fit([ids])
+    if form == "id":
+        return owner
+    if form == "hash":
+        return Hash(buckets=1 << 20).fit([ids])
+    lists = ids.map(lambda id: np.array([id]))
+    if form == "list":
+        return Sequence(length=3).fit([lists])
+    kind = Ids(weighted=True, pooling="sum", of="item")
+    items = kind.check(ids.map(lambda id: [f"{id}:1"]), "train")
+    return kind.fit([items], {"item": owner})
 
 
 CASES: dict[str, tuple[Feature, "pd.Series[object]"]] = {

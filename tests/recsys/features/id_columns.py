@@ -43,6 +43,21 @@ mixed = st.lists(values, max_size=8).map(
 )
 
 
+items = st.lists(
+    st.tuples(texts, st.sampled_from(["1", ".5", "2e-1", "0"])).map(":".join),
+    max_size=4,
+)
+
+# For each kind of feature, what may be asked of a model that takes integers,
+# or texts.
+ROWS: dict[str, Any] = {
+    "id": values,
+    "hash": values,
+    "list": st.lists(values, max_size=4),
+    "weighted": items,
+}
+
+
 def text_of(value: Any) -> str | None:
     """The canonical text of a value, written without the product's code."""
     if isinstance(value, str):

@@ -1,12 +1,16 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 import keras
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
 from keras import ops
 from pandas.testing import assert_series_equal
 
@@ -19,9 +23,12 @@ from recsys.features import Ids
 from recsys.features import Image
 from recsys.features.fitted_feature import FittedFeature
 from tests.recsys.features.cases import CASES
+from tests.recsys.features.cases import KNOWN
 from tests.recsys.features.cases import KNOWN_INTEGERS
 from tests.recsys.features.cases import WEIGHTED_TEXTS
+from tests.recsys.features.cases import encoder_of
 from tests.recsys.features.cases import weighted_integers
+from tests.recsys.features.id_columns import ROWS
 
 DIM = 3
 
@@ -249,6 +256,39 @@ def test_an_input_of_integers_has_no_place_for_other_texts(
     texts = kind.fit([column])
     assert texts.raw_dtype == "string"
     assert texts.takes(kind.check(pd.Series(train), "train")).all()
+
+
+@cache
+def saved_encoder_of(form: str, raw_dtype: str) -> Any:
+    fitted = encoder_of(form, raw_dtype)
+    return fitted, *fitted.raw_encoder()
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="of a SavedModel"
+)
+@pytest.mark.parametrize("raw_dtype", KNOWN)
+@pytest.mark.parametrize("form", ROWS)
+@given(data=st.data())
+@settings(max_examples=20)
+def test_an_id_is_its_text_in_a_saved_model(
+    form: str, raw_dtype: str, data: st.DataObject
+) -> None:
+    """Whatever holds it, and whatever stands beside it."""
+    fitted, encode, _ = saved_encoder_of(form, raw_dtype)
+    rows = data.draw(st.lists(ROWS[form], max_size=5))
+    column = fitted.kind.check(pd.Series(rows, dtype=object), "rows")
+    column = column[fitted.takes(column)].reset_index(drop=True)
+    expected = fitted.encode(column)
+    raw = ops.convert_to_tensor(fitted.raw(column), fitted.raw_dtype)
+    received = ops.convert_to_numpy(encode(raw))
+    if fitted.raw_rank == 2:  # The room behind the lists may be another.
+        width = min(expected.shape[1], received.shape[1])
+        expected, behind = np.split(expected, [width], axis=1)
+        received, more = np.split(received, [width], axis=1)
+        assert (behind == -1).all()
+        assert (more == -1).all()
+    np.testing.assert_array_equal(received, expected)
 
 
 def test_what_stands_for_a_missing_value_is_one_row(case: Case) -> None:

@@ -45,6 +45,8 @@ def ids_of(values: Any, dtype: Any = None) -> list[Any]:
         ([1 - 2**63, 1], "int64", [1 - 2**63, 1]),
         ([2**24 - 1, None], "float32", [2**24 - 1, None]),
         ([2**53 - 1, None], "float64", [2**53 - 1, None]),
+        ([7.0, None], "Sparse[float]", [7, None]),
+        ([2**53 + 1, 0], "Sparse[int]", [2**53 + 1, 0]),
         ([], object, []),
     ],
 )
