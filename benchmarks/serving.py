@@ -12,7 +12,12 @@ request costs the server and who asks; its resident memory before and after
 where it is killed in the middle and started again on the same port.
 `load_average` is that of the machine when the line is printed: the server
 shares it with whoever asks. Part `two-stage`: what `two_stage_call.py`
-does, over each number of `--items`.
+does, over each number of `--items`. Part `hostile`: `recsys serve` with its
+default options is asked by `--hostile-connections` for `--hostile-seconds`,
+where a share of `--hostile` of the requests is such as no client should send
+(`hostile_requests.py`); meanwhile, a process of its own asks whether the server
+is alive: how long that takes, and the server's memory before, at most and
+after.
 """
 
 import argparse
@@ -31,6 +36,8 @@ from types import TracebackType
 
 import numpy as np
 import psutil
+from hostile_load import hostile_figures
+from hostile_requests import write_model
 from http_load import Answers
 from http_load import Load
 from http_load import figures
@@ -230,6 +237,25 @@ def load_test(options: argparse.Namespace) -> None:
             )
 
 
+def hostile_test(options: argparse.Namespace) -> None:
+    for form in options.formats:
+        with tempfile.TemporaryDirectory() as folder:
+            write_model(Path(folder) / "1", form)
+            with Server(Path(folder)) as server:
+                server.wait_until_ready()
+                found = asyncio.run(
+                    hostile_figures(
+                        server.port,
+                        server.resident_mib,
+                        options.hostile_connections,
+                        options.hostile_seconds,
+                        options.hostile,
+                    )
+                )
+        load = os.getloadavg()[0]
+        report(what="hostile", format=form, **found, load_average=load)
+
+
 def time_two_stages(items: Sequence[int]) -> None:
     """In processes in which TensorFlow Recommenders can be imported."""
     script = Path(__file__).with_name("two_stage_call.py")
@@ -244,7 +270,7 @@ def time_two_stages(items: Sequence[int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["models", "load", "two-stage"]
+    parts = ["models", "load", "two-stage", "hostile"]
     parser.add_argument("--parts", default=parts, choices=parts, nargs="+")
     parser.add_argument("--experts", default=[16, 64], type=int, nargs="+")
     parser.add_argument(
@@ -263,6 +289,9 @@ def main() -> None:
     parser.add_argument("--requests", default=100_000, type=int)
     parser.add_argument("--rows", default=1, type=int, help="of a request")
     parser.add_argument("--killed", default=8, type=int)
+    parser.add_argument("--hostile", default=0.2, type=float, help="a share")
+    parser.add_argument("--hostile-connections", default=8, type=int)
+    parser.add_argument("--hostile-seconds", default=30.0, type=float)
     sizes = [4000, 100_000, 1_000_000]
     parser.add_argument("--items", default=sizes, type=int, nargs="+")
     options = parser.parse_args()
@@ -274,6 +303,8 @@ def main() -> None:
         load_test(options)
     if "two-stage" in options.parts:
         time_two_stages(options.items)
+    if "hostile" in options.parts:
+        hostile_test(options)
 
 
 if __name__ == "__main__":

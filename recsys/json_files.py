@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from recsys.atomic import replacing
-from recsys.duplicates import first_duplicate
 from recsys.errors import FileError
 from recsys.reading import read_text
 from recsys.reading import reading
@@ -20,12 +19,20 @@ class _NamedTwiceError(Exception):
         self.name = name
 
 
+# Up to so many pairs, all at once is faster, and holds up nobody.
+_FEW = 1000
+
+
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        name = first_duplicate(name for name, _ in pairs)
-        assert name is not None, "fewer names than pairs"
-        raise _NamedTwiceError(name)
+    if len(pairs) <= _FEW:
+        content = dict(pairs)
+        if len(content) == len(pairs):
+            return content
+    content = {}
+    for name, value in pairs:
+        if name in content:
+            raise _NamedTwiceError(name)
+        content[name] = value
     return content
 
 

@@ -97,11 +97,26 @@ class TwoStageModel:
 
         count = tf.minimum(self.num_items, self.size + tf.shape(seen)[1])
         scores, numbers = self._index(queries, k=count)
-        had = tf.reduce_any(numbers[:, :, None] == seen[:, None, :], axis=-1)
-        scores = tf.where(had, -float("inf"), scores)
+        had = tf.gather(self._times_seen(seen), numbers, batch_dims=1)
+        scores = tf.where(had > 0, -float("inf"), scores)
         scores, places = tf.math.top_k(scores, self.size)
         numbers = tf.gather(numbers, places, batch_dims=1)
         return tf.where(scores > -float("inf"), numbers, 0)
+
+    def _times_seen(self, seen: Any) -> Any:
+        """How often each item was seen, int32 `(batch, 1 + items)`.
+
+        It takes no more memory than the scores of all items, however many
+        were seen.
+        """
+        import tensorflow as tf
+
+        seen = tf.where(seen <= self.num_items, seen, 0)
+        batch = tf.shape(seen)[0]
+        rows = tf.broadcast_to(tf.range(batch)[:, None], tf.shape(seen))
+        places = tf.stack([rows, seen], axis=-1)  # (batch, any, 2)
+        shape = [batch, self.num_items + 1]
+        return tf.scatter_nd(places, tf.ones_like(seen), shape)
 
     def _predict(self, query: dict[str, Any], numbers: Any) -> dict[str, Any]:
         """By column, what is predicted `(batch, size)`."""

@@ -10,11 +10,13 @@ from recsys.errors import FileError
 from recsys.serving.runner import FORMATS
 from recsys.serving.runner import holds_model
 from recsys.shown import printable
+from recsys.shown import shortened
 
 Model = TypeVar("Model")
 
 _LOG = logging.getLogger("recsys.serving")
 _FLAT_VERSION = 1
+_MOST_OF_MESSAGE = 2000  # Letters.
 _LARGEST_VERSION = 2**63 - 1
 
 
@@ -133,7 +135,8 @@ class ModelStore(Generic[Model]):
         try:
             model = self._load(path)
         except Exception as error:
-            message = printable(str(error) or type(error).__name__)
+            problem = str(error) or type(error).__name__
+            message = printable(shortened(problem, _MOST_OF_MESSAGE))
             self._broken[version] = _Broken(fingerprint, message)
             if before is None or before.message != message:
                 _LOG.error("version %s cannot be served: %s", version, message)

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ from recsys.serving.tensor_spec import TensorSpec
 from recsys.shown import printable
 
 FILE = "model.onnx"
-_ERRORS = 3
+_ERRORS, _FATAL = 3, 4  # What onnxruntime logs.
+# Values of a batch from which on its memory is given back: otherwise the
+# largest one that there has been would be kept for ever.
+_LARGE = 2**16
+_GIVE_BACK = ("memory.enable_memory_arena_shrinkage", "cpu:0")
+# What stands before an operation's own words, and what no request is to blame
+# for.
+_BEFORE_PROBLEM = ("Status Message: ", " was false. ")
+_NO_MEMORY = re.compile("bad_alloc|bad allocation|allocate memory")
 _DTYPES = {
     "tensor(bool)": "bool",
     "tensor(double)": "float64",
@@ -42,6 +51,11 @@ class OnnxRunner:
         options.log_severity_level = _ERRORS  # Defaults are worth a warning.
         # Between two batches its threads would keep their cores busy.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._settings = onnxruntime.RunOptions()
+        self._giving_back = onnxruntime.RunOptions()
+        self._giving_back.add_run_config_entry(*_GIVE_BACK)
+        for settings in (self._settings, self._giving_back):
+            settings.log_severity_level = _FATAL  # All else is raised.
         with reading(folder, "an ONNX model"):
             defaults = _read_defaults(folder / FILE)
             self._session = onnxruntime.InferenceSession(
@@ -66,19 +80,30 @@ class OnnxRunner:
             }
 
     def run(self, signature: str, inputs: Arrays) -> Arrays:
-        from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+        from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
         texts = {
             name: _as_texts(name, array) if array.dtype == object else array
             for name, array in inputs.items()
         }
+        is_large = sum(array.size for array in inputs.values()) > _LARGE
+        settings = self._giving_back if is_large else self._settings
         try:
-            outputs = self._session.run(self._outputs, texts)
-        except InvalidArgument as error:
+            outputs = self._session.run(self._outputs, texts, settings)
+        except (
+            errors.Fail,
+            errors.InvalidArgument,
+            errors.RuntimeException,
+        ) as error:
+            problem = str(error)
+            for mark in _BEFORE_PROBLEM:
+                problem = problem.rpartition(mark)[2]
+            if _NO_MEMORY.search(problem):
+                raise
             raise RequestError.at(
                 "values",
                 "what the model can compute with",
-                printable(str(error))[:200],
+                printable(problem)[:200],
             ) from None
         return dict(zip(self._outputs, outputs, strict=True))
 

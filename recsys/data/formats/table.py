@@ -10,7 +10,6 @@ import pandas as pd
 from recsys.data.formats.arrow_table import read_arrow
 from recsys.data.formats.exact_values import to_series
 from recsys.data.formats.suffix import suffix_of
-from recsys.duplicates import first_duplicate
 from recsys.errors import DataError
 from recsys.features.list_values import as_texts
 from recsys.reading import reading
@@ -86,11 +85,13 @@ def to_frame(
 
 def check_distinct(names: list[str], path: object) -> None:
     """Raises DataError if two columns have one name."""
-    twice = first_duplicate(names)
-    if twice is not None:
-        raise DataError.at(
-            path, "columns of different names", f"two columns {shown(twice)}"
-        )
+    before: set[str] = set()
+    for name in names:
+        if name in before:
+            raise DataError.at(
+                path, "columns of different names", f"two columns {shown(name)}"
+            )
+        before.add(name)
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:

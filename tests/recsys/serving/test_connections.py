@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[ServerProcess]:
     options = (
-        *("--name", "m", "--head-timeout", "1", "--request-timeout", "3"),
+        *("--name", "m", "--head-timeout", "2", "--request-timeout", "3"),
         *("--max-connections", str(MOST)),
     )
     token = {"RECSYS_SERVE_TOKEN": "secret"}
@@ -78,7 +78,7 @@ def test_a_head_that_does_not_come_ends_the_connection(
 ) -> None:
     start = time.monotonic()
     assert answered(server, sent).startswith(answer)
-    assert 0.8 < time.monotonic() - start < 15
+    assert 1.5 < time.monotonic() - start < 15
 
 
 def test_a_head_that_comes_letter_by_letter(server: ServerProcess) -> None:
@@ -92,7 +92,7 @@ def test_a_head_that_comes_letter_by_letter(server: ServerProcess) -> None:
         except OSError:
             pass
         assert b"HTTP/1.1 200" not in until_end(connection)
-    assert 0.8 < time.monotonic() - start < 15
+    assert 1.5 < time.monotonic() - start < 15
 
 
 def test_connections_have_a_bound(server: ServerProcess) -> None:
@@ -104,9 +104,9 @@ def test_connections_have_a_bound(server: ServerProcess) -> None:
         assert b"connection: close" in refused
         assert b'{"error": "too many connections"}' in refused
         time.sleep(0.7)
-        assert httpx.get(f"{server.base}/healthz").status_code == 200
-        silent[-1].sendall(ALIVE)
-        assert silent[-1].recv(4096).startswith(b"HTTP/1.1 200")
+        for asked in (stack.enter_context(connected(server)), silent[-1]):
+            asked.sendall(ALIVE)
+            assert asked.recv(4096).startswith(b"HTTP/1.1 200")
         assert until_end(silent[0]) == b""
 
 

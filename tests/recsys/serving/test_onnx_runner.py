@@ -11,6 +11,7 @@ from recsys.serving.request_error import RequestError
 from recsys.serving.runner import Runner
 from recsys.serving.runner import load
 from tests.recsys.serving.client import Client
+from tests.recsys.serving.onnx_models import FLOAT
 from tests.recsys.serving.onnx_models import INT64
 from tests.recsys.serving.onnx_models import write
 from tests.recsys.serving.onnx_models import write_tiny
@@ -81,6 +82,28 @@ def test_values_that_the_model_refuses(runner: Runner) -> None:
     inputs["user"] = inputs["user"].astype(np.int32)
     with pytest.raises(RequestError, match="values: expected what the model"):
         runner.run("serving_default", inputs)
+
+
+def test_values_that_an_operation_refuses(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of a model whose sizes are not in its signature."""
+    shape = np.array([0, 2])
+    write(
+        tmp_path,
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        {"x": (FLOAT, ["rows", "any"])},
+        {"y": (FLOAT, ["rows", 2])},
+        {"shape": shape, "x": np.zeros((1, 2), np.float32)},
+    )
+    client = Client.of(tmp_path)
+    assert client.predict({"instances": [[1, 2]]}).status_code == 200
+    response = client.predict({"instances": [[1, 2, 3]]})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error.startswith("values: expected what the model can compute with")
+    assert "The input tensor cannot be reshaped" in error
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("of", [(INT64, []), (TensorProto.INT8, ["rows"])])
