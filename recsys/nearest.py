@@ -9,6 +9,8 @@ _LONGEST, _MOST = 100, 1000
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns the end of a sentence that names what a wrong name is close to.
 
+    Upper and lower case make no difference.
+
     Args:
         name: The wrong name.
         known: The names that there are.
@@ -20,11 +22,13 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     Example:
     >>> did_you_mean("feature", ["name", "features", "tasks"])
     " (did you mean 'features'?)"
+    >>> did_you_mean("USER", ["user", "item"])
+    " (did you mean 'user'?)"
     >>> did_you_mean("licence", ["name", "features", "tasks"])
     ''
     """
     if len(str(name)) > _LONGEST:
         return ""
-    some = list(islice(known, _MOST))
-    close = difflib.get_close_matches(str(name), some, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    folded = {one.casefold(): one for one in islice(known, _MOST)}
+    close = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+    return f" (did you mean {folded[close[0]]!r}?)" if close else ""

@@ -177,9 +177,10 @@ class Dataset(SplitDataset[pd.DataFrame]):
     def _write_split(
         self, split: pd.DataFrame, folder: Path, name: str
     ) -> None:
-        kinds = self.schema.tasks.items()
-        labels = {task: kind.as_stored(split[task]) for task, kind in kinds}
-        write_table(split.assign(**labels), folder / f"{name}.parquet")
+        stored = split.copy(deep=False)
+        for task, kind in self.schema.tasks.items():
+            stored[task] = kind.as_stored(split[task])
+        write_table(stored, folder / f"{name}.parquet")
 
     def _write_further(self, folder: Path) -> None:
         if self.items is not None:

@@ -151,9 +151,10 @@ class MultiTaskModel(
             x: A `pandas.DataFrame` with the columns of the features, checked
                 as `recsys predict` checks a file: an id that the model does
                 not know, or that is missing, is an unknown id, a missing
-                number counts as the mean, other columns are ignored. Or
-                anything that `keras.Model.predict` takes, such as what
-                `encode` returns.
+                number counts as the mean, a missing list is empty, other
+                columns are ignored. A feature whose column is left out is
+                missing in every row, with a warning. Or anything that
+                `keras.Model.predict` takes, such as what `encode` returns.
             batch_size: Rows in a step; as many as suit the model unless given.
             verbose: As in `keras.Model.predict`; nothing is shown for a table
                 unless given.
@@ -168,9 +169,10 @@ class MultiTaskModel(
             `keras.Model.predict` returns.
 
         Raises:
-            DataError: A column is missing or not the only one of its name, or
-                holds a value that is not of its type, or the model is not for
-                tables.
+            DataError: A column is not the only one of its name, or holds a
+                value that is not of its type; no feature has a column, or
+                another column has nearly the name of a feature without one;
+                or the model is not for tables.
         """
         if not isinstance(x, pd.DataFrame):
             with relevant_log():

@@ -7,6 +7,8 @@ import pandas as pd
 from keras import ops
 
 from recsys.data.columns import parse
+from recsys.data.left_out import left_out
+from recsys.data.left_out import with_missing
 from recsys.features import FEATURES
 from recsys.features import Feature
 from recsys.features.feature import sharing_last
@@ -299,7 +301,12 @@ class Ranker(MultiTaskModel):
         return ops.concatenate(parts, axis=-1)
 
     def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
-        return parse(table, self.features, "`x`")
+        columns = list(table.columns)
+        labels = [*self.tasks, *self.columns(self.no_predictions())]
+        missing = left_out(
+            columns, list(self.fitted), "`x`", labels, stacklevel=3
+        )
+        return parse(with_missing(table, missing), self.features, "`x`")
 
     def encode(self, split: pd.DataFrame) -> dict[str, Any]:
         """Returns the model's inputs for a table of features.

@@ -10,6 +10,8 @@ from recsys.data.columns import parse
 from recsys.data.formats.suffix import SUFFIXES
 from recsys.data.formats.table import to_frame
 from recsys.data.formats.table_writer import table_writer
+from recsys.data.left_out import left_out
+from recsys.data.left_out import with_missing
 from recsys.data.streaming.table_stream import TableStream
 from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.models.ranker import Ranker
@@ -22,7 +24,8 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
     """Predicts every task for the rows of a table.
 
     Ids that the model does not know, or that are missing, are unknown ids;
-    missing numbers count as the mean.
+    missing numbers count as the mean, missing lists are empty. A feature whose
+    column is left out is missing in every row, and a warning says so.
 
     Args:
         run: Run folder.
@@ -40,8 +43,9 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         The number of rows.
 
     Raises:
-        DataError: The table, a feature or a value is missing or wrong, or
-            `out` is `input` or one of its parts.
+        DataError: The table is missing, a value is wrong, no feature has a
+            column, another column has nearly the name of a feature without
+            one, or `out` is `input` or one of its parts.
         OSError: There is no room for `out`.
         RunError: There is no trained run on tables in the folder, or another
             process is writing to `out`.
@@ -62,10 +66,15 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     """Predicts for a few rows after the other; the folder of `out` is ours."""
     scratch = out.with_name("texts")
     scratch.mkdir()
-    stream = TableStream(input, ranker.features, scratch)
-    for part in stream.parts:
-        warn_of_whole_floats(part.types, ranker.features, part.file)
+    stream = TableStream(input, (), scratch)
     predicted = ranker.columns(ranker.no_predictions())
+    labels = [*ranker.tasks, *predicted]
+    missing = left_out(
+        stream.schema.names, list(ranker.features), input, labels
+    )
+    given = [name for name in ranker.features if name not in missing]
+    for part in stream.parts:
+        warn_of_whole_floats(part.types, given, part.file)
     renamed = _kept_labels(stream.schema.names, predicted, input)
     schema = pa.schema(
         [
@@ -79,8 +88,8 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     scorer, rows = Scorer(ranker), 0
     with table_writer(out, schema) as write:
         for table, where in stream.pieces():
-            seen = to_frame(table.select(list(ranker.features)), where)
-            scores = scorer.score(parse(seen, ranker.features, where))
+            frame = with_missing(to_frame(table.select(given), where), missing)
+            scores = scorer.score(parse(frame, ranker.features, where))
             columns = ranker.columns(scores.predictions).values()
             arrays = [*stream.alike(table).columns, *map(pa.array, columns)]
             write(pa.table(arrays, schema))

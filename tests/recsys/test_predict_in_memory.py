@@ -93,11 +93,24 @@ def test_wrong_value_is_named(
         model.predict(frame.assign(**change))
 
 
-def test_missing_and_repeated_columns_are_named(
+@pytest.mark.parametrize("name", ["user", "film", "age"])
+def test_a_feature_that_is_left_out_is_missing_in_every_row(
+    model: MultiTaskModel, frame: pd.DataFrame, name: str
+) -> None:
+    expected = model.predict(frame.assign(**{name: None}))
+    message = f"^`x` leaves out '{name}': missing in every row$"
+    with pytest.warns(UserWarning, match=message) as caught:
+        found = model.predict(frame.drop(columns=name))
+    told = [one for one in caught if one.category is UserWarning]
+    assert __file__ in [warning.filename for warning in told]
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_mistyped_and_repeated_columns_are_named(
     model: MultiTaskModel, frame: pd.DataFrame
 ) -> None:
-    with pytest.raises(DataError, match=r"a column 'film'"):
-        model.predict(frame.drop(columns="film"))
+    with pytest.raises(DataError, match=r"a column 'film' \(did .* 'Films'"):
+        model.predict(frame.rename(columns={"film": "Films"}))
     twice = pd.concat([frame, frame["film"]], axis=1)
     with pytest.raises(DataError, match=r"one column 'film'.*2 columns"):
         model.predict(twice)

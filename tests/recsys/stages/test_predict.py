@@ -71,11 +71,39 @@ def test_no_rows(run: Path, tiny: Dataset, tmp_path: Path) -> None:
     assert pd.read_parquet(tmp_path / "out.parquet")["watch"].shape == (0,)
 
 
-def test_missing_feature_is_named(run: Path, tmp_path: Path) -> None:
+def test_a_feature_that_is_left_out_is_missing_in_every_row(
+    run: Path, tmp_path: Path
+) -> None:
+    whole, part = tmp_path / "whole.csv", tmp_path / "part.csv"
+    whole.write_text("shop,user,film,age\n7,1,,31\n8,2,,\n")
+    part.write_text("shop,user,age\n7,1,31\n8,2,\n")
+    recsys.predict(run, whole, tmp_path / "expected.csv")
+    with pytest.warns(UserWarning, match="leaves out") as caught:
+        recsys.predict(run, part, tmp_path / "out.csv")
+    told = [str(one.message) for one in caught if "leaves" in str(one.message)]
+    assert told == [f"{part} leaves out 'film': missing in every row"]
+    found = read_table(tmp_path / "out.csv")
+    assert [*found] == ["shop", "user", "age", "watch", "rating"]
+    expected = read_table(tmp_path / "expected.csv")
+    pd.testing.assert_frame_equal(found, expected.drop(columns="film"))
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("user,fillm,age", "a column 'film' (did you mean 'fillm'?), or an"),
+        ("user,FILM,age", "a column 'film' (did you mean 'FILM'?), or an"),
+        ("a,b,c", "columns among the features ['user', 'film', 'age']"),
+    ],
+)
+def test_names_that_are_mistyped(
+    run: Path, tmp_path: Path, header: str, message: str
+) -> None:
     table = tmp_path / "in.csv"
-    table.write_text("user,age\n1,31\n")
-    with pytest.raises(DataError, match="a column 'film'"):
+    table.write_text(f"{header}\n1,é1,31\n")
+    with pytest.raises(DataError) as caught:
         recsys.predict(run, table, tmp_path / "out.csv")
+    assert f"{table}: expected {message}" in str(caught.value)
     assert not (tmp_path / "out.csv").exists()
 
 
