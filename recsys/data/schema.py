@@ -71,8 +71,8 @@ class Schema:
             `"id"` (integers or strings, only equality counts) or `"number"`;
             or one `"image"` alone.
         tasks: Label columns, each with its kind, of `recsys.tasks`:
-            `"binary"` (0 or 1), `"multiclass"` (a class 0, 1, 2, ...) or, not
-            of images, `"regression"` (numbers up to 1e15).
+            `"binary"` (0 or 1), `"multiclass"` (a class 0, 1, 2, ..., or a
+            text) or, not of images, `"regression"` (numbers up to 1e15).
         group: Column that says which rows belong together (a user, a request)
             and are ranked against each other: an id feature, or a column
             beside the features and tasks. Rows without a value belong to

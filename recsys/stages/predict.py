@@ -35,9 +35,9 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
             Parquet, and with their texts in a text file.
         out: Another table, to write, of any of these types: the columns of
             `input` and one column per task, named after it, or for a
-            multiclass task `<task>_0`, `<task>_1`, ..., the probability of
-            each class. Where `input` has a column of such a name, it is kept
-            as `<name>_label`.
+            multiclass task `<task>_0`, `<task>_1`, ..., or with the names of the
+            classes, the probability of each class. Where `input` has a column
+            of such a name, it is kept as `<name>_label`.
 
     Returns:
         The number of rows.
@@ -72,7 +72,11 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     missing = left_out(
         stream.schema.names, list(ranker.features), input, labels
     )
-    given = [name for name in ranker.features if name not in missing]
+    given = {
+        name: feature
+        for name, feature in ranker.features.items()
+        if name not in missing
+    }
     for part in stream.parts:
         warn_of_whole_floats(part.types, given, part.file)
     renamed = _kept_labels(stream.schema.names, predicted, input)
@@ -88,7 +92,9 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     scorer, rows = Scorer(ranker), 0
     with table_writer(out, schema) as write:
         for table, where in stream.pieces():
-            frame = with_missing(to_frame(table.select(given), where), missing)
+            frame = with_missing(
+                to_frame(table.select([*given]), where), missing
+            )
             scores = scorer.score(parse(frame, ranker.features, where))
             columns = ranker.columns(scores.predictions).values()
             arrays = [*stream.alike(table).columns, *map(pa.array, columns)]
