@@ -10,6 +10,7 @@ import recsys
 from recsys.cli import run as command
 from recsys.data import Dataset
 from recsys.data import Schema
+from tests.recsys.retrieval.id_kinds import IdKinds
 
 SCHEMA = Schema(
     "films",
@@ -32,7 +33,13 @@ SCHEMA = Schema(
 SCORE = "watch^0.7 * rating"
 
 
-def _rows(num_rows: int, seed: int) -> pd.DataFrame:
+@pytest.fixture(scope="session", params=[False, True], ids=["ints", "texts"])
+def ids(request: pytest.FixtureRequest) -> IdKinds:
+    """What all that follows is tried with."""
+    return IdKinds(texts=request.param)
+
+
+def _rows(num_rows: int, seed: int, ids: IdKinds) -> pd.DataFrame:
     """Users watch the films whose number has the remainder of their own."""
     rng = np.random.default_rng(seed)
     user, item = rng.integers(0, 12, num_rows), rng.integers(0, 30, num_rows)
@@ -41,11 +48,14 @@ def _rows(num_rows: int, seed: int) -> pd.DataFrame:
     watch = (user % 3 == item % 3).astype(float)
     return pd.DataFrame(
         {
-            "user": [f"u{number}" for number in user],
-            "item": item,
+            "user": [ids.user(number) for number in user],
+            "item": ids.items(item),
             "genres": [[f"g{number % 3}"] for number in item],
             "age": 20.0 + user,
-            "history": [rng.integers(0, 30, n % 4) for n in range(num_rows)],
+            "history": [
+                np.array(ids.items(rng.integers(0, 30, n % 4)), ids.types[1])
+                for n in range(num_rows)
+            ],
             "watch": watch,
             "rating": np.where(watch == 1, 3.0 + item % 2, np.nan),
         }
@@ -53,14 +63,14 @@ def _rows(num_rows: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def films() -> Dataset:
+def films(ids: IdKinds) -> Dataset:
     """Films of which each user watches a third."""
     parts = {"train": (600, 0), "validation": (90, 1), "test": (80, 2)}
     titles = [f"Film [{number}]" for number in range(29)]  # 29 has none.
     return Dataset(
         SCHEMA,
-        {name: _rows(*given) for name, given in parts.items()},
-        items=pd.DataFrame({"item": range(29), "title": titles}),
+        {name: _rows(*given, ids) for name, given in parts.items()},
+        items=pd.DataFrame({"item": ids.items(range(29)), "title": titles}),
     )
 
 

@@ -14,29 +14,32 @@ from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.errors import RunError
 from recsys.run import Run
+from tests.recsys.retrieval.id_kinds import LARGE
+from tests.recsys.retrieval.id_kinds import IdKinds
 
 pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
 
 def test_the_best_candidates_in_order(
-    retrieving_run: Path, films: Dataset
+    retrieving_run: Path, films: Dataset, ids: IdKinds
 ) -> None:
     score = "watch^0.7 * rating"
     found = recsys.recommend(
-        retrieving_run, "u4", top=3, candidates=8, score=score
+        retrieving_run, ids.user(4), top=3, candidates=8, score=score
     )
     train = films.split("train")
-    last = train[train["user"] == "u4"].iloc[[-1]]
+    last = train[train["user"] == ids.user(4)].iloc[[-1]]
     ranker = Run(retrieving_run).load_ranker()
     assert ranker.retrieval is not None
     queries = ranker.query_vectors(ranker.encode(last))
     scores = ops.convert_to_numpy(queries)[0] @ ranker.retrieval.vectors.T
-    candidates = np.argsort(-scores)[:8]  # The id of item i is i - 1.
+    candidates = np.argsort(-scores)[:8]  # Film n is the item n + 1.
     rows = pd.concat([last] * 8).assign(
-        item=candidates, genres=[[f"g{item % 3}"] for item in candidates]
+        item=ids.items(candidates),
+        genres=[[f"g{item % 3}"] for item in candidates],
     )
     expected = ranker.predict(rows.reset_index(drop=True))
-    expected["item"] = candidates
+    expected["item"] = ids.items(candidates)
     expected["score"] = expected["watch"] ** 0.7 * expected["rating"]
     expected = expected.sort_values("score", ascending=False).head(3)
     assert found["item"].tolist() == expected["item"].tolist()
@@ -45,19 +48,20 @@ def test_the_best_candidates_in_order(
 
 
 def test_without_a_score_the_task_of_the_retrieval_counts(
-    retrieving_run: Path,
+    retrieving_run: Path, ids: IdKinds
 ) -> None:
-    found = recsys.recommend(retrieving_run, "u4")
+    found = recsys.recommend(retrieving_run, ids.user(4))
     assert found["score"].tolist() == found["watch"].tolist()
     assert found["score"].is_monotonic_decreasing
-    watched = np.asarray(found["item"]) % 3 == 1  # As user 4.
+    watched = np.array(ids.numbers(found["item"])) % 3 == 1  # As user 4.
     assert watched.mean() > 0.5
 
 
-def test_titles_and_experts(retrieving_run: Path) -> None:
-    found = recsys.recommend(retrieving_run, "u4", top=30)
+def test_titles_and_experts(retrieving_run: Path, ids: IdKinds) -> None:
+    found = recsys.recommend(retrieving_run, ids.user(4), top=30)
     assert len(found) == 30
-    titles = dict(zip(found["item"], found["title"], strict=True))
+    numbers = ids.numbers(found["item"])
+    titles = dict(zip(numbers, found["title"], strict=True))
     assert titles.pop(29) == ""
     assert titles == {number: f"Film [{number}]" for number in range(29)}
     for experts in found["rating_experts"]:
@@ -69,38 +73,45 @@ def test_titles_and_experts(retrieving_run: Path) -> None:
 
 
 def test_what_was_seen_is_left_out(
-    retrieving_run: Path, films: Dataset
+    retrieving_run: Path, films: Dataset, ids: IdKinds
 ) -> None:
     train = films.split("train")
-    had = train[(train["user"] == "u4") & (train["watch"] == 1)]["item"]
+    user = ids.user(4)
+    had = train[(train["user"] == user) & (train["watch"] == 1)]["item"]
     found = recsys.recommend(
-        retrieving_run, "u4", top=30, candidates=5, exclude_seen=True
+        retrieving_run, user, top=30, candidates=5, exclude_seen=True
     )
     assert len(found) == 5
     assert not set(found["item"]) & set(had)
 
 
 def test_an_unknown_user_and_what_is_said_of_one(
-    retrieving_run: Path,
+    retrieving_run: Path, ids: IdKinds
 ) -> None:
-    with pytest.warns(UserWarning, match="split has no user 'nobody': these"):
-        nobody = recsys.recommend(retrieving_run, "nobody", exclude_seen=True)
+    user = ids.nobody
+    with pytest.warns(UserWarning, match=f"has no user {user!r}: these"):
+        nobody = recsys.recommend(retrieving_run, user, exclude_seen=True)
     assert len(nobody) == 10
     assert np.isfinite(nobody["score"]).all()
+    history = f"{ids.item(3)}|{ids.item(20)}"
     with pytest.warns(UserWarning, match="for an unknown user"):
         told = recsys.recommend(
-            retrieving_run, "nobody", features={"age": "31", "history": "3|6"}
+            retrieving_run, user, features={"age": "31", "history": history}
         )
     assert told["score"].tolist() != nobody["score"].tolist()
 
 
 def test_a_user_whose_id_is_a_number(
-    fields: Callable[..., dict[str, Any]], films: Dataset, tmp_path: Path
+    fields: Callable[..., dict[str, Any]],
+    films: Dataset,
+    ids: IdKinds,
+    tmp_path: Path,
 ) -> None:
+    users = {ids.user(number): LARGE + number for number in range(12)}
     numbered = replace(
         films,
         splits={
-            name: split.assign(user=split["user"].str[1:].astype(int))
+            name: split.assign(user=split["user"].map(users))
             for name, split in films.splits.items()
         },
         items=None,
@@ -108,9 +119,10 @@ def test_a_user_whose_id_is_a_number(
     numbered.write(tmp_path / "data")
     data = str(tmp_path / "data")
     recsys.train(fields(tmp_path / "run", data=data, epochs=1))
-    by_text = recsys.recommend(tmp_path / "run", "4", exclude_seen=True)
+    user = LARGE + 5
+    by_text = recsys.recommend(tmp_path / "run", str(user), exclude_seen=True)
     assert "title" not in by_text
-    by_number = recsys.recommend(tmp_path / "run", 4, exclude_seen=True)
+    by_number = recsys.recommend(tmp_path / "run", user, exclude_seen=True)
     pd.testing.assert_frame_equal(by_text, by_number)
 
 
@@ -127,12 +139,13 @@ def test_a_user_whose_id_is_a_number(
 )
 def test_what_cannot_be_asked_for(
     retrieving_run: Path,
+    ids: IdKinds,
     changes: dict[str, Any],
     error: type[Exception],
     message: str,
 ) -> None:
     with pytest.raises(error, match=message):
-        recsys.recommend(retrieving_run, "u4", **changes)
+        recsys.recommend(retrieving_run, ids.user(4), **changes)
 
 
 def test_a_run_without_retrieval(run: Path) -> None:
@@ -143,9 +156,11 @@ def test_a_run_without_retrieval(run: Path) -> None:
 def test_the_command(
     retrieving_run: Path,
     films_folder: Path,
+    ids: IdKinds,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    options = ["--run", str(retrieving_run), "--user", "u4", "--top", "2"]
+    options = ["--run", str(retrieving_run), "--user", str(ids.user(4))]
+    options += ["--top", "2"]
     options += ["--feature", "age=24", "--score", "watch * rating"]
     assert command(["recommend", *options]) == 0
     printed = capfd.readouterr().out

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.recsys.retrieval.id_kinds import IdKinds
 from tests.recsys.serving.client import Client
 
 pytestmark = [
@@ -18,7 +19,13 @@ pytestmark = [
     ),
 ]
 
-USERS = [{"user": f"u{number}", "history": [number]} for number in range(12)]
+
+@pytest.fixture(scope="module")
+def users(ids: IdKinds) -> list[dict[str, Any]]:
+    return [
+        {"user": ids.user(number), "history": [ids.item(number + 9)]}
+        for number in range(12)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +45,24 @@ def recommended(client: Client, rows: list[dict[str, Any]]) -> Any:
 
 
 def test_it_answers_what_brute_force_does(
-    exact: Client, approximate: Client
+    exact: Client, approximate: Client, users: list[dict[str, Any]]
 ) -> None:
-    wanted = recommended(exact, USERS)
-    for row, other in zip(recommended(approximate, USERS), wanted, strict=True):
+    wanted = recommended(exact, users)
+    for row, other in zip(recommended(approximate, users), wanted, strict=True):
         assert row["item"] == other["item"]
         for name in ("score", "watch", "rating"):
             np.testing.assert_allclose(row[name], other[name], rtol=1e-4)
 
 
 def test_what_is_seen_is_not_recommended(
-    exact: Client, approximate: Client
+    exact: Client,
+    approximate: Client,
+    users: list[dict[str, Any]],
+    ids: IdKinds,
 ) -> None:
     rows = [
-        {**row, "seen": [*answer["item"][:3], 99]}
-        for row, answer in zip(USERS, recommended(exact, USERS), strict=True)
+        {**row, "seen": [*answer["item"][:3], ids.item(99)]}
+        for row, answer in zip(users, recommended(exact, users), strict=True)
     ]
     answers = recommended(approximate, rows)
     for row, answer, other in zip(
@@ -70,12 +80,12 @@ def test_the_description_is_the_same(
 
 
 def test_a_new_version_comes_with_its_index(
-    exported: Path, tmp_path: Path
+    exported: Path, users: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """One whose index is cut off does not take over; a whole one does."""
     shutil.copytree(exported, tmp_path / "1")
     client = Client.of(tmp_path, name="m")
-    before = recommended(client, USERS[:2])
+    before = recommended(client, users[:2])
     shutil.copytree(exported, tmp_path / "2")
     index = tmp_path / "2" / "assets.extra" / "items.faiss"
     whole = index.read_bytes()
@@ -86,9 +96,9 @@ def test_a_new_version_comes_with_its_index(
     assert served["version"] == "1"
     message = broken["status"]["error_message"]
     assert "items.faiss: expected the index that was exported" in message
-    assert recommended(client, USERS[:2]) == before
+    assert recommended(client, users[:2]) == before
     index.write_bytes(whole)
     client.store.refresh()
     (status,) = client.store.statuses()
     assert (status["version"], status["state"]) == ("2", "AVAILABLE")
-    assert recommended(client, USERS[:2]) == before
+    assert recommended(client, users[:2]) == before

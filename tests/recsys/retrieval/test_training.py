@@ -24,6 +24,7 @@ from recsys.training.curves import read_history
 from recsys.training.measure_retrieval import measure_retrieval
 from recsys.training.resolve_config import resolve_config
 from recsys.training.retrieval_index import update_index
+from tests.recsys.retrieval.id_kinds import IdKinds
 
 Fields = Callable[..., dict[str, Any]]
 
@@ -260,10 +261,14 @@ def test_evaluate_says_what_training_said(
 
 @pytest.mark.slow
 def test_a_run_that_goes_on_knows_further_items(
-    retrieving_run: Path, fields: Fields, films: Dataset, tmp_path: Path
+    retrieving_run: Path,
+    fields: Fields,
+    films: Dataset,
+    ids: IdKinds,
+    tmp_path: Path,
 ) -> None:
     more = films.split("train").copy()
-    more.loc[::20, "item"] = 77
+    more.loc[::20, "item"] = ids.item(77)
     more.loc[::20, "genres"] = more.loc[::20, "genres"].map(lambda _: ["g9"])
     grown = replace(films, splits={**films.splits, "train": more})
     grown.write(tmp_path / "data")

@@ -21,6 +21,7 @@ from recsys.serving.index_file import checksum
 from recsys.stages.export_two_stage import export_two_stage
 from recsys.stages.export_two_stage import verify_two_stage
 from tests.recsys.retrieval.conftest import SCORE
+from tests.recsys.retrieval.id_kinds import IdKinds
 from tests.recsys.retrieval.stored import stored_shapes
 from tests.recsys.warmup_requests import warmup_requests
 
@@ -38,35 +39,42 @@ def ranker(retrieving_run: Path) -> Ranker:
     return Run(retrieving_run).load_ranker()
 
 
-def served(folder: Path, **inputs: Any) -> dict[str, Any]:
+def served(folder: Path, ids: IdKinds, **inputs: Any) -> dict[str, Any]:
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(folder))
+    user, item = (tf.string if t is np.str_ else tf.int64 for t in ids.types)
     given = {
-        "user": tf.constant(inputs["user"], tf.string),
+        "user": tf.constant(inputs["user"], user),
         "age": tf.constant(inputs["age"], tf.float32),
-        "history": tf.constant(inputs["history"], tf.int64),
-        "seen": tf.constant(inputs["seen"], tf.int64),
+        "history": tf.constant(inputs["history"], item),
+        "seen": tf.constant(inputs["seen"], item),
     }
     outputs = loaded.signatures["serving_default"](**given)
     return {name: values.numpy() for name, values in outputs.items()}
 
 
+def query_of(ids: IdKinds) -> dict[str, Any]:
+    return {"user": [ids.user(4)], "age": [24.0], "history": [[ids.item(3)]]}
+
+
 @pytest.mark.filterwarnings("ignore:the training split has no user")
 def test_it_recommends_what_the_command_does(
-    exported: Path, retrieving_run: Path
+    exported: Path, retrieving_run: Path, ids: IdKinds
 ) -> None:
+    history = ids.items([3, 20])
     outputs = served(
         exported,
-        user=["u4", "nobody"],
+        ids,
+        user=[ids.user(4), ids.nobody],
         age=[24.0, np.nan],
-        history=[[3, 6], [-(2**63)] * 2],
+        history=[history, [ids.nothing] * 2],
         seen=[[], []],
     )
     assert outputs.keys() == {"item", "score", "watch", "rating"}
     assert {one.shape for one in outputs.values()} == {(2, 4)}
     for row, (user, features) in enumerate(
-        [("u4", {"age": 24, "history": "3|6"}), ("nobody", {})]
+        [(ids.user(4), {"age": 24, "history": history}), (ids.nobody, {})]
     ):
         found = recsys.recommend(
             retrieving_run,
@@ -76,30 +84,30 @@ def test_it_recommends_what_the_command_does(
             candidates=12,
             features=features,
         )
-        assert outputs["item"][row].tolist() == found["item"].tolist()
+        assert ids.numbers(outputs["item"][row]) == ids.numbers(found["item"])
         for name in ("score", "watch", "rating"):
             np.testing.assert_allclose(
                 outputs[name][row], found[name], rtol=1e-4
             )
 
 
-def test_what_was_seen_is_not_recommended(exported: Path) -> None:
-    query = {"user": ["u4"], "age": [24.0], "history": [[3]]}
-    first = served(exported, **query, seen=[[]])["item"][0].tolist()
-    # 99 is no item, and the smallest integer stands for nothing.
-    seen = [first[0], 99, -(2**63), first[2]]
-    second = served(exported, **query, seen=[seen])["item"][0].tolist()
+def test_what_was_seen_is_not_recommended(exported: Path, ids: IdKinds) -> None:
+    query = query_of(ids)
+    first = served(exported, ids, **query, seen=[[]])["item"][0].tolist()
+    # 99 is no item.
+    seen = [first[0], ids.item(99), ids.nothing, first[2]]
+    second = served(exported, ids, **query, seen=[seen])["item"][0].tolist()
     assert second[:2] == [first[1], first[3]]
     assert not set(second) & {first[0], first[2]}
 
 
-def test_inputs_may_be_left_out(exported: Path) -> None:
+def test_inputs_may_be_left_out(exported: Path, ids: IdKinds) -> None:
     run = SavedModelFormat().load(exported)
-    users = np.array(["u4", "u5"])
+    users = np.array([ids.user(4), ids.user(5)])
     given = {
         "age": np.full(2, np.nan, np.float32),
-        "history": np.full((2, 1), -(2**63)),
-        "seen": np.full((2, 1), -(2**63)),
+        "history": np.full((2, 1), ids.nothing),
+        "seen": np.full((2, 1), ids.nothing),
     }
     wanted, outputs = run({"user": users, **given}), run({"user": users})
     for name, values in wanted.items():
@@ -110,10 +118,12 @@ def test_inputs_may_be_left_out(exported: Path) -> None:
         np.testing.assert_array_equal(one["item"], wanted["item"])
 
 
-def test_fewer_items_than_asked_for(exported: Path) -> None:
-    query = {"user": ["u4"], "age": [24.0], "history": [[3]]}
-    outputs = served(exported, **query, seen=[[*range(1, 30)]])
-    assert outputs["item"][0].tolist() == [0] + 3 * [-(2**63)]
+def test_fewer_items_than_asked_for(exported: Path, ids: IdKinds) -> None:
+    seen = ids.items(range(1, 30))
+    outputs = served(exported, ids, **query_of(ids), seen=[seen])
+    first, *others = outputs["item"][0]
+    assert ids.number(first) == 0
+    assert others == 3 * [b"" if ids.texts else ids.nothing]
     assert (outputs["score"][0, 1:] == np.finfo(np.float32).min).all()
 
 
@@ -132,7 +142,9 @@ def test_what_it_was_exported_with(exported: Path) -> None:
     assert list(inputs) == ["user", "age", "history"]
 
 
-def test_a_server_finds_requests_to_warm_up_with(exported: Path) -> None:
+def test_a_server_finds_requests_to_warm_up_with(
+    exported: Path, ids: IdKinds
+) -> None:
     run = SavedModelFormat().load(exported)
     sizes = []
     for inputs in warmup_requests(exported):
@@ -141,7 +153,8 @@ def test_a_server_finds_requests_to_warm_up_with(exported: Path) -> None:
         assert inputs["seen"].shape == (sizes[-1], 1)
         assert run(inputs)["item"].shape == (sizes[-1], 4)
     assert sizes == [1, 8, 64, 512]
-    assert set(inputs["seen"].flat) > set(range(30))  # And what is no item.
+    seen = {one.decode() if ids.texts else one for one in inputs["seen"].flat}
+    assert seen > set(ids.items(range(30)))  # And what is no item.
 
 
 def test_nothing_is_stored_that_is_not_used(

@@ -1,0 +1,58 @@
+"""The ids of the films and of who watches them: integers, or texts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+LARGE = 2**53  # From here on, a float has no room for every integer.
+
+
+@dataclass(frozen=True)
+class IdKinds:
+    """Where items have ids of one type, users have those of the other.
+
+    Args:
+        texts: Whether those of the items are texts.
+    """
+
+    texts: bool
+
+    def item(self, number: int) -> Any:
+        """The id of the film with a number; ids are in the same order."""
+        if self.texts:
+            return f"{number:03}"  # 007 is no 7.
+        return number if number < 15 else LARGE + number
+
+    def user(self, number: int) -> Any:
+        """The id of the user with a number."""
+        return LARGE + number if self.texts else f"u{number}"
+
+    @property
+    def nobody(self) -> Any:
+        """The id of a user whom no split has."""
+        return LARGE + 99 if self.texts else "nobody"
+
+    @property
+    def nothing(self) -> Any:
+        """What a served model takes for an item that is none."""
+        return "" if self.texts else -(2**63)
+
+    @property
+    def types(self) -> tuple[Any, Any]:
+        """Types of NumPy of the users' and the items' ids."""
+        kinds: tuple[Any, Any] = (np.str_, np.int64)
+        return kinds[::-1] if self.texts else kinds
+
+    def number(self, item: Any) -> int:
+        """The number of the film with an id, of a model or of an answer."""
+        text = item.decode() if isinstance(item, bytes) else str(item)
+        return int(text) % LARGE if int(text) > LARGE else int(text)
+
+    def items(self, numbers: Any) -> list[Any]:
+        """The ids of several films."""
+        return [self.item(int(number)) for number in numbers]
+
+    def numbers(self, items: Any) -> list[int]:
+        """The numbers of several films."""
+        return [self.number(item) for item in items]
