@@ -35,9 +35,9 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
             Parquet, and with their texts in a text file.
         out: Another table, to write, of any of these types: the columns of
             `input` and one column per task, named after it, or for a
-            multiclass task `<task>_0`, `<task>_1`, ..., or with the names of the
-            classes, the probability of each class. Where `input` has a column
-            of such a name, it is kept as `<name>_label`.
+            multiclass task `<task>_0`, `<task>_1`, ..., or with the names of
+            the classes, the probability of each class. Where `input` has a
+            column of such a name, it is kept as `<name>_label`.
 
     Returns:
         The number of rows.
