@@ -210,7 +210,9 @@ class FittedIdList(FittedFeature):
     @property
     def raw_length(self) -> ListLength | None:  # type: ignore[override]
         length = self.kind.length
-        return length and ListLength(length, self.kind.keeps_last)
+        if length is None:
+            return None
+        return ListLength(length, self.kind.keeps_last)
 
     def grown(
         self, parts: Iterable["pd.Series[Any]"], others: Others = NONE

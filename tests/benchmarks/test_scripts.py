@@ -194,6 +194,32 @@ def test_load_of_a_server(run: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="models are exported under TensorFlow",
+)
+def test_hostile_requests(run: Run) -> None:
+    """All are refused, and no other fails."""
+    (line,) = run(
+        "serving.py",
+        "--parts hostile --formats onnx --hostile-seconds 4 --hostile 0.5",
+    )
+    assert line["health"]["failed"] == {}
+    assert line["health"]["checks"] > 0
+    assert line["ordinary"]["p50_ms"] > 0
+    assert line["before_mib"] > 0
+    statuses = {
+        asked.rpartition(": ")[::2]: count
+        for asked, count in line["answers"].items()
+    }
+    assert statuses["ordinary", "200"] > 0
+    fits = ("ordinary", "a list for all rows, within bounds")
+    for asked, status in statuses:
+        assert status == "begun" or (status == "200") == (asked in fits)
+        assert not status.startswith("5")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="of TensorFlow or JAX"
 )
 def test_profile_of_a_step() -> None:
