@@ -169,7 +169,7 @@ def _draw_losses(
         axis.set_ylim(lowest - 0.05 * (highest - lowest), highest)
     best = epochs.iloc[history["val_loss"].argmin()]
     axis.axvline(best, color="0.6", lw=1, ls="--", label="best epoch")
-    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid(alpha=0.3)
 
 

@@ -43,7 +43,7 @@ def _first_rows(
         times = iter(column_parts(columns.train, schema.time))
     left = MOST_ROWS
     for part in columns.parts(*names):
-        rows = slice(left)
+        rows: Any = slice(left)
         if times is not None:
             moments = parse_times(next(times)[rows], "the training split")
             rows = np.argsort(moments.to_numpy(), kind="stable")

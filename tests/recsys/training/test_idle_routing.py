@@ -5,6 +5,8 @@ import pytest
 
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.models.gates import GATES
+from recsys.models.gates import typed_options
 from recsys.training.idle_routing import warn_if_idle
 from recsys.training.resolve_config import resolve_config
 
@@ -60,6 +62,19 @@ def test_the_advice_is_of_the_gate_and_its_options(
     chosen = config(gate=gate, gate_options=options)
     with pytest.warns(UserWarning, match=f"--gate-option .*{advice}$"):
         warn_if_idle(chosen, metrics(share=1.0, bits=0.0))
+
+
+@pytest.mark.parametrize("gate", [gate for gate in GATES if gate != "hash"])
+def test_every_gate_has_the_option_that_it_is_advised_to_have(
+    gate: str,
+) -> None:
+    chosen = config(gate=gate)
+    with pytest.warns(UserWarning, match="routes by nothing") as caught:
+        warn_if_idle(chosen, metrics(share=1.0, bits=0.0))
+    _, _, option = str(caught[0].message).partition("--gate-option ")
+    given = dict([option.split("=")]) if option else {}
+    assert typed_options(gate, given).keys() == given.keys()
+    assert bool(given) == (gate not in ("softmax", "expert-choice"))
 
 
 @pytest.mark.parametrize(
