@@ -83,8 +83,8 @@ class CheckedLayer(keras.layers.Layer):
         if received is not None and received != width:
             raise ValueError(
                 f"`{shown}` of the {self._noun} {self.name!r} must have "
-                f"{width} features, the size of the last axis when it was built. "
-                f"Received: {shown} of shape {tuple(value.shape)}"
+                f"{width} features, the size of the last axis when it was "
+                f"built. Received: {shown} of shape {tuple(value.shape)}"
             )
 
 

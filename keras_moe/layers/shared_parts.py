@@ -1,10 +1,10 @@
 """Layers inside of others that several of them share, in configurations.
 
 Keras tells a layer that it has met before by its number, `shared_object_id`,
-where a `.keras` file is written and read. A configuration that goes another way,
-through `from_config`, `keras.models.clone_model` or JSON, would make a layer of
-its own each time. Within `restoring()`, a part that is restored once is taken
-again where its number comes once more.
+where a `.keras` file is written and read. A configuration that goes another
+way, through `from_config`, `keras.models.clone_model` or JSON, would make a
+layer of its own each time. Within `restoring()`, a part that is restored once
+is taken again where its number comes once more.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def restored(config: Any) -> Any:
     """What a configuration, or a dict or list of them, was made of."""
     if isinstance(config, (list, tuple)):
         return [restored(one) for one in config]
-    if isinstance(config, dict) and "class_name" not in config:
+    if isinstance(config, dict) and not {"class_name", "config"} <= set(config):
         return {name: restored(one) for name, one in config.items()}
     known = _restored.get()
     number = config.get(NUMBER) if isinstance(config, dict) else None
