@@ -119,11 +119,15 @@ def test_a_user_whose_id_is_a_number(
     numbered.write(tmp_path / "data")
     data = str(tmp_path / "data")
     recsys.train(fields(tmp_path / "run", data=data, epochs=1))
-    user = LARGE + 5
-    by_text = recsys.recommend(tmp_path / "run", str(user), exclude_seen=True)
-    assert "title" not in by_text
-    by_number = recsys.recommend(tmp_path / "run", user, exclude_seen=True)
+    user, run = LARGE + 5, tmp_path / "run"  # Which no float is.
+    by_number = recsys.recommend(run, user, exclude_seen=True)
+    assert "title" not in by_number
+    by_text = recsys.recommend(run, str(user), exclude_seen=True)
     pd.testing.assert_frame_equal(by_text, by_number)
+    neighbour = recsys.recommend(run, user - 1, exclude_seen=True)
+    assert neighbour["score"].tolist() != by_number["score"].tolist()
+    with pytest.warns(UserWarning, match="for an unknown user"):
+        recsys.recommend(run, f"0{user}")
 
 
 @pytest.mark.parametrize(
