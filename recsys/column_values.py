@@ -57,7 +57,9 @@ def as_numbers(
     # Models compute in float32: what overflows there is infinite.
     finite = numbers.abs() <= np.finfo(np.float32).max
     if not finite.all():
-        absent = column.isna() | column.isin(MISSING_NUMBERS)
+        absent = column.isna()
+        if not pd.api.types.is_numeric_dtype(column):
+            absent |= column.isin(MISSING_NUMBERS)
         refuse(column, ~finite & ~absent, expected, file)
     return numbers
 

@@ -3,10 +3,14 @@
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from recsys.column_values import refuse_broken_texts
+from recsys.data.formats.exact_values import to_series
 from recsys.errors import DataError
 from recsys.kind import Kind
 from recsys.shown import shown
@@ -43,10 +47,26 @@ def parse(
     for name, kind in columns.items():
         column = frame[name].reset_index(drop=True)
         if isinstance(column.dtype, pd.CategoricalDtype):
-            column = column.astype(object)
+            column = _decoded(column)
+        if isinstance(column.dtype, pd.ArrowDtype):
+            arrow = pa.chunked_array(column.array.__arrow_array__())
+            column = to_series(arrow, kind.packs_lists).rename(name)
         refuse_broken_texts(column, file)
         parsed[name] = kind.check(column, file)
     return pd.DataFrame(parsed)
+
+
+def _decoded(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """The values of categories; pandas makes floats of some integers."""
+    categories = column.cat.categories
+    values = categories.to_numpy(object)
+    decoded = np.append(values, [None])[column.cat.codes]  # -1 where missing.
+    kind = categories.dtype
+    return pd.Series(
+        decoded,
+        dtype=kind if isinstance(kind, pd.ArrowDtype) else object,
+        name=column.name,
+    )
 
 
 def check_columns(

@@ -1,7 +1,9 @@
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pandas.testing import assert_series_equal
 
@@ -100,6 +102,35 @@ def test_values_of_other_types(kind: str, value: Any) -> None:
 
 def test_truth_values_are_no_ids() -> None:
     assert refusal([True, False], "id").endswith("Received: True")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        ([2**64 - 1, None, 5], pa.uint64(), [str(2**64 - 1), "5"]),
+        ([2**53 + 1, None, 5], pa.int64(), [str(2**53 + 1), "5"]),
+        ([Decimal(2**53 + 1), None], pa.decimal128(20, 0), [str(2**53 + 1)]),
+        (["007", None, "7.0"], pa.string(), ["007", "7.0"]),
+    ],
+)
+def test_a_table_of_arrow_columns(
+    values: list[Any], kind: Any, expected: list[str]
+) -> None:
+    for column in (
+        pd.Series(values, dtype=pd.ArrowDtype(kind)),
+        pd.Series(values, dtype=pd.ArrowDtype(kind)).astype("category"),
+    ):
+        ids = parsed(column, "id")
+        assert [str(id) for id in ids if not pd.isna(id)] == expected
+        numbers = parsed(column, "number").dropna()
+        assert numbers.tolist() == [float(text) for text in expected]
+
+
+def test_lists_of_arrow_columns() -> None:
+    lists = [[2**53 + 1, None], None, [5]]
+    column = pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.int64())))
+    ids = [[*map(str, row)] for row in parsed(column, "ids")]
+    assert ids == [[str(2**53 + 1)], [], ["5"]]
 
 
 @pytest.mark.parametrize("more", [[], ["NA"], ["NA", " 7 "]])
