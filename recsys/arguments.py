@@ -66,7 +66,8 @@ def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
     if isinstance(value, Repeated):
         given = " and ".join(f"{name}={text}" for text in value)
         raise ValueError(
-            f"{what}: {name} must be given once. Received: {shortened(given)}"
+            f"{what}: {name} must be given once. "
+            f"Received: {shortened(given, 300)}"
         )
     kinds = get_args(hint) or (hint,)
     if type(None) in kinds and value.lower() == "none":

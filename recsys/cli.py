@@ -31,7 +31,7 @@ from recsys.single_options import SingleOptions
 ClickException: Any = typer.BadParameter.__mro__[2]
 
 _INTERRUPTED = 130
-_MOST = 5000  # Characters of an error: paths may have 4,096.
+_MOST = 9000  # Letters of an error: paths may have 4,096.
 
 # Any other is an error of this package.
 _REPORTED = (

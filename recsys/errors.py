@@ -6,8 +6,9 @@ from typing import Self
 from recsys.shown import printable
 from recsys.shown import shortened
 
-# Characters of what a file says that an error repeats, in one place and in all.
-_MOST, _MOST_IN_ALL = 500, 3000
+# Most letters of a column's name, and of what was expected or received: both
+# may have come from a file of any size.
+_MOST_OF_NAME, _MOST_OF_PART = 300, 1500
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class FileRows:
         return str(self.file)
 
 
+# Letters of a whole message; paths may have 4,096.
+_LONGEST = 9000
+
+
 class FileError(ValueError):
     """A file that cannot be used, with the place where it went wrong.
 
@@ -44,7 +49,7 @@ class FileError(ValueError):
     """
 
     def __init__(self, text: str = "") -> None:
-        super().__init__(shortened(text, _MOST_IN_ALL))
+        super().__init__(shortened(text, _LONGEST))
 
     @classmethod
     def at(
@@ -81,13 +86,13 @@ Received: 3
         if line is not None:
             place += f", line {line}"
         if column is not None:
-            place += f", column {shortened(repr(column))}"
+            place += f", column {shortened(repr(column), _MOST_OF_NAME)}"
         if row is not None:
             place += f", data row {row} (counted from 1)"
-        expected = shortened(printable(expected), 2 * _MOST)
-        received = shortened(printable(received), _MOST)
+        expected = shortened(expected, _MOST_OF_PART)
+        received = shortened(received, _MOST_OF_PART)
         return cls(
-            f"{printable(place)}: expected {expected}. Received: {received}"
+            printable(f"{place}: expected {expected}. Received: {received}")
         )
 
 

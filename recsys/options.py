@@ -115,7 +115,7 @@ def named_values(
             both = " and ".join(f"{key}={value}" for value in given)
             raise ValueError(
                 f"`{name}` must be given once for each name. Received: "
-                f"{shortened(both)}"
+                f"{shortened(both, 300)}"
             )
     return {
         key: given[0] if len(given) == 1 else Repeated(given)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 _MOST_DIGITS = 40
-_MOST_NAMES = 20
+_MOST_NAMES, _MOST_OF_NAME = 20, 100  # Of a list of names.
 _MOST_LETTERS = 300
 
 
@@ -44,12 +44,12 @@ def shown(value: object) -> str:
     return shortened(_shorten.repr(plain), _MOST_LETTERS)
 
 
-def shortened(text: str, most: int = 100) -> str:
+def shortened(text: str, most: int) -> str:
     """Returns a text with its middle left out where it is too long.
 
     Args:
         text: The text.
-        most: Most letters of the result, at least 3. Defaults to 100.
+        most: Most letters of the result, at least 3.
 
     Example:
     >>> shortened("abcdefghijklm", 9), shortened("abc", 9)
@@ -69,7 +69,9 @@ def listed(names: Iterable[object]) -> str:
     ('watch, rating', '17, 18, 19, ... (1,000 in all)')
     """
     every = [str(name) for name in names]
-    first = ", ".join(shortened(name) for name in every[:_MOST_NAMES])
+    first = ", ".join(
+        shortened(name, _MOST_OF_NAME) for name in every[:_MOST_NAMES]
+    )
     if len(every) <= _MOST_NAMES:
         return first
     return f"{first}, ... ({len(every):,} in all)"

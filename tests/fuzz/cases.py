@@ -21,6 +21,7 @@ from tests.fuzz.corpus import Target
 from tests.fuzz.mutations import mutate
 
 OPTION_SHARE = 0.1
+LONGEST = 10_000  # Letters of an error.
 # Before the `=` of an option that is a pair.
 _KEYS = (
     *("watch", "watch.focal", "watch.pos_weight", "gamma", "min_records"),
@@ -141,6 +142,8 @@ def verdict(case: Case, status: Any, output: str, errors: str) -> str | None:
         return f"the status {status}"
     if len(found) != 1 or lines[-1] != found[0]:
         return "not exactly one line with an error, at the end"
+    if len(found[0]) > LONGEST:
+        return f"an error of {len(found[0]):,} letters"
     if RAW.search(found[0]):
         return "words of Python about itself"
     if case.file is not None and not _names(found[0], case.file):

@@ -71,6 +71,7 @@ def test_every_command_ends_in_one_clear_error(
         (1, "", "", "not exactly one line"),
         (1, "", "error: a.csv: 1\nerror: a.csv: 2\n", "not exactly one line"),
         (1, "", "error: a.csv\nmore\n", "not exactly one line"),
+        (1, "", f"error: a.csv {'x' * 10**4}\n", "an error of 10,013 letters"),
         (2, "", "error: a.csv: 'int' object is not iterable\n", "Python"),
         (1, "", "error: a.csv: \x1b[31m\n", "control characters"),
         (0, "\x9b2J\n", "", "control characters"),

@@ -12,11 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from random import Random
 from typing import Any
+
+from tests.fuzz.grammars import GRAMMARS
+from tests.fuzz.grammars import run_grammar
 
 # Forks processes that have imported everything, and computed nothing.
 _PROCESSES = multiprocessing.get_context("forkserver")
 MEMORY = 3 << 30  # Bytes that a process may take beside its libraries.
+GRAMMAR_SHARE = 0.2  # Of the cases; all others mutate files and options.
 RENEWAL = 500  # Cases after which a process is renewed, as what it keeps grows.
 
 
@@ -141,6 +146,9 @@ def run_case(
     from tests.fuzz.cases import verdict
 
     shutil.rmtree(folder, ignore_errors=True)
+    random = Random(f"{seed} of a grammar")
+    if random.random() < GRAMMAR_SHARE:
+        return _grammar_case(seed, random.choice(list(GRAMMARS)), folder)
     case = make_case(seed, corpus, folder)
     start = time.perf_counter()
     status = run_command(case.arguments, folder)
@@ -158,6 +166,12 @@ def run_case(
     if problem is not None:
         problem += "".join("\n" + text[-2000:] for text in texts)
     return Result(seed, command, problem, seconds)
+
+
+def _grammar_case(seed: str, name: str, folder: Path) -> Result:
+    start = time.perf_counter()
+    drawn, problem = run_grammar(name, seed, folder)
+    return Result(seed, drawn, problem, time.perf_counter() - start)
 
 
 def _memory() -> int:
