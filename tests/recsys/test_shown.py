@@ -4,6 +4,7 @@ from recsys.errors import DataError
 from recsys.nearest import did_you_mean
 from recsys.shown import listed
 from recsys.shown import printable
+from recsys.shown import shortened
 from recsys.shown import shown
 
 
