@@ -13,6 +13,7 @@ from recsys.commands.explain import explain
 from recsys.commands.export import export
 from recsys.commands.predict import predict
 from recsys.commands.prepare import prepare
+from recsys.commands.prepare_help import PrepareHelp
 from recsys.commands.recommend import recommend
 from recsys.commands.report import report
 from recsys.commands.rerun import rerun
@@ -48,6 +49,8 @@ app = typer.Typer(
     epilog="With RECSYS_TRACEBACK=1 in the environment, errors show where "
     "they come from.",
     add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
 )
 
 
@@ -132,4 +135,5 @@ for function in (
     rerun,
     report,
 ):
-    app.command(cls=SingleOptions)(function)
+    command = PrepareHelp if function is prepare else SingleOptions
+    app.command(cls=command)(function)

@@ -19,6 +19,8 @@ import typer
 from recsys.arguments import Repeated
 from recsys.config import TrainConfig
 from recsys.old_names import with_current_names
+from recsys.option_groups import GROUPS
+from recsys.option_groups import group_of
 from recsys.shown import shortened
 from recsys.shown import shown
 
@@ -44,7 +46,7 @@ def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
             default=None,
             annotation=_option(field, hints[field.name], texts[field.name]),
         )
-        for field in fields(TrainConfig)
+        for field in sorted(fields(TrainConfig), key=_place)
     ]
     old = inspect.Parameter(
         "structure",
@@ -130,7 +132,10 @@ def _option(field: Field[Any], hint: Any, text: str) -> Any:
         return Annotated[
             list[str] | None,
             typer.Option(
-                flag.removesuffix("s"), metavar="NAME=VALUE", help=text
+                flag.removesuffix("s"),
+                metavar="NAME=VALUE",
+                help=text,
+                rich_help_panel=group_of(field.name),
             ),
         ]
     default = field.default
@@ -142,20 +147,42 @@ def _option(field: Field[Any], hint: Any, text: str) -> Any:
     return Annotated[
         hint | None,
         typer.Option(
-            flag, help=text, show_default=str(default) if shown else False
+            flag,
+            help=text,
+            show_default=str(default) if shown else False,
+            rich_help_panel=group_of(field.name),
         ),
     ]
 
 
+def _place(field: Field[Any]) -> int:
+    """Where the help lists a field: by groups, in their order."""
+    names = list(GROUPS)
+    return names.index(field.name) if field.name in names else len(names)
+
+
 def _descriptions() -> dict[str, str]:
     """What the docstring of `TrainConfig` says about each field."""
-    text = inspect.getdoc(TrainConfig) or ""
-    arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^    (\w+): ((?:.|\n {8})+)", arguments, re.M)
-    texts = {name: " ".join(text.split()) for name, text in entries}
+    texts = described_arguments(inspect.getdoc(TrainConfig) or "")
     return {
         field.name: texts.get(field.name, "") for field in fields(TrainConfig)
     }
+
+
+def described_arguments(text: str) -> dict[str, str]:
+    """Returns what a docstring says about each argument.
+
+    Args:
+        text: The docstring, as `inspect.getdoc` returns it.
+
+    Example:
+    >>> text = inspect.getdoc(named_values)
+    >>> described_arguments(text)["name"]
+    'Name of the option, for the error message.'
+    """
+    arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): ((?:.|\n {8})+)", arguments, re.M)
+    return {name: " ".join(about.split()) for name, about in entries}
 
 
 def _pair(name: str, text: str, read: Callable[[str], Any]) -> tuple[str, Any]:

@@ -19,7 +19,7 @@ def compare(
     jobs: Jobs = 1,
     backend: Backend = None,
 ) -> None:
-    """Train and test several models alike, with a table of the results."""
+    """Train and test several models alike, and compare them."""
     from recsys.stages.compare import compare
     from recsys.stages.comparison import Comparison
     from recsys.stages.comparison_table import print_comparison

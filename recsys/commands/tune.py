@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 from typing import Annotated
 from typing import Any
@@ -59,19 +58,11 @@ def tune(
     start_backend(TrainConfig.from_mapping(fields).backend)
     from recsys.stages.tune import tune
     from recsys.tuning.sweep import Sweep
+    from recsys.tuning.sweep_summary import print_summary
 
     try:
-        records = tune(
-            given, trials, tuner, space, workers, resume, paper, engine
-        )
+        tune(given, trials, tuner, space, workers, resume, paper, engine)
     except KeyboardInterrupt:
         print("\nTo go on: the same command with --resume")
         raise
-    failed = sum(record["status"] == "failed" for record in records)
-    print(f"{len(records)} trials, {failed} of them failed, in {given['out']}")
-    selection = Sweep(given["out"]).select(sparse_only)
-    if selection.notice:
-        print(selection.notice)
-    for best in selection.trials[:1]:
-        values = json.dumps(best["hyperparameters"])
-        print(f"Best: trial {best['trial']} with {values}")
+    print_summary(Sweep(given["out"]), sparse_only)

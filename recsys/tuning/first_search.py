@@ -20,3 +20,13 @@ LOCAL_SEARCH: dict[str, Any] = {
     "search_epochs": [1, 2, 3, 4, 5],
     "search_entropy_weight": [1e-4],
 }
+
+# Of COMET and DSelect-k. A selector has come to a choice where its logit is
+# beyond gamma / 2: the narrower, the sooner, and after some hundred steps few
+# rows are left between two choices. The published ones are for 100 epochs and
+# more, and a trial that has stayed dense does not count: benchmarks/README.md,
+# "A first search that counts".
+SMOOTH_STEPS: dict[str, Any] = {
+    "gamma": [1e-4, 3e-4, 1e-3],
+    "entropy_weight": [0.1, 1.0, 10.0],
+}

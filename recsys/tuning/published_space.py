@@ -17,8 +17,6 @@ _PUBLISHED: dict[str, Mapping[str, Published]] = {
     "dselect-k": dselect_k.PUBLISHED,
 }
 
-# Whose gates' hyperparameters are searched on data that are in no paper.
-_DEFAULT = "movielens-1m"
 _IMAGES = ("digits", "multi-mnist", "multi-fashion-mnist", "celeba", "svhn")
 
 
@@ -39,8 +37,8 @@ def published_space(
     Args:
         gate: Name of the gate, with or without a `+`.
         data_set: Name of the data set in `dataset.json`. One that is in no
-            paper is searched as `recsys.tuning.first_search` says, with the
-            gates' own hyperparameters of MovieLens.
+            paper is searched as `recsys.tuning.first_search` says, other
+            hyperparameters of the gates as on MovieLens.
         paper: `"comet"`, `"moesart"` or `"dselect-k"`, to search as it does.
             Defaults to `None`, as above.
         given: Fields of `TrainConfig` that are not searched, by name. What is
@@ -146,7 +144,9 @@ def _smooth_steps(
     gate: str, data_set: str, published: Published | None
 ) -> dict[str, Any]:
     """What the COMET paper has for it and DSelect-k, but not on SVHN."""
-    own = comet.PUBLISHED.get(data_set if published else _DEFAULT)
+    if published is None:
+        return dict(first_search.SMOOTH_STEPS)
+    own = comet.PUBLISHED.get(data_set)
     if own is None:
         return {}
     with_search = gate == f"comet{SEARCH_SUFFIX}"

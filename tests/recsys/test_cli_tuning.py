@@ -1,3 +1,4 @@
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,15 +36,28 @@ def test_from_a_sweep_to_a_table(
     assert recsys(command) == 0
     printed = capfd.readouterr().out.splitlines()
     assert printed[0].startswith("trial 0: validation loss 0.0000 (1 of 2, ")
-    assert printed[2] == f"2 trials, 0 of them failed, in {out}"
-    assert printed[3].startswith("Best: trial ")
-    assert '"learning_rate": 0.00' in printed[3]
+    *table, count, best, place, _, following = printed[2:]
+    (header,) = (line.split() for line in table if "Trial" in line)
+    assert header == ["Trial", "Loss", "Experts", "Counts", "Drawn"]
+    rows = [line.split() for line in table if "learning_rate" in line]
+    assert {row[0] for row in rows} == {"0", "1"}
+    assert count == f"2 trials, 0 of them failed, in {out}"
+    assert best.startswith(f"Best: trial {rows[0][0]} ")
+    assert '"learning_rate": 0.00' in best
+    assert place.endswith(str(Path(out, "trials", rows[0][0])))
     assert recsys([*command, "--resume"]) == 0
+    capfd.readouterr()
 
-    tables = str(tmp_path / "tables")
-    words = ["--sweep", out, "--out", tables, "--seeds", "2", "--top", "1"]
-    assert recsys(["rerun", *words]) == 0
-    assert "| model | seeds | " in capfd.readouterr().out
+    program, *words = shlex.split(following)
+    assert program == "recsys"
+    assert recsys(words) == 0
+    printed = capfd.readouterr().out.splitlines()
+    assert next(line for line in printed if line.strip()).split() == [
+        *("model", "seeds", "loss", "x", "100"),
+        *("watch", "auc", "experts", "per", "example"),
+    ]
+    assert "|" not in "".join(printed)
+    assert "| model | seeds | " in Path(f"{out}-rerun/table.md").read_text()
 
 
 def test_the_best_of_a_sweep_is_sparse(
@@ -61,12 +75,14 @@ def test_the_best_of_a_sweep_is_sparse(
     command = ["tune", "--data", str(data), "--gate", "gumbel-softmax"]
     command += ["--out", out, "--trials", "2", "--space", str(space)]
     assert recsys(command) == 0
-    *_, count, notice = capfd.readouterr().out.splitlines()
+    *_, count, notice, _, following = capfd.readouterr().out.splitlines()
     assert count == f"2 trials, 0 of them failed, in {out}"
     assert "trials: 2 of 2 of gumbel-softmax. --any-sparsity" in notice
+    assert following.endswith(" --any-sparsity")
     assert recsys([*command, "--resume", "--any-sparsity"]) == 0
-    *_, best = capfd.readouterr().out.splitlines()
+    *_, best, _, _, following = capfd.readouterr().out.splitlines()
     assert best.startswith("Best: trial ")
+    assert following.endswith(" --any-sparsity")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from recsys.options import described_arguments
+from recsys.single_options import SingleOptions
+
+
+class PrepareHelp(SingleOptions):
+    """The command `prepare`, whose help tells the options of a data set.
+
+    `recsys prepare NAME --help` lists those of the data set NAME, as they are
+    given to `--option`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # The help is written before the arguments are taken.
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the options, and those of the data set that is named."""
+        from recsys.data.prepare import DATA_SETS
+
+        super().format_options(ctx, formatter)
+        named = [word for word in ctx.meta[_WORDS] if word in DATA_SETS]
+        if not named:
+            with formatter.section("Data sets"):
+                formatter.write_text(", ".join(DATA_SETS))
+                formatter.write_text(
+                    "recsys prepare NAME --help tells the options of each."
+                )
+            return
+        name = named[0]
+        records = _records(DATA_SETS[name])
+        with formatter.section(f"Options of {name}, as --option NAME=VALUE"):
+            if records:
+                formatter.write_dl(records)
+            else:
+                formatter.write_text("None.")
+
+
+_WORDS = f"{__name__}.words"
+
+
+def _records(data_set: Callable[..., Any]) -> list[tuple[str, str]]:
+    """The options of a data set with what they mean."""
+    told = data_set if inspect.isfunction(data_set) else type(data_set).__call__
+    texts = described_arguments(inspect.getdoc(told) or "")
+    own = list(inspect.signature(data_set).parameters.values())[3:]
+    return [
+        (
+            option.name,
+            " ".join(filter(None, [texts.get(option.name), _of(option)])),
+        )
+        for option in own
+    ]
+
+
+def _of(option: inspect.Parameter) -> str:
+    """The default of an option, as the help writes that of others."""
+    if option.default is option.empty:
+        return "[required]"
+    if option.default in (None, ()):
+        return ""
+    return f"[default: {option.default}]"
