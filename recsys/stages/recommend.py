@@ -160,7 +160,10 @@ def _query(
     values |= features
     # A row with a list in it is no row of lists.
     row = pd.DataFrame(
-        {name: pd.Series([value]) for name, value in values.items()}
+        {
+            name: pd.Series([value], dtype=object)
+            for name, value in values.items()
+        }
     )
     kinds = {name: schema.features[name] for name in names}
     return parse(row, kinds, "the features of the query")
@@ -191,7 +194,8 @@ def _rows_of_user(
     """The rows of the training split with a user."""
     name = str(schema.user_id)
     encode, kind = ranker.fitted[name].encode, schema.features[name]
-    asked = parse(pd.DataFrame({name: [user]}), {name: kind}, "`user`")
+    row = pd.DataFrame({name: pd.Series([user], dtype=object)})
+    asked = parse(row, {name: kind}, "`user`")
     (number,) = encode(asked[name])
     if not number:
         return pd.DataFrame()

@@ -139,6 +139,11 @@ def test_a_user_whose_id_is_a_number(
         ({"score": "like"}, ValueError, "one of the names watch, rating"),
         ({"features": {"genres": "a"}}, DataError, "features among.*genres"),
         ({"features": {"age": "old"}}, DataError, "column 'age'.*old"),
+        (
+            {"features": {"history": "a\ud83d"}},
+            DataError,
+            "column 'history'.*a text of whole characters",
+        ),
     ],
 )
 def test_what_cannot_be_asked_for(
@@ -150,6 +155,12 @@ def test_what_cannot_be_asked_for(
 ) -> None:
     with pytest.raises(error, match=message):
         recsys.recommend(retrieving_run, ids.user(4), **changes)
+
+
+def test_a_user_who_is_no_text(retrieving_run: Path) -> None:
+    for user in ("a\ud83d", 1 + 2j, b"u4"):
+        with pytest.raises(DataError, match="`user`, column 'user', data row"):
+            recsys.recommend(retrieving_run, user)
 
 
 def test_a_run_without_retrieval(run: Path) -> None:
