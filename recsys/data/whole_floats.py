@@ -23,15 +23,14 @@ def warn_of_whole_floats(
 
     Args:
         schema: The `pyarrow.Schema` of the file as it is read.
-        columns: Names of columns with what they mean.
+        columns: Names of columns with what they mean; others may be missing.
         file: The file.
     """
     for name, kind in columns.items():
         if isinstance(kind, RowTime):
             kind = kind.feature or kind
-        if isinstance(kind, OneId | IdList) and has_whole_floats(
-            schema.field(name)
-        ):
+        is_id = isinstance(kind, OneId | IdList) and name in schema.names
+        if is_id and has_whole_floats(schema.field(name)):
             _log.warning(
                 "%s, column %r: the ids are texts such as '5.0', which are "
                 "other ids than 5. If integers are meant, write them as such, "

@@ -48,7 +48,7 @@ def read_arrow(
             if suffix == ".parquet":
                 parts.append(_read_parquet(file, wanted))
             else:
-                parts.append(read_csv(file, separator, wanted, names))
+                parts.append(read_csv(file, separator, names, columns=wanted))
     return parts[0] if len(parts) == 1 else _joined(parts, path)
 
 

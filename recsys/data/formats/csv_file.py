@@ -26,8 +26,8 @@ _UNEQUAL_ROW = re.compile(
 def read_csv(
     path: Path,
     separator: str | None = None,
-    columns: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Any:
     """Reads a text file, columns as integers where nothing is lost by it.
 
@@ -48,7 +48,7 @@ def read_csv(
         DataError: The file is not such a file, has rows of unequal length, or
             lacks a column.
     """
-    batches = csv_batches(path, separator, columns, names)
+    batches = csv_batches(path, separator, names, columns=columns)
     held = while_it_fits(batches, _size, path, DataError)
     table = pa.Table.from_batches(held)
     fields = []
@@ -88,8 +88,8 @@ def has_whole_floats(field: Any) -> bool:
 def csv_batches(
     path: Path,
     separator: str | None = None,
-    columns: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[Any]:
     """Reads a text file a few rows at a time, all columns as texts.
 

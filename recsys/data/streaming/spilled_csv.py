@@ -45,7 +45,7 @@ def spill_csv(
             lacks a column.
         OSError: There is no room for the Parquet file.
     """
-    batches = csv_batches(file, None, None if keep_others else columns)
+    batches = csv_batches(file, columns=None if keep_others else columns)
     schema = next(batches).schema
     if keep_others:
         check_distinct(schema.names, file)
