@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_moe.checks import check_tensor
+from keras_moe.layers.configuration import described
 
 
 class CheckedLayer(keras.layers.Layer):
@@ -62,6 +63,12 @@ class CheckedLayer(keras.layers.Layer):
             if value is not None and name in self._names:
                 self._check_argument(name, value)
         return super().__call__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        try:
+            return described(self)
+        except NotImplementedError:  # Of a layer of one's own without one.
+            return str(super().__repr__())
 
     def _check_argument(self, name: str, value: Any) -> None:
         if name == "training":

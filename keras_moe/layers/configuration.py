@@ -1,6 +1,12 @@
+import inspect
+from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+
+# Of more layers in a list, `repr` shows one.
+LONGEST_LIST = 4
 
 
 def serialized_parameters(layer: keras.layers.Layer) -> dict[str, Any]:
@@ -18,3 +24,65 @@ def serialized_parameters(layer: keras.layers.Layer) -> dict[str, Any]:
         for name, value in vars(layer).items()
         if name.endswith(("_initializer", "_regularizer"))
     }
+
+
+def described(
+    layer: keras.layers.Layer, hidden: Collection[str] = ("name",)
+) -> str:
+    """What a layer is made of, in a line, as `repr` shows it.
+
+    The arguments of its constructor that are numbers or words, and the layers
+    inside; switches only where they are not as by default.
+
+    Args:
+        layer: A layer whose configuration holds its arguments.
+        hidden: Arguments that are not to be shown.
+
+    Example:
+        >>> keras_moe.layers.TopKGate(4, k=2, noisy=True, name="gate")
+        TopKGate(num_experts=4, k=2, noisy=True, name='gate')
+    """
+    defaults = _defaults(type(layer))
+    shown = []
+    for name, value in layer.get_config().items():
+        inside = getattr(layer, name, None)
+        if _holds_layers(inside):
+            shown.append(f"{name}={_shortened(inside)}")
+        elif name not in hidden and not (
+            value is None
+            or isinstance(value, dict)
+            or (isinstance(value, bool) and value == defaults.get(name))
+        ):
+            shown.append(f"{name}={value!r}")
+    shown.append(f"name={layer.name!r}")
+    return f"{type(layer).__name__}({', '.join(shown)})"
+
+
+def _defaults(kind: type[keras.layers.Layer]) -> dict[str, Any]:
+    """What the arguments of a layer, and those that it passes on, are else."""
+    return {
+        name: parameter.default
+        for base in reversed(kind.__mro__)
+        if issubclass(base, keras.layers.Layer)
+        for name, parameter in inspect.signature(
+            base.__init__
+        ).parameters.items()
+    }
+
+
+def _holds_layers(value: Any) -> bool:
+    values = value.values() if isinstance(value, Mapping) else value
+    if not isinstance(value, (Mapping, list)):
+        values = [value]
+    return bool(values) and all(
+        isinstance(each, keras.layers.Layer) for each in values
+    )
+
+
+def _shortened(layers: Any) -> str:
+    """The layers, of a long list the first."""
+    if isinstance(layers, list) and len(layers) > LONGEST_LIST:
+        return f"[{layers[0]!r}, ... {len(layers)} in all]"
+    if isinstance(layers, Mapping):
+        return repr(dict(layers))
+    return repr(layers)

@@ -11,11 +11,14 @@ def load_balance_loss(
 
     `f_i` is the share of examples that choose expert `i`, `P_i` the mean of
     its probability. With one expert per example it is 1 where both are equal
-    for all experts, and up to `n` where one expert gets everything.
+    for all experts, and up to `n` where one expert gets everything. Where `k`
+    experts are marked for each example, the shares add up to `k`, and the loss
+    is `k` times as large: divide its weight by `k` to compare.
 
     Args:
         probabilities: Float tensor `(..., n)`, over all experts.
-        chosen: Boolean tensor `(..., n)`. No gradient passes it.
+        chosen: Boolean tensor `(..., n)`, all experts that an example chooses,
+            or only the first, as in the paper. No gradient passes it.
         mask: Boolean tensor `(...)`, false for padding. Defaults to `None`.
 
     Returns:

@@ -4,9 +4,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.checked_layer import CheckedLayer
+from keras_moe.layers.configuration import described
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
@@ -90,6 +92,10 @@ class Gate(CheckedLayer):
             `keras_moe.regularizers.importance_loss` in the loss.
         load_loss_weight: The same of `load_loss`.
         load_balance_loss_weight: The same of `load_balance_loss`.
+        load_balance_choices: `"all"` (default) or `"first"`, which of an
+            example's `k` experts that loss counts. The Switch Transformer,
+            where `k` is 1, counts the first. With all of them the loss is `k`
+            where the load is even, `k` times that of the first alone.
         z_loss_weight: The same of `router_z_loss`.
         **kwargs: `name`, `trainable`. A `dtype` is accepted and has no effect:
             a gate is float32.
@@ -106,7 +112,8 @@ class Gate(CheckedLayer):
     Raises:
         TypeError: If `num_experts` or `k` is not an integer.
         ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`
-            or the weight of a loss is negative.
+            or the weight of a loss is negative, or `load_balance_choices` is
+            unknown.
     """
 
     always_sparse = False
@@ -127,6 +134,7 @@ class Gate(CheckedLayer):
         importance_loss_weight: float = 0.0,
         load_loss_weight: float = 0.0,
         load_balance_loss_weight: float = 0.0,
+        load_balance_choices: str = "all",
         z_loss_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
@@ -150,7 +158,16 @@ class Gate(CheckedLayer):
         self.load_balance_loss_weight = check_non_negative(
             "load_balance_loss_weight", load_balance_loss_weight
         )
+        self.load_balance_choices = check_choice(
+            "load_balance_choices", load_balance_choices, ("all", "first")
+        )
         self.z_loss_weight = check_non_negative("z_loss_weight", z_loss_weight)
+
+    def __repr__(self) -> str:
+        unused = {name for name in ROUTER_LOSSES if not getattr(self, name)}
+        if "load_balance_loss_weight" in unused:
+            unused.add("load_balance_choices")
+        return described(self, {"name", *unused})
 
     @property
     def experts_per_row(self) -> float | None:
@@ -218,6 +235,7 @@ class Gate(CheckedLayer):
         mask: Tensor | None = None,
         noisy_logits: Tensor | None = None,
         noise_std: FloatLike | None = None,
+        load_bar: str = "all",
     ) -> None:
         """Adds the losses that any gate can have, while training.
 
@@ -230,6 +248,7 @@ class Gate(CheckedLayer):
             noisy_logits: Tensor `(..., n)` whose `k` largest entries are
                 chosen. Defaults to `logits`.
             noise_std: The noise's standard deviation, defaults to `1/n`.
+            load_bar: The `bar` of `load_loss`, defaults to `"all"`.
         """
         if not training:
             return
@@ -241,11 +260,14 @@ class Gate(CheckedLayer):
             loss = importance_loss(weights, mask)
             self.add_loss(self.importance_loss_weight * loss)
         if self.load_loss_weight:
-            loss = load_loss(logits, noisy_logits, k, noise_std, mask)
+            loss = load_loss(
+                logits, noisy_logits, k, noise_std, mask, bar=load_bar
+            )
             self.add_loss(self.load_loss_weight * loss)
         if self.load_balance_loss_weight:
             probabilities = ops.softmax(logits, axis=-1)
-            chosen = top_k_mask(noisy_logits, k)
+            counted = 1 if self.load_balance_choices == "first" else k
+            chosen = top_k_mask(noisy_logits, counted)
             loss = load_balance_loss(probabilities, chosen, mask)
             self.add_loss(self.load_balance_loss_weight * loss)
         if self.z_loss_weight:
@@ -335,6 +357,7 @@ class Gate(CheckedLayer):
             "num_experts": self.num_experts,
             "seed": self.seed,
             **{name: getattr(self, name) for name in ROUTER_LOSSES},
+            "load_balance_choices": self.load_balance_choices,
         }
 
     @classmethod

@@ -18,9 +18,9 @@ from keras_moe.types import Tensor
 class PermutedGate(Gate):
     """Any gate, followed by a learned permutation of the experts.
 
-    Computes `P g(x)`. It helps a gate out of a bad start: which expert an
-    entry of `g` goes to is searched for in the first epochs, for which
-    training needs a `keras_moe.callbacks.PermutationSearch`. See
+    Computes `P g(x)`. It is meant to help a gate out of a bad start: which
+    expert an entry of `g` goes to is searched for in the first epochs, for
+    which training needs a `keras_moe.callbacks.PermutationSearch`. See
     `SinkhornPermutation` for the two phases.
 
     In the search every expert has some weight while training. After it, and

@@ -27,6 +27,11 @@ class TopKGate(LogitGate):
     unless a loss on the gate itself trains it. Choose `k >= 2`, or a gate
     whose weights are not renormalized.
 
+    `load_loss_weight` adds the paper's load loss where the gate is `noisy`:
+    expert `i` is chosen if its noisy logit passes the `k`-th largest of the
+    others. Without noise there is nothing to draw anew, and it is that of
+    `VMoEGate`.
+
     Attributes:
         kernel: `A`, `(p, n)`. A static gate has none.
         bias: `c`, `(n,)`, or `None` with `use_bias=False`.
@@ -128,7 +133,13 @@ class TopKGate(LogitGate):
             )
         weights = softmax_of_largest(noisy_logits, self.k)
         self.add_router_losses(
-            weights, logits, training, mask, noisy_logits, noise_std
+            weights,
+            logits,
+            training,
+            mask,
+            noisy_logits,
+            noise_std,
+            load_bar="others" if self.noisy else "all",
         )
         return weights
 

@@ -40,6 +40,12 @@ class XMoEGate(Gate):
     only `τ` is trained: choose `projection_dim >= 2` for fewer than four
     experts.
 
+    The temperature, its lowest value of 0.01 and the bias `c` are those of
+    Tutel's cosine router (github.com/microsoft/tutel), whose projection has 256
+    dimensions. The paper has no bias; its experiments have 32 experts,
+    `d' = 16` and an initial `τ` of 0.3, or 0.07 for a sigmoid in place of the
+    softmax.
+
     Attributes:
         projection_kernel: `P`, `(p, d')`.
         projection_bias: `c`, `(d',)`, or `None` with `use_bias=False`.

@@ -66,6 +66,56 @@ def test_load_matches_a_reference(k, rng):
     assert float(loss) == pytest.approx(expected, rel=1e-4)
 
 
+def chance_beside_others(logits, noisy, k, std):
+    """P(logit + noise > the k-th largest noisy logit of the others)."""
+    chances = np.ones_like(logits)
+    for row, x, x_noisy in zip(chances, logits, noisy, strict=True):
+        for i, logit in enumerate(x):
+            others = sorted(np.delete(x_noisy, i))
+            if k <= len(others):
+                margin = (logit - others[-k]) / std[i]
+                row[i] = 0.5 * math.erfc(-margin / math.sqrt(2))
+    return chances
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_load_beside_others_matches_a_reference(k, rng):
+    logits = rng.normal(size=(20, 4)).astype("float32")
+    std = np.array([0.2, 0.5, 1.0, 2.0], "float32")
+    noisy = logits + (std * rng.normal(size=(20, 4))).astype("float32")
+    noisy[0] = [1.0, 2.0, 1.0, 1.0]  # Ties at the bar.
+    chances = chance_beside_others(logits, noisy, k, std)
+    expected = squared_variation(chances.sum(axis=0))
+    loss = regularizers.load_loss(logits, noisy, k, std, bar="others")
+    assert float(loss) == pytest.approx(expected, rel=1e-4, abs=1e-7)
+
+
+def test_load_beside_others_by_hand():
+    # The first passes the second's 1, the second the first's 3.
+    logits = np.array([[3.0, 1.0]], "float32")
+    first, second = (0.5 * math.erfc(-x / math.sqrt(2)) for x in (2.0, -2.0))
+    expected = squared_variation(np.array([first, second]))
+    loss = regularizers.load_loss(logits, logits, 1, 1.0, bar="others")
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
+def test_load_refuses_another_bar():
+    with pytest.raises(ValueError, match=r"`bar` must be one of .*Received: b"):
+        regularizers.load_loss(
+            np.ones((2, 3)), np.ones((2, 3)), 1, 1.0, bar="k"
+        )
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_load_balance_is_k_where_k_choices_are_even(k):
+    even = np.full((6, 3), 1 / 3, "float32")
+    chosen = np.array(
+        [[(row + i) % 3 < k for i in range(3)] for row in range(6)]
+    )
+    loss = regularizers.load_balance_loss(even, chosen)
+    assert float(loss) == pytest.approx(k)
+
+
 def test_load_has_a_gradient_though_a_count_has_none(rng):
     logits = rng.normal(size=(20, 4)).astype("float32")
     (grad,) = gradient(lambda x: regularizers.load_loss(x, x, 2, 0.5), logits)
@@ -77,6 +127,9 @@ CASES = {
         softmax(x), mask
     ),
     "load": lambda x, mask: regularizers.load_loss(x, x, 2, 0.3, mask),
+    "load beside others": lambda x, mask: regularizers.load_loss(
+        x, x, 2, 0.3, mask, bar="others"
+    ),
     "load balance": lambda x, mask: regularizers.load_balance_loss(
         softmax(x), x > 0, mask
     ),

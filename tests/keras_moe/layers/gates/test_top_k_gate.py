@@ -4,6 +4,7 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.layers import TopKGate
+from keras_moe.regularizers import load_loss
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.gates.reference import build_with
 from tests.keras_moe.layers.gates.reference import check_oracle
@@ -94,6 +95,39 @@ def test_noise_has_the_learned_scale_and_only_training_draws_it():
     noise = logits - logits[:, 3:]  # The fourth logit has none.
     np.testing.assert_allclose(noise.mean(axis=0), 0, atol=0.1)
     np.testing.assert_allclose(noise.std(axis=0), [1, 3, 0, 0], atol=0.05)
+
+
+@pytest.mark.parametrize(("noisy", "bar"), [(True, "others"), (False, "all")])
+def test_the_load_of_noise_is_that_of_its_paper(noisy, bar, monkeypatch, rng):
+    monkeypatch.setattr(keras.random, "normal", lambda *_, **__: drawn)
+    drawn = keras.ops.convert_to_tensor(rng.normal(size=(8, 4)), "float32")
+    gate = identity_gate(k=2, noisy=noisy, load_loss_weight=3.0)
+    x = rng.normal(size=(8, 4)).astype("float32")
+    gate(x, training=True)
+    std = np.log(2.0) if noisy else 1 / 4  # softplus(0)
+    noisy_logits = x + np.log(2.0) * to_numpy(drawn) * noisy
+    expected = load_loss(x, noisy_logits.astype("float32"), 2, std, bar=bar)
+    (loss,) = gate.losses
+    assert to_numpy(loss) == pytest.approx(3 * float(expected), rel=1e-4)
+
+
+@pytest.mark.parametrize(("choices", "factor"), [("all", 2), ("first", 1)])
+def test_the_balance_counts_all_choices_or_the_first(choices, factor):
+    gate = identity_gate(
+        k=2, load_balance_loss_weight=1.0, load_balance_choices=choices
+    )
+    # Every expert is first once, and second once.
+    gate(
+        np.array([np.roll([2.0, 1, 0, 0], i) for i in range(4)]), training=True
+    )
+    (loss,) = gate.losses
+    assert to_numpy(loss) == pytest.approx(factor, rel=1e-5)
+    assert gate.get_config()["load_balance_choices"] == choices
+
+
+def test_refuses_other_choices():
+    with pytest.raises(ValueError, match="`load_balance_choices` must be one"):
+        TopKGate(4, k=2, load_balance_choices="second")
 
 
 def test_noise_differs_from_call_to_call_and_repeats_with_the_seed():
