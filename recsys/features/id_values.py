@@ -61,7 +61,8 @@ def as_ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     ['7', '007', None, '18446744073709551616']
     """
     if isinstance(column.dtype, pd.SparseDtype):
-        column = column.sparse.to_dense()
+        dense = np.asarray(column.array)
+        column = pd.Series(dense, column.index, name=column.name)
     kind: Any = column.dtype
     if pd.api.types.is_integer_dtype(kind):
         return _integers(column, file)

@@ -1,5 +1,7 @@
 """A column for each kind of feature, for the tests that all of them share."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -44,7 +46,7 @@ def weighted_integers() -> FittedFeature:
     return kind.fit([rows], {"item": owner})
 
 
-KNOWN = {
+KNOWN: "dict[str, pd.Series[Any]]" = {
     "int64": pd.Series([7, 0, -7, 2**53 - 1, 2**53 + 1, 2**63 - 1, 1 - 2**63]),
     "string": pd.Series(["7", "007", "1e5", str(2**53 + 1), str(2**64), "é"]),
 }
@@ -66,7 +68,7 @@ def encoder_of(form: str, raw_dtype: str) -> FittedFeature:
     return kind.fit([items], {"item": owner})
 
 
-CASES: dict[str, tuple[Feature, "pd.Series[object]"]] = {
+CASES: dict[str, tuple[Feature, "pd.Series[Any]"]] = {
     "bucket of quantiles": (Bucket(quantiles=3), NUMBERS),
     "bucket between borders": (Bucket(borders=[0.0, 2.0]), NUMBERS),
     "hash of integers": (Hash(buckets=4), INTEGERS.fillna(5)),
