@@ -4,6 +4,11 @@ import os
 import sys
 
 from recsys.missing_package import what_to_install
+from recsys.progress import announce
+from recsys.progress import shown_progress
+
+# The commands that start Keras, which takes many seconds.
+_SLOW = ("train", "tune", "report", "compare", "rerun")
 
 
 def main() -> None:
@@ -17,6 +22,9 @@ def main() -> None:
 
 
 def _run() -> int:
+    if sys.argv[1:2] and sys.argv[1] in _SLOW and "--help" not in sys.argv:
+        with shown_progress():
+            announce(f"Starting recsys {sys.argv[1]}")
     try:
         # Takes a second, in which Ctrl-C may come.
         from recsys.cli import run

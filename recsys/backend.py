@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recsys.progress import announce
+
 # What TensorFlow logs while it starts, on the many machines where all is well.
 _KNOWN_NOISE = (
     b"All log messages before absl::InitializeLog()",
@@ -38,6 +40,8 @@ def start_backend(name: str | None) -> None:
         ModuleNotFoundError: The backend is not installed.
         ValueError: Keras runs already, with another backend.
     """
+    if "keras" not in sys.modules:
+        announce(f"Starting Keras on {backend_to_start(name)}")
     with quiet_start():
         if "keras" not in sys.modules and name is not None:
             os.environ["KERAS_BACKEND"] = name

@@ -24,6 +24,7 @@ from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.missing_package import what_to_install
 from recsys.out_of_memory import clear_memory_errors
+from recsys.progress import shown_progress
 from recsys.shown import printable
 from recsys.shown import shortened
 from recsys.single_options import SingleOptions
@@ -65,7 +66,11 @@ def run(arguments: list[str]) -> int:
         wrong, 1 where something else is; 130 after Ctrl-C.
     """
     try:
-        with clear_memory_errors(), warnings.catch_warnings():
+        with (
+            clear_memory_errors(),
+            warnings.catch_warnings(),
+            shown_progress(),
+        ):
             warnings.showwarning = _show_warning
             # Typer returns what Ctrl-C ends with.
             status = app(arguments, standalone_mode=False) or 0

@@ -129,12 +129,9 @@ def _turned(
     """The metrics of a split by column: a task's, or the weighted total's.
 
     Returns:
-        The names of the lines, that of a constant's below each metric's, and
-        the cells of each column.
+        The names of the lines, and the cells of each column; behind each
+        column stands that of its constant.
     """
-    lines = [
-        line for title in titles.values() for line in (title, "  constant")
-    ]
     total = _overall(values)
     if "constant" in values:
         total["constant"] = _overall(values["constant"])
@@ -148,11 +145,11 @@ def _turned(
     ]
     names, columns = list(titles), []
     for title, scores, mean in parts:
-        constants = _cells(scores.get("constant", {}), names)
-        pairs = zip(_cells(scores, names), constants, strict=True)
-        cells = [cell for pair in pairs for cell in pair]
-        columns.append([title, *cells, _shown(mean, 2)])
-    return ["Task", *lines, _EXPERTS], columns
+        columns.append([title, *_cells(scores, names), _shown(mean, 2)])
+        if "constant" in scores:
+            constants = _cells(scores["constant"], names)
+            columns.append(["constant", *constants, ""])
+    return ["Task", *titles.values(), _EXPERTS], columns
 
 
 def _overall(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from recsys.data.load import load_schema
 from recsys.errors import RunError
 from recsys.links import check_no_links
 from recsys.output_lock import sole_writer
+from recsys.progress import announce
 from recsys.stages.comparison import Comparison
 from recsys.stages.comparison import PlannedRun
 from recsys.stages.comparison_table import comparison_table
@@ -85,18 +86,20 @@ def _compare(
     comparison: Comparison, planned: list[PlannedRun], out: Path, jobs: int
 ) -> pd.DataFrame:
     failures = []
+    announce(f"Training {len(planned)} runs, {jobs} at a time")
     with (
         TrainingProcesses(jobs) as processes,
         ThreadPoolExecutor(jobs) as pool,
     ):
         futures = [pool.submit(processes.train, run.config) for run in planned]
         try:
-            for future in as_completed(futures):
+            for done, future in enumerate(as_completed(futures), start=1):
                 error = future.exception()
                 if error is not None and not isinstance(error, RunError):
                     raise error
                 failures += [str(error)] if error else []
                 results = _write_results(planned, comparison, out)
+                announce(f"{done} of {len(planned)} runs ended")
         except BaseException:
             processes.stop()
             pool.shutdown(cancel_futures=True)

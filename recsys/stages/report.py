@@ -6,6 +6,7 @@ from pathlib import Path
 from recsys.atomic import replacing
 from recsys.errors import RunError
 from recsys.output_lock import sole_writer
+from recsys.progress import announce
 from recsys.reporting.best_trials import best_trials
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
@@ -84,6 +85,7 @@ def _report(
             "`out` must be a new or empty folder. "
             f"Received: out={str(out)!r}, which holds something"
         )
+    announce("Reading the runs")
     finished = read_trained(folders)
     trained = [one for one in finished if one.counts or not sparse_only]
     notice = notice_of(
@@ -94,8 +96,13 @@ def _report(
         raise RunError(f"expected a trial that counts. {notice}")
     if notice:
         warnings.warn(notice, stacklevel=3)
-    parts = [section(trained) for section in SECTIONS]
-    sections = [section for section in parts if section is not None]
+    sections = []
+    for number, section in enumerate(SECTIONS, start=1):
+        name = section.__name__.replace("_", " ")
+        announce(f"Section {number} of {len(SECTIONS)}: {name}")
+        if (part := section(trained)) is not None:
+            sections.append(part)
+    announce("Writing the page")
     summary = _summary(finished, count_failed(folders))
     pages = Pages("Report", f"{summary} {notice}".rstrip(), sections)
     with replacing(out) as unfinished:

@@ -28,8 +28,11 @@ from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.output_lock import sole_writer
+from recsys.progress import announce
+from recsys.progress import shown_progress
 from recsys.retrieval.feature_roles import show_roles
 from recsys.run import Run
+from recsys.shown import printable
 from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
 from recsys.training.fit import fit
@@ -94,7 +97,7 @@ def train(
     run = Run(config.out)
     with relevant_log():
         if process_index(config):
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), shown_progress(False):
                 warnings.simplefilter("ignore")  # The first one shows them.
                 _fit(run, *_prepared(config, run, resume))
             return {}
@@ -120,6 +123,7 @@ def _prepared(
         config = _with_recorded_table_optimizer(config, run.read_config())
     if config.streaming is None:
         config = replace(config, streaming=is_large(config.data))
+    announce(f"Reading the data in {printable(config.data)}")
     dataset = load(config.data, streaming=config.streaming).with_train_rows(
         config.train_rows
     )
@@ -148,6 +152,7 @@ def _train(
     # room for a second model.
     del start
     gc.collect()
+    announce("Measuring the validation and the test split, and drawing plots")
     metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
     warn_if_dense(config, metrics["validation"])
@@ -164,6 +169,7 @@ def _fit(
     writes = share.index == 0
     with distributed(config, len(dataset.split("train"))):
         keras.utils.set_random_seed(config.seed)
+        announce("Building the model")
         model = build_model(config, dataset, start.model if start else None)
         is_sharded(model.variables)  # What it needs is there, or an error.
         if writes:

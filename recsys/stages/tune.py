@@ -15,7 +15,9 @@ from recsys.data import load
 from recsys.links import check_no_links
 from recsys.old_names import with_current_names
 from recsys.output_lock import sole_writer
+from recsys.progress import announce
 from recsys.reading import naming
+from recsys.shown import printable
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config
 from recsys.training.training_processes import TrainingProcesses
@@ -107,6 +109,7 @@ def tune(
             f"Received: warm_start={base.warm_start!r}"
         )
     check_backend(base.backend)
+    announce(f"Reading the data in {printable(base.data)}")
     schema = load(base.data).schema
     resolved = resolve_config(base, schema)
     given = {name: getattr(base, name) for name in fields if name != "out"}
@@ -220,6 +223,7 @@ def _lead(
     if runner.sweep.state.is_file():
         oracle.reload()
         _restore_log(oracle, runner)
+    announce(f"Training up to {plan.trials:,} trials, {workers} at a time")
     with SweepProgress(plan.trials, oracle.losses) as progress:
         oracle.on_trial_end = progress.trial_ended
         if role() == "chief":

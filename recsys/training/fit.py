@@ -1,5 +1,3 @@
-import sys
-
 import keras
 
 from keras_moe.callbacks import PermutationSearch
@@ -14,6 +12,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.process_group import current_group
+from recsys.progress import announce
 from recsys.run import Run
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
@@ -114,13 +113,14 @@ def _fit_epochs(
             keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
             ProgressLine(list(model.tasks)),
         ]
+    announce("Training: the first step takes longer, as it is compiled")
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
             feed(batches, whole=isinstance(batches, TrainingBatches)),
             epochs=epochs,
             initial_epoch=checkpoint.epochs,
             shuffle=False,
-            verbose=_verbosity() if checkpoint.writes else 0,
+            verbose=0,
             # Each sees in the logs what those before it have added.
             callbacks=[
                 interruption,
@@ -147,11 +147,6 @@ def _fit_epochs(
                 *reports,
             ],
         )
-
-
-def _verbosity() -> int:
-    """A bar for who watches it, a line an epoch for a file."""
-    return 1 if sys.stdout.isatty() else 2
 
 
 def has_search(config: TrainConfig) -> bool:

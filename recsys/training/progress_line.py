@@ -1,29 +1,79 @@
+import shutil
+import sys
+import time
+from collections.abc import Mapping
 from typing import Any
+from typing import TextIO
 
 import keras
 
+_SECONDS = 0.2  # Between two updates of a terminal's line.
 
-class ProgressLine(keras.callbacks.ProgbarLogger):
-    """Keras's progress bar without the routing statistics of single tasks.
+
+class ProgressLine(keras.callbacks.Callback):
+    """A line for each epoch, key figures first, as wide as the terminal.
+
+    On a terminal it also counts the steps. What has no place in the line is in
+    `history.csv`.
 
     Args:
         tasks: Names of the tasks.
+        file: Where to write it; the standard output unless given.
     """
 
-    def __init__(self, tasks: list[str]) -> None:
+    def __init__(self, tasks: list[str], file: TextIO | None = None) -> None:
         super().__init__()
-        self.shown = ["loss", "val_loss", "retrieval_loss"]
-        self.shown += ["experts_per_example"]
-        for task in tasks:
-            self.shown += [
-                f"val_{task}_{name}"
-                for name in ("loss", "auc", "accuracy", "rmse")
-            ]
+        self.file = file or sys.stdout
+        self.names = ["loss", "val_loss", "experts_per_example"]
+        self.names += [
+            f"val_{task}_{name}"
+            for name in ("auc", "accuracy", "rmse", "loss")
+            for task in tasks
+        ]
+        self.names.append("retrieval_loss")
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self.title = f"Epoch {epoch + 1}/{self.params['epochs']}"
+        self.start = time.monotonic()
+        self.updated = 0.0
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        now = time.monotonic()
+        if self.file.isatty() and now - self.updated > _SECONDS:
+            self.updated = now
+            steps = self.params["steps"]
+            step = f"step {batch + 1}" + (f"/{steps}" if steps else "")
+            loss = {name: (logs or {}).get(name) for name in ("loss",)}
+            self._write([step, *_figures(loss)], end="")
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         logs = logs or {}
-        super().on_epoch_end(
-            epoch, {name: logs[name] for name in self.shown if name in logs}
-        )
+        shown = {name: logs.get(name) for name in self.names}
+        self._write(_figures(shown), end="\n")
+
+    def _write(self, figures: list[str], end: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        line = f"{self.title}  {time.monotonic() - self.start:.0f} s"
+        for figure in figures:
+            if len(line) + len(figure) + 2 > width:
+                break
+            line += f"  {figure}"
+        # The line that stands there may be longer.
+        begin, fill = ("\r", width) if self.file.isatty() else ("", 0)
+        self.file.write(f"{begin}{line:<{fill}}{end}")
+        self.file.flush()
+
+
+def _figures(logs: Mapping[str, Any]) -> list[str]:
+    """The figures that are there, each with its name."""
+    return [
+        f"{name.replace('_per_example', '')} {float(value):.4g}"
+        for name, value in logs.items()
+        if value is not None
+    ]
