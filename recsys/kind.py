@@ -108,6 +108,8 @@ def declared(
             column=column,
         )
     try:
-        return check_shape(options, kinds[name], f"{place}, column {column!r}")
+        return check_shape(
+            options, kinds[name], f"{place}, column {shown(column)}"
+        )
     except FileError as error:
         raise DataError(str(error)) from None

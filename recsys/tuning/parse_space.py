@@ -109,7 +109,7 @@ def _check_known(name: str, known: list[str]) -> None:
     if name not in known:
         raise ValueError(
             f"the fields to be searched must be among {', '.join(known)}"
-            f"{did_you_mean(name, known)}. Received: {name!r}"
+            f"{did_you_mean(name, known)}. Received: {shown(name)}"
         )
 
 

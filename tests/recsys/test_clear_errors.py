@@ -70,3 +70,10 @@ def test_an_argument_that_is_given_by_its_place_is_named() -> None:
 def test_too_many_arguments() -> None:
     with pytest.raises(TypeError, match="expected at most 2 arguments"):
         Interval(0.0, 1.0, 2.0)  # type: ignore[call-arg]
+
+
+def test_a_long_name_of_a_field_is_shortened() -> None:
+    fields: dict[str, Any] = {"n" * 1_000_000: 1}
+    with pytest.raises(ValueError, match=r"Received: 'nnn") as raised:
+        Interval(0, **fields)
+    assert len(str(raised.value)) < 500
