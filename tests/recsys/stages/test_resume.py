@@ -182,8 +182,10 @@ def test_finished_run_is_not_resumed(run: Path, settings: Settings) -> None:
 
 
 def test_resuming_nothing(settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"without config\.json"):
+    with pytest.raises(RunError, match="no folder of that name"):
         recsys.train(settings(tmp_path / "run"), resume=True)
+    with pytest.raises(RunError, match=r"a folder without config\.json"):
+        recsys.train(settings(tmp_path), resume=True)
 
 
 def test_a_search_is_resumed_in_either_phase(

@@ -62,6 +62,27 @@ def test_history_and_metrics_agree(run: Path) -> None:
         "watch": 2,
         "rating": 2,
     }
+    for routing in metrics["test"]["routing"].values():
+        assert 0 < routing["most_frequent_set"] <= 1
+        assert 0 <= routing["mutual_information"] <= 2
+        assert routing["dead_experts"] in range(3)
+
+
+def test_a_gate_that_routes_by_nothing_is_told(
+    settings: Settings, tmp_path: Path
+) -> None:
+    fields = settings(
+        tmp_path / "run",
+        gate="softmax",
+        gate_options={"kernel_initializer": "zeros"},
+        learning_rate=1e-20,
+        epochs=1,
+    )
+    with pytest.warns(UserWarning, match="'softmax' of 'watch' routes by noth"):
+        metrics = recsys.train(fields)
+    same = {"most_frequent_set": 1.0, "dead_experts": 0}
+    for routing in metrics["test"]["routing"].values():
+        assert routing == same | {"mutual_information": pytest.approx(0)}
 
 
 def test_weights_of_every_epoch_are_recorded(run: Path) -> None:
