@@ -63,9 +63,9 @@ def _defaults(kind: type[keras.layers.Layer]) -> dict[str, Any]:
     return {
         name: parameter.default
         for base in reversed(kind.__mro__)
-        if issubclass(base, keras.layers.Layer)
+        if issubclass(base, keras.layers.Layer) and "__init__" in vars(base)
         for name, parameter in inspect.signature(
-            base.__init__
+            vars(base)["__init__"]
         ).parameters.items()
     }
 

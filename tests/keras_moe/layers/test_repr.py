@@ -88,10 +88,10 @@ def test_arguments_that_matter_are_shown(layer: Any, text: str) -> None:
 
 def test_layers_without_a_configuration_have_one_too() -> None:
     class Own(Experts):
-        def __init__(self, num_experts: int, width: int) -> None:
+        def __init__(self, num_experts: int, anything: object) -> None:
             super().__init__(num_experts, name="own")
 
-    assert "Own name=own" in repr(Own(2, width=3))
+    assert "Own name=own" in repr(Own(2, anything=object()))
 
 
 @pytest.mark.parametrize(
