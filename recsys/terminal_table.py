@@ -67,6 +67,5 @@ def _turned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 def _table(header: Sequence[str]) -> Table:
     table = Table(box=SIMPLE_HEAD, collapse_padding=True)
     for number, title in enumerate(header):
-        justify = "right" if number else "left"
-        table.add_column(escape(title), justify=justify)
+        table.add_column(escape(title), justify="right" if number else "left")
     return table

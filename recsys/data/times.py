@@ -169,7 +169,10 @@ def shown_times(times: Sequence[Any]) -> list[str]:
     for unit in ("s", "ms"):
         per_second = pd.Timedelta(1, "s") / pd.Timedelta(1, unit)
         low, high = (per_second * date.timestamp() for date in (first, end))
-        if all(isinstance(time, Real) and low <= time < high for time in times):
+        if all(
+            isinstance(time, Real) and low <= float(time) < high
+            for time in times
+        ):
             return [
                 str(pd.Timestamp(time, unit=unit).floor("s")) for time in times
             ]

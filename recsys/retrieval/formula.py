@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from typing import TypeGuard
 from typing import NoReturn
 
 import numpy as np
@@ -299,5 +300,5 @@ Received: inf, of '^' in 'watch * 0^-1'
         self._apply(_Operation(name, count), token)
 
 
-def _is_number(step: object) -> bool:
+def _is_number(step: object) -> TypeGuard[float]:
     return isinstance(step, float)
