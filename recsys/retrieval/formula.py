@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from typing import TypeGuard
 from typing import NoReturn
+from typing import TypeGuard
 
 import numpy as np
 
