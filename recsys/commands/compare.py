@@ -20,8 +20,8 @@ def compare(
     backend: Backend = None,
 ) -> None:
     """Train and test several models alike, and compare them."""
-    from recsys.stages.compare import compare
-    from recsys.stages.comparison import Comparison
+    from recsys import Comparison
+    from recsys import compare
     from recsys.stages.comparison_table import print_comparison
 
     fields = {"data": data, "backend": backend}

@@ -24,8 +24,8 @@ def rerun(
     ] = "loss",
 ) -> None:
     """Train the best trials of a sweep again, with several seeds."""
+    from recsys import rerun
     from recsys.stages.comparison_table import print_comparison
-    from recsys.stages.rerun import rerun
 
     print_comparison(rerun(sweep, out, seeds, top, jobs, sparse_only, by))
     print(f"Written to {out}: table.md, results.csv and a folder for each run")
