@@ -127,38 +127,13 @@ def _tables(
 
 def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
     sizes, copies = config.sizes, _COPIES[config.optimizer]
-    has_experts = config.architecture != "shared-bottom"
-    experts, gates, levels = sizes.num_experts, num_tasks, 1
-    own = 0
-    if config.architecture == "moe":
-        gates = 1
-    if config.architecture in ("cgc", "ple"):
-        own = config.task_experts
-    if config.architecture == "ple":
-        levels = config.num_levels
-    units = sizes.expert_units
-    seen = units[-1] if units else width
-    if has_experts:
-        count = experts + own * num_tasks
-        # Further levels see what the experts of the one before return.
-        each = _dense([width, *units]) + (levels - 1) * _dense([seen, *units])
-        yield Part(
-            f"{count:,} experts of {units} units",
-            ("`embedding_dim`, " if width > max(units, default=0) else "")
-            + "`num_experts` and `expert_units`"
-            + (" and `task_experts`" if own else "")
-            + (" and `num_levels`" if levels > 1 else ""),
-            count * each,
-            copies,
-        )
-        yield from _gates(config, width, experts + own, gates)
+    seen = sizes.expert_units[-1] if sizes.expert_units else width
+    if config.architecture != "shared-bottom":
+        yield from _experts(config, width, num_tasks)
     elif config.bottom_units:
-        yield Part(
-            f"a shared bottom of {config.bottom_units} units",
-            "`bottom_units`",
-            _dense([width, *config.bottom_units]),
-            copies,
-        )
+        text = f"a shared bottom of {config.bottom_units} units"
+        numbers = _dense([width, *config.bottom_units])
+        yield Part(text, "`bottom_units`", numbers, copies)
         seen = config.bottom_units[-1]
     head = _dense([seen, *sizes.head_units])
     text = f"{num_tasks:,} heads of {sizes.head_units} units"
@@ -166,7 +141,31 @@ def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
     if config.interaction == "dcn":
         numbers = config.cross_layers * width * (width + 2)
         text = f"{config.cross_layers:,} cross layers of width {width:,}"
-        yield Part(text, "`cross_layers` and `embedding_dim`", numbers, copies)
+        options = "`cross_layers` and `embedding_dim`"
+        yield Part(text, options, numbers, copies)
+
+
+def _experts(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
+    """The experts of all levels, and the gates of the first one."""
+    shared, units = config.sizes.num_experts, config.sizes.expert_units
+    has_own = config.architecture in ("cgc", "ple")
+    own = config.task_experts if has_own else 0
+    levels = config.num_levels if config.architecture == "ple" else 1
+    options = "`num_experts` and `expert_units`"
+    if width > max(units, default=0):
+        options = f"`embedding_dim`, {options}"
+    if own:
+        options += " and `task_experts`"
+    if levels > 1:
+        options += " and `num_levels`"
+    seen = units[-1] if units else width
+    # Further levels see what the experts of the one before return.
+    each = _dense([width, *units]) + (levels - 1) * _dense([seen, *units])
+    count = shared + own * num_tasks
+    text = f"{count:,} experts of {units} units"
+    yield Part(text, options, count * each, _COPIES[config.optimizer])
+    gates = 1 if config.architecture == "moe" else num_tasks
+    yield from _gates(config, width, shared + own, gates)
 
 
 def _gates(
@@ -178,7 +177,6 @@ def _gates(
         yield Part(text, "`num_experts`", num_experts**2, copies)
     if gate_class(config.gate).feature_rank == 0:
         return  # It sees an id.
-    # The name on the command line, without the permutation.
     projection = config.gate_options.get("projection_dim")
     if isinstance(projection, int):
         each = projection * (width + num_experts)
