@@ -4,6 +4,8 @@ import reprlib
 from typing import Any
 
 import keras
+import numpy as np
+from keras import ops
 
 
 def check_integer(
@@ -103,6 +105,57 @@ def check_tensor(name: str, value: Any, smallest_rank: int = 0) -> None:
             f"`{name}` must have at least {smallest_rank} axes. "
             f"Received: {name} of shape {tuple(shape)}"
         )
+
+
+def check_count(name: str, value: Any, minimum: int) -> None:
+    """Raises an error unless `value` is an integer, or a tensor of one.
+
+    Args:
+        name: The argument's name, for the message.
+        value: What the caller passed. A tensor's value is not looked at.
+        minimum: Smallest value allowed.
+
+    Raises:
+        TypeError: If `value` is neither.
+        ValueError: If it is an integer below the minimum.
+    """
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        check_integer(name, value, minimum)
+    elif not keras.backend.is_int_dtype(keras.backend.standardize_dtype(dtype)):
+        raise TypeError(
+            f"`{name}` must be an integer. Received: {name} of dtype {dtype}"
+        )
+
+
+def as_tensor(name: str, value: Any, smallest_rank: int = 0) -> Any:
+    """Returns `value` as a tensor of the backend.
+
+    Args:
+        name: The argument's name, for the message.
+        value: What the caller passed: a tensor, an array, a number, or nested
+            lists of numbers.
+        smallest_rank: How many axes it has to have. Defaults to 0.
+
+    Raises:
+        TypeError: If it holds anything but booleans, integers and real numbers.
+        ValueError: If it has too few axes, or lists differ in their lengths.
+    """
+    array = value
+    if getattr(value, "dtype", None) is None and not isinstance(value, str):
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise ValueError(
+                f"`{name}` must be a tensor, or lists of equal lengths. "
+                f"Received: {name}={reprlib.repr(value)}"
+            ) from None
+        if array.dtype.kind not in "biuf":
+            array = value
+    check_tensor(name, array, smallest_rank)
+    if isinstance(value, keras.KerasTensor):
+        return value
+    return ops.convert_to_tensor(value)
 
 
 def _is_real(dtype: Any) -> bool:

@@ -6,6 +6,9 @@ First softly, by a linear program; then each choice is made whole.
 import numpy as np
 from keras import ops
 
+from keras_moe.checks import as_tensor
+from keras_moe.checks import check_count
+from keras_moe.checks import check_integer
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
@@ -58,7 +61,9 @@ def capped_assignment(
         Dykstra, An iterative procedure for obtaining I-projections onto the
         intersection of convex sets, 1985.
     """
-    scores = ops.stop_gradient(ops.convert_to_tensor(scores))
+    scores = ops.stop_gradient(as_tensor("scores", scores, 2))
+    check_count("capacity", capacity, 1)
+    check_integer("max_per_row", max_per_row, 1, scores.shape[1])
     log_scores = ops.maximum(scores, EXCLUDED) / ENTROPY_WEIGHT
 
     def prices_of_rows(columns: Tensor) -> Tensor:
@@ -113,7 +118,9 @@ def integral_assignment(
         >>> keras.ops.convert_to_numpy(integral).tolist()
         [[True, False], [False, True]]
     """
-    choice = ops.stop_gradient(ops.convert_to_tensor(choice))
+    choice = ops.stop_gradient(as_tensor("choice", choice, 2))
+    check_count("capacity", capacity, 1)
+    check_integer("max_per_row", max_per_row, 1, choice.shape[1])
     taken = _defer(choice, capacity, max_per_row)
     if choice.shape[0] == 0:  # JAX traces an exchange, even of nothing.
         return taken

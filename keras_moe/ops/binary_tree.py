@@ -12,6 +12,7 @@ certain leaves exact zeros behind.
 
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.types import Tensor
 
 
@@ -40,7 +41,7 @@ def leaf_probabilities(left: Tensor) -> Tensor:
         Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
         Experts with Trees and Local Search, KDD 2023, eq. 2 and appendix C.
     """
-    left = ops.convert_to_tensor(left)
+    left = as_tensor("left", left, 1)
     reach = ops.ones_like(left[..., :1])
     first = 0
     while first < left.shape[-1]:
@@ -73,7 +74,7 @@ def code_probabilities(bits: Tensor) -> Tensor:
         of Experts with Applications to Multi-Task Learning, NeurIPS 2021,
         section 3.1.1.
     """
-    bits = ops.convert_to_tensor(bits)
+    bits = as_tensor("bits", bits, 1)
     reach = ops.ones_like(bits[..., :1])
     for index in range(bits.shape[-1]):
         bit = bits[..., index : index + 1]

@@ -3,12 +3,14 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.ops._rows import gather
 from keras_moe.ops._rows import scatter
 from keras_moe.ops._rows import segment_sum
 from keras_moe.ops._rows import true_places
 from keras_moe.ops._sparse_matmul import sparse_matmul
 from keras_moe.ops.routing_plan import RoutingPlan
+from keras_moe.ops.routing_plan import check_plan
 from keras_moe.ops.routing_plan import routing_plan
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
@@ -36,8 +38,10 @@ def combine(
     Returns:
         A float32 tensor `(N, H)` for each of the `T` tasks.
     """
+    check_plan(plan)
+    weights = as_tensor("weights", weights, 3)
     num_tasks = weights.shape[1]
-    outputs = ops.cast(outputs, "float32")
+    outputs = ops.cast(as_tensor("outputs", outputs, 2), "float32")
     if plan.by_row is not None:
         combined = _add_up(outputs, weights, plan, plan.by_row)
     else:

@@ -3,9 +3,11 @@ from math import prod
 
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.ops._rows import gather
 from keras_moe.ops._sparse_matmul import sparse_matmul
 from keras_moe.ops.routing_plan import RoutingPlan
+from keras_moe.ops.routing_plan import check_plan
 from keras_moe.types import Tensor
 
 
@@ -27,10 +29,11 @@ def dispatch(inputs: Tensor, plan: RoutingPlan) -> Tensor:
         >>> keras.ops.convert_to_numpy(slots).ravel().tolist()
         [5.0, 6.0, 6.0]
     """
+    check_plan(plan)
+    inputs = as_tensor("inputs", inputs, 1)
     by_row = plan.by_row
     if by_row is None:
         return gather(inputs, plan.rows)
-    inputs = ops.convert_to_tensor(inputs)
     num_rows, *shape = ops.shape(inputs)
 
     def taken(values: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:

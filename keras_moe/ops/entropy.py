@@ -1,5 +1,6 @@
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.types import Tensor
 
 # Keeps the logarithm and its gradient finite at 0. The published
@@ -27,5 +28,5 @@ def entropy(weights: Tensor, axis: int | tuple[int, ...] | None = -1) -> Tensor:
         Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
         Experts with Trees and Local Search, KDD 2023, section 3.3.
     """
-    weights = ops.convert_to_tensor(weights)
+    weights = as_tensor("weights", weights)
     return ops.sum(-weights * ops.log(weights + EPSILON), axis=axis)

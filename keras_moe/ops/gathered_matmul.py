@@ -1,6 +1,7 @@
 import keras
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.types import Tensor
 
 if keras.backend.backend() == "torch":
@@ -28,9 +29,9 @@ def gathered_matmul(inputs: Tensor, kernel: Tensor, indices: Tensor) -> Tensor:
         >>> float(gathered_matmul(inputs, kernel, np.array([[2, 0]]))[0, 0])
         13.0
     """
-    inputs, kernel, indices = map(
-        ops.convert_to_tensor, (inputs, kernel, indices)
-    )
+    inputs = as_tensor("inputs", inputs, 2)
+    kernel = as_tensor("kernel", kernel, 2)
+    indices = as_tensor("indices", indices, 2)
     if keras.backend.backend() == "torch" and inputs.dtype == torch.float32:
         # The sum without a copy of the rows.
         return torch.nn.functional.embedding_bag(

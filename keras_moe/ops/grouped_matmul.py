@@ -3,6 +3,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.ops._blocks import matmul_by_blocks
 from keras_moe.ops._group_sizes import check_group_sizes
 from keras_moe.ops._tracing import has_dynamic_shapes
@@ -55,7 +56,8 @@ def grouped_matmul(
         >>> keras.ops.convert_to_numpy(product).ravel().tolist()
         [2.0, 3.0, 3.0, 0.0]
     """
-    inputs, kernels = map(ops.convert_to_tensor, (inputs, kernels))
+    inputs = as_tensor("inputs", inputs, 2)
+    kernels = as_tensor("kernels", kernels, 3)
     check_group_sizes(group_sizes, kernels.shape[0], inputs.shape[0])
     if biases is None:
         biases = ops.zeros_like(kernels[:, 0])

@@ -1,6 +1,7 @@
 import numpy as np
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.types import Tensor
 
 # Stands for -inf, which checkers of numerics would stop at.
@@ -29,6 +30,7 @@ def masked_softmax(
         >>> [float(weight) for weight in masked_softmax(logits, mask)]
         [0.5, 0.0, 0.5, 0.0]
     """
+    logits, mask = as_tensor("logits", logits), as_tensor("mask", mask)
     kept = ops.where(mask, logits, FLOAT32_MIN)
     # Without an initial value Keras refuses empty batches.
     largest = ops.max(kept, axis=axis, keepdims=True, initial=FLOAT32_MIN)

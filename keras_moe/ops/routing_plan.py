@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.ops._debugging import checks_values
 from keras_moe.ops._debugging import require
 from keras_moe.ops._prefix_sums import prefix_sums
@@ -72,10 +73,19 @@ def routing_plan(
         >>> keras.ops.convert_to_numpy(plan.group_sizes).tolist()
         [3, 1]
     """
-    selected = ops.cast(selected, "bool")
+    selected = ops.cast(as_tensor("selected", selected, 2), "bool")
     if max_pairs is None:
         return _exact_plan(selected)
     return _static_plan(selected, max_pairs)
+
+
+def check_plan(plan: object) -> None:
+    """Raises a TypeError unless `plan` is a `RoutingPlan`."""
+    if not isinstance(plan, RoutingPlan):
+        raise TypeError(
+            "`plan` must be a RoutingPlan, as `routing_plan` makes it. "
+            f"Received: plan={plan!r} of type {type(plan).__name__}"
+        )
 
 
 def slot_experts(group_sizes: Tensor, num_slots: IntegerLike) -> Tensor:

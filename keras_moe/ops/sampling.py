@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.checks import as_tensor
+from keras_moe.checks import check_integer
 from keras_moe.ops.masked_softmax import masked_softmax
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.types import IntegerLike
@@ -63,7 +65,7 @@ def draw_without_replacement(
         Gumbel-Top-k Trick for Sampling Sequences Without Replacement,
         ICML 2019, section 2.3.
     """
-    logits = ops.cast(logits, "float32")
+    logits = ops.cast(as_tensor("logits", logits, 1), "float32")
     noise = gumbel_noise(ops.shape(logits), seed)
     return ops.cast(top_k_mask(logits + noise, k), "float32")
 
@@ -90,7 +92,8 @@ def draw_with_replacement(
         Jang et al., Categorical Reparameterization with Gumbel-Softmax,
         ICLR 2017, eq. 1.
     """
-    logits = ops.cast(logits, "float32")
+    logits = ops.cast(as_tensor("logits", logits, 1), "float32")
+    check_integer("k", k, 1)
     *rows, n = ops.shape(logits)
     noise = gumbel_noise((*rows, k, n), seed)
     # (..., 1, n) + (..., k, n)
@@ -113,6 +116,7 @@ def choose_one(mask: Tensor, seed: SeedLike = None) -> Tensor:
         >>> [bool(entry) for entry in chosen]
         [False, True, False]
     """
+    mask = as_tensor("mask", mask, 1)
     uniform = keras.random.uniform(ops.shape(mask), dtype="float32", seed=seed)
     return top_k_mask(ops.where(mask, uniform, -1.0), 1)
 
@@ -151,7 +155,10 @@ def adjusted_softmax(
         Ibrahim et al., MOESART: An Effective Sampling-based Router for Sparse
         Mixture of Experts, eq. 3.
     """
-    logits = ops.convert_to_tensor(logits)
+    logits = as_tensor("logits", logits, 1)
+    counts = as_tensor("counts", counts, 1)
+    corrected = as_tensor("corrected", corrected, 1)
+    check_integer("k", k, 2)
     # Not the logarithm of a softmax: that is -inf where the softmax is 0.
     log_g = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
     correction = ops.where(corrected, math.log(k - 1) + log_g, 0.0)

@@ -1,5 +1,6 @@
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.types import Tensor
 from keras_moe.types import TensorLike
 
@@ -26,4 +27,4 @@ def is_selected(weights: TensorLike) -> Tensor:
         Ibrahim et al., COMET: Learning Cardinality Constrained Mixture of
         Experts with Trees and Local Search, KDD 2023, section 5.
     """
-    return ops.greater_equal(weights, SELECTED_WEIGHT)
+    return ops.greater_equal(as_tensor("weights", weights), SELECTED_WEIGHT)

@@ -1,5 +1,6 @@
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.checks import check_integer
 from keras_moe.ops._iterate import iterate
 from keras_moe.types import FloatLike
@@ -80,8 +81,10 @@ def log_sinkhorn(
         num_iterations = check_integer("num_iterations", num_iterations, 0)
     else:
         check_integer("max_iterations", max_iterations, 0)
-    logits = ops.convert_to_tensor(logits)
-    scaled = logits / ops.convert_to_tensor(temperature, logits.dtype)
+    logits = as_tensor("logits", logits, 2)
+    scaled = logits / ops.cast(
+        as_tensor("temperature", temperature), logits.dtype
+    )
     return iterate(_normalize, scaled, num_iterations, max_iterations)
 
 

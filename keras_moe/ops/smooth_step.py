@@ -1,5 +1,6 @@
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.checks import check_positive
 from keras_moe.types import Tensor
 
@@ -35,7 +36,7 @@ def smooth_step(x: Tensor, gamma: float = 1.0) -> Tensor:
         section 3.1.3.
     """
     gamma = check_positive("gamma", gamma)
-    x = ops.convert_to_tensor(x)
+    x = as_tensor("x", x)
     half = gamma / 2
     # With u = t/γ + 1/2 the cubic is u²(3 - 2u), which rounding cannot push
     # out of [0, 1].

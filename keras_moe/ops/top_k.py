@@ -3,6 +3,9 @@
 import keras
 from keras import ops
 
+from keras_moe.checks import as_tensor
+from keras_moe.checks import check_count
+from keras_moe.checks import check_integer
 from keras_moe.distribution.devices import map_over_devices
 from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops._tracing import is_traced_for_export
@@ -42,7 +45,8 @@ def top_k_mask(x: Tensor, k: int) -> Tensor:
         >>> [bool(kept) for kept in mask]
         [True, True, False, False]
     """
-    x = ops.convert_to_tensor(x)
+    x = as_tensor("x", x, 1)
+    check_integer("k", k, 1, x.shape[-1])
     # Each backend sorts NaN to another place.
     ordered = ops.logical_not(ops.any(ops.isnan(x), axis=-1, keepdims=True))
     return ops.logical_and(_largest(x, k), ordered)
@@ -65,7 +69,8 @@ def top_k_indices(x: Tensor, k: int) -> Tensor:
         >>> sorted(int(index) for index in indices)
         [0, 1]
     """
-    x = ops.convert_to_tensor(x)
+    x = as_tensor("x", x, 1)
+    check_integer("k", k, 1, x.shape[-1])
     # JAX has -0.0 below 0.0.
     x = ops.where(x == 0, ops.zeros_like(x), x)
     values, indices = _top_k(x, k)
@@ -110,6 +115,7 @@ def top_k_softmax(logits: Tensor, k: int) -> Tensor:
         Riquelme et al., Scaling Vision with Sparse Mixture of Experts,
         NeurIPS 2021, section 2.2.
     """
+    logits = as_tensor("logits", logits, 1)
     probabilities = ops.softmax(logits, axis=-1)
     return ops.where(
         top_k_mask(logits, k), probabilities, zero_but_nan(probabilities)
@@ -132,6 +138,7 @@ def keep_largest(weights: Tensor, k: int) -> Tensor:
         >>> [round(float(weight), 4) for weight in kept]
         [0.6667, 0.0, 0.3333, 0.0]
     """
+    weights = as_tensor("weights", weights, 1)
     kept = ops.where(top_k_mask(weights, k), weights, 0.0)
     total = ops.sum(weights, axis=-1, keepdims=True)
     kept_total = ops.sum(kept, axis=-1, keepdims=True)
@@ -159,7 +166,8 @@ def top_rows_mask(scores: Tensor, count: IntegerLike) -> Tensor:
         >>> [bool(kept) for kept in mask[:, 0]]
         [True, True, False]
     """
-    scores = ops.convert_to_tensor(scores)
+    scores = as_tensor("scores", scores, 2)
+    check_count("count", count, 1)
     # One more row, so that even an empty batch has a `count`-th.
     ordered = ops.sort(
         ops.pad(scores, [[1, 0], [0, 0]], constant_values=FLOAT32_MIN), axis=0

@@ -1,3 +1,4 @@
+from keras_moe.checks import as_tensor
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.regularizers.variation import squared_variation
 from keras_moe.types import Tensor
@@ -26,4 +27,5 @@ def importance_loss(weights: Tensor, mask: Tensor | None = None) -> Tensor:
         Shazeer et al., Outrageously Large Neural Networks: The
         Sparsely-Gated Mixture-of-Experts Layer, ICLR 2017, eq. 6 and 7.
     """
+    weights = as_tensor("weights", weights, 1)
     return squared_variation(example_mean(weights, mask, trailing=1))

@@ -1,5 +1,6 @@
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.types import Tensor
 
@@ -35,7 +36,8 @@ def load_balance_loss(
         Fedus et al., Switch Transformers: Scaling to Trillion Parameter
         Models with Simple and Efficient Sparsity, JMLR 2022, eq. 4 to 6.
     """
-    probabilities = ops.convert_to_tensor(probabilities)
+    probabilities = as_tensor("probabilities", probabilities, 1)
+    chosen = as_tensor("chosen", chosen, 1)
     shares = example_mean(
         ops.cast(chosen, probabilities.dtype), mask, trailing=1
     )

@@ -2,7 +2,9 @@ import math
 
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.checks import check_choice
+from keras_moe.checks import check_integer
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.ops.top_k import kth_largest
 from keras_moe.regularizers.variation import squared_variation
@@ -54,8 +56,9 @@ def load_loss(
         Sparsely-Gated Mixture-of-Experts Layer, ICLR 2017, appendix A, eq. 8
         to 11 (`"others"`).
     """
-    logits = ops.convert_to_tensor(logits)
-    noisy_logits = ops.convert_to_tensor(noisy_logits)
+    logits = as_tensor("logits", logits, 1)
+    noisy_logits = as_tensor("noisy_logits", noisy_logits, 1)
+    check_integer("k", k, 1, logits.shape[-1])
     check_choice("bar", bar, ("all", "others"))
     if bar == "all":
         bars = kth_largest(noisy_logits, k)
@@ -63,7 +66,9 @@ def load_loss(
         bars = _largest_of_others(noisy_logits, k)
     else:
         return ops.zeros((), logits.dtype)
-    margin = (logits - bars) / ops.convert_to_tensor(noise_std, logits.dtype)
+    margin = (logits - bars) / ops.cast(
+        as_tensor("noise_std", noise_std), logits.dtype
+    )
     chosen = 0.5 * (1 + ops.erf(margin / math.sqrt(2)))
     return squared_variation(example_mean(chosen, mask, trailing=1))
 

@@ -1,5 +1,6 @@
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.types import Tensor
 
@@ -24,4 +25,5 @@ def router_z_loss(logits: Tensor, mask: Tensor | None = None) -> Tensor:
         Zoph et al., ST-MoE: Designing Stable and Transferable Sparse Expert
         Models, 2022, eq. 5.
     """
+    logits = as_tensor("logits", logits, 1)
     return example_mean(ops.square(ops.logsumexp(logits, axis=-1)), mask)

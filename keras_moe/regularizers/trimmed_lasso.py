@@ -1,5 +1,6 @@
 from keras import ops
 
+from keras_moe.checks import as_tensor
 from keras_moe.ops._example_mean import example_mean
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.types import Tensor
@@ -29,6 +30,6 @@ def trimmed_lasso(
         Mixture of Experts, section 3.2.
         Bertsimas et al., The Trimmed Lasso: Sparsity and Robustness, 2017.
     """
-    weights = ops.convert_to_tensor(weights)
+    weights = as_tensor("weights", weights, 1)
     left_out = ops.where(top_k_mask(weights, k), 0.0, weights)
     return example_mean(ops.sum(left_out, axis=-1), mask)
