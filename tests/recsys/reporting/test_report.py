@@ -6,6 +6,8 @@ import pytest
 
 from recsys import cli
 from recsys.errors import RunError
+from recsys.progress import shown_progress
+from recsys.stages.report import SECTIONS
 from recsys.stages.report import report
 from tests.recsys.reporting.run_folders import write_sweep
 
@@ -94,3 +96,19 @@ def test_command(
     assert f"Written to {out / 'index.html'}" in capsys.readouterr().out
     assert cli.run(["report", *map(str, two_sweeps), "--out", str(out)]) == 1
     assert "`out` must be a new or empty folder" in capsys.readouterr().err
+
+
+@pytest.mark.once("torch")
+def test_each_section_is_told_as_it_is_made(
+    two_sweeps: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(two_sweeps, tmp_path / "silent")
+    assert capsys.readouterr().out == ""
+    with shown_progress():
+        report(two_sweeps, tmp_path / "report")
+    lines = capsys.readouterr().out.splitlines()
+    told = [line.partition("] ")[2] for line in lines]
+    assert told[0] == "Reading the runs"
+    assert told[1] == f"Section 1 of {len(SECTIONS)}: results"
+    assert told[-2] == f"Section {len(SECTIONS)} of {len(SECTIONS)}: embeddings"
+    assert told[-1] == "Writing the page"
