@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from typing import NoReturn
-from typing import TypeGuard
 
 import numpy as np
 
@@ -218,8 +217,10 @@ Received: inf, of '^' in 'watch * 0^-1'
     def _apply(self, operation: _Operation, token: _Token) -> None:
         """Adds an operation, or what it makes of constants."""
         operands = self._steps[-operation.count :]
-        constants = [np.float64(one) for one in operands if _is_number(one)]
-        if operation.name == "/" and _is_number(operands[1]):
+        constants = [
+            np.float64(one) for one in operands if isinstance(one, float)
+        ]
+        if operation.name == "/" and isinstance(operands[1], float):
             self._check_divisor(operands[1], token)
         if len(constants) < operation.count:
             self._steps.append(operation)
@@ -233,7 +234,7 @@ Received: inf, of '^' in 'watch * 0^-1'
             self._refuse_at(token, "finite numbers", f"{number}, of ")
         self._steps.append(float(number))
 
-    def _check_divisor(self, number: Any, token: _Token) -> None:
+    def _check_divisor(self, number: float, token: _Token) -> None:
         if number == 0:
             self._refuse_at(token, "divisors other than 0", "0, of ")
 
@@ -298,7 +299,3 @@ Received: inf, of '^' in 'watch * 0^-1'
         if not self._take(")"):
             self._refuse(f"')' behind the arguments of {name}")
         self._apply(_Operation(name, count), token)
-
-
-def _is_number(step: object) -> TypeGuard[float]:
-    return isinstance(step, float)
