@@ -76,7 +76,9 @@ def is_traced_for_export(rows: Tensor) -> bool:
     if backend == "torch":
         import torch
 
-        return bool(torch.jit.is_tracing() or torch.compiler.is_exporting())
+        # PyTorch 2.6 cannot say whether it compiles for a file.
+        is_exporting = getattr(torch.compiler, "is_exporting", bool)
+        return bool(torch.jit.is_tracing() or is_exporting())
     return not isinstance(rows.shape[0], int)  # A symbol.
 
 
