@@ -30,7 +30,7 @@ class Unseen:
         Unseen(ids=2, share_of_ids=0.5, share_of_rows=0.75)
         """
         given, known = unified_ids(
-            [as_ids(one.dropna(), "ids") for one in (column, train)]
+            [as_ids(one, "ids").dropna() for one in (column, train)]
         )
         unseen = given[~given.isin(known.unique())]
         num_ids = given.nunique()

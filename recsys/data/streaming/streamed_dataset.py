@@ -75,8 +75,8 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
         )
         for stream in streams.values():
             stream.columns |= schema.columns
-        for place, truth in truths.items():
-            check_labelled(truth, schema.tasks, place, schema.weight)
+        for source, truth in truths.items():
+            check_labelled(truth, schema.tasks, source, schema.weight)
         counts = checked_classes(schema, truths[place], place, truths.items())
         labels = described_labels(truths[place], schema.tasks)
         return cls(schema, streams, counts, labels)
