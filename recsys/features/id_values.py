@@ -73,7 +73,11 @@ def as_ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     inferred = pd.api.types.infer_dtype(column, skipna=True)
     if inferred == "string":
         empty = column.isin([""])
-        return column.mask(empty) if empty.any() else column
+        if not empty.any():
+            return column
+        column = column.mask(empty)
+        if column.notna().any():
+            return column
     if inferred == "integer":
         return _integers(column, file)
     return _one_by_one(column, file)

@@ -150,3 +150,10 @@ def test_an_integer_that_cannot_be_written_out() -> None:
         "digits"
     )
     assert ids_of([10**4299]) == ["1" + "0" * 4299]
+
+
+def test_texts_that_are_all_empty_are_missing_ids() -> None:
+    for kind in (object, "str", "category"):
+        ids = as_ids(pd.Series(["", None, ""], dtype=kind), "log.csv")
+        assert ids.dtype == "Int64"
+        assert ids.isna().all()
