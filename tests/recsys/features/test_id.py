@@ -28,5 +28,5 @@ def test_a_width_of_its_own() -> None:
 
 @pytest.mark.parametrize("option", ["min_count", "dim"])
 def test_options_are_counts(option: str) -> None:
-    with pytest.raises(DataError, match=f"expected above 0 at {option}"):
+    with pytest.raises(DataError, match=f"expected at least 1 at {option}"):
         declared({"type": "id", option: 0}, FEATURES, "'features'", "user")
