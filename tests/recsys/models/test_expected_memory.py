@@ -144,7 +144,7 @@ def test_a_wide_embedding_makes_wide_experts() -> None:
 
 
 def test_retrieval() -> None:
-    catalogue = Catalogue("item", np.ones(10**6 + 1, np.int64), {})
+    catalogue = Catalogue("item", np.ones(10**6 + 1, np.int64), {}, {})
     config = replace(CONFIG, retrieval=True, retrieval_dim=10**3)
     message = "`retrieval_dim` must be .* for vectors of 1,000,000 items"
     with pytest.raises(ValueError, match=message):

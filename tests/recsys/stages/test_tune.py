@@ -320,6 +320,8 @@ def test_folder_must_be_that_of_the_sweep(
     recsys.tune(fields, 1, space=SPACE)
     with pytest.raises(RunError, match="`out` must be a new or empty folder"):
         recsys.tune(fields, 1, space=SPACE)
+    in_another_order = dict(reversed(fields.items()))
+    recsys.tune(in_another_order, 1, space=SPACE, resume=True)
     with pytest.raises(ValueError, match="`fields` must be what the sweep"):
         recsys.tune({**fields, "seed": 3}, 1, space=SPACE, resume=True)
 
