@@ -24,13 +24,13 @@ class ProgressLine(keras.callbacks.Callback):
     def __init__(self, tasks: list[str], file: TextIO | None = None) -> None:
         super().__init__()
         self.file = file or sys.stdout
-        self.names = ["loss", "val_loss", "experts_per_example"]
+        self.names = ["loss", "val_loss", "retrieval_loss"]
+        self.names.append("experts_per_example")
         self.names += [
             f"val_{task}_{name}"
             for name in ("auc", "accuracy", "rmse", "loss")
             for task in tasks
         ]
-        self.names.append("retrieval_loss")
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None

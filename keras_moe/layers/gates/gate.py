@@ -326,7 +326,8 @@ class Gate(CheckedLayer):
 
     @property
     def _smallest_ranks(self) -> dict[str, int]:
-        return {"inputs": 1 + self.feature_rank}
+        # An id of no axis is one example; a vector alone could be a batch.
+        return {"inputs": 2 if self.feature_rank else 0}
 
     @property
     def _widths(self) -> dict[str, int | None]:

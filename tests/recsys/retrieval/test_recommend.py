@@ -134,7 +134,7 @@ def test_a_user_whose_id_is_a_number(
     ("changes", "error", "message"),
     [
         ({"top": 0}, ValueError, "`top` must be at least 1"),
-        ({"candidates": 0}, ValueError, "candidates: expected an"),
+        ({"candidates": 0}, ValueError, "`candidates` must be at least 1"),
         ({"score": "watch +"}, ValueError, "`score`: .*character 8"),
         ({"score": "like"}, ValueError, "one of the names watch, rating"),
         ({"features": {"genres": "a"}}, DataError, "features among.*genres"),
@@ -187,14 +187,17 @@ def test_the_command(
     assert "Retrieval, test: recall@5 0." in capfd.readouterr().out
 
 
-def test_items_without_a_finite_score_are_last(retrieving_run: Path) -> None:
-    found = recsys.recommend(retrieving_run, "u4", top=30)
+def test_items_without_a_finite_score_are_last(
+    retrieving_run: Path, ids: IdKinds
+) -> None:
+    user = ids.user(4)
+    found = recsys.recommend(retrieving_run, user, top=30)
     middle = float(found["watch"].iloc[14])
     score = f"log(watch - {middle:.17g})"
-    scored = recsys.recommend(retrieving_run, "u4", top=30, score=score)
+    scored = recsys.recommend(retrieving_run, user, top=30, score=score)
     assert np.isfinite(scored["score"][:14]).all()
     assert scored["score"][14:].isna().all()
     large = recsys.recommend(
-        retrieving_run, "u4", top=30, score="watch * 1e300"
+        retrieving_run, user, top=30, score="watch * 1e300"
     )
     assert large["score"].isna().all()

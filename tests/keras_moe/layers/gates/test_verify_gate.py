@@ -139,7 +139,7 @@ def test_a_false_attribute_is_named(
 
 def test_attributes_that_depend_on_arguments() -> None:
     assert ConstantGate([0.5, 0.0, 0.5]).on_simplex
-    assert not ConstantGate([1.5, -0.5]).on_simplex
+    assert not ConstantGate([0.25, 0.5]).on_simplex
     assert not ConstantGate([1.0, 1.0]).on_simplex
     assert DSelectKGate(N, k=2).on_simplex
     assert not DSelectKGate(N, k=2, unreachable="penalty").on_simplex
