@@ -108,7 +108,7 @@ def test_sweep_goes_on_with_ray_and_back(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real trainings, one of them with an absurd learning rate."""
-    space = {"learning_rate": [0.01, 0.02, 1e30]}
+    space = {"learning_rate": [0.01, 0.02, 4e9]}
     fields = settings(tmp_path / "sweep", epochs=1, seed=1)
     del fields["learning_rate"]
     interrupt = """
@@ -139,7 +139,7 @@ def test_sweep_goes_on_with_ray_and_back(
     assert by_rate[0.02]["trial"] != "0"
     assert by_rate[0.02]["config"]["backend"] == keras.backend.backend()
     assert by_rate[0.02]["validation"]["tasks"]["watch"]["auc"] > 0
-    assert by_rate[1e30]["trial"] != "0"
-    assert "must stay finite" in by_rate[1e30]["error"]
+    assert by_rate[4e9]["trial"] != "0"
+    assert "must stay finite" in by_rate[4e9]["error"]
     state = tmp_path / "sweep" / "tuner"
     assert [path.name for path in state.iterdir()] == ["oracle.json"]
