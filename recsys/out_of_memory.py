@@ -13,7 +13,7 @@ _TEXTS = re.compile(
     r"|[Ff]ailed to allocate|bad_alloc|Unable to allocate"
     r"|Storage size calculation overflowed"
 )
-_SIZE = re.compile(r"(\d+) bytes|(\d[\d.]*) ?([KMGT]i?B)")
+_SIZE = re.compile(r"(\d+) bytes|(\d[\d.]*) ?([KMGTPE]i?B)")
 
 
 @contextmanager

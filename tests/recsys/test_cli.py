@@ -389,7 +389,7 @@ def test_lack_of_memory_is_one_line(
         raise MemoryError("Unable to allocate 9 EiB")
 
     monkeypatch.setattr("recsys.commands.train.given_fields", fill)
-    assert "allocate 9 EiB" in error_of(capfd, 1, "train")
+    assert "a request for 9 EiB" in error_of(capfd, 1, "train")
 
 
 @once

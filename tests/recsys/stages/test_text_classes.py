@@ -65,7 +65,8 @@ def test_predictions_are_named_by_the_classes(
     table = read_table(tmp_path / "out.csv")
     assert [*table] == ["user", "why", *COLUMNS]
     known = table[table["why"].notna()]
-    likeliest = known[COLUMNS].idxmax(axis=1).str.removeprefix("why_")
+    shares = known[COLUMNS].astype("float64")
+    likeliest = shares.idxmax(axis=1).str.removeprefix("why_")
     right = likeliest == known["why"]
     assert right.mean() == metrics["tasks"]["why"]["accuracy"]
 

@@ -304,6 +304,7 @@ def test_child_process_does_not_outlive_its_starter() -> None:
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert "Starting recsys train" in process.stdout.readline()
         assert process.stdout.readline() == "train --out\n"
         process.stdin.close()
         assert process.wait(timeout=60) == 1
