@@ -9,6 +9,8 @@ WITHOUT_KERAS := $(shell cat tests/without_keras.txt)
 WORKERS ?= 2
 # Who has run out of tests takes some of the other's: the last are long ones.
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
+# What no backend can change is tested on one of them.
+ONCE ?= --once
 # PyTorch is pinned: other releases are not tested, and may bring CUDA along.
 TORCH ?= torch==2.13.0
 RUN ?= runs/quickstart
@@ -28,7 +30,7 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: help train test test-quick fuzz lint format notebooks bench clean
+.PHONY: help train test test-all test-quick fuzz lint format notebooks bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -58,8 +60,12 @@ test: lint ## Run every check on every backend; what needs none, without
 		echo "== $$backend"; \
 		tests='$(WITHOUT_KERAS:%=--ignore=%)'; \
 		if [ $$backend = none ]; then tests='$(WITHOUT_KERAS)'; fi; \
-		KERAS_BACKEND=$$backend $(PYTEST) --once $$tests || exit 1; \
+		KERAS_BACKEND=$$backend $(PYTEST) $(ONCE) $$tests \
+			--junitxml=.durations/$$backend.xml || exit 1; \
 	done
+
+test-all: ## Run each check on every backend that can, for hours
+	$(MAKE) test ONCE=
 
 test-quick: lint ## Run what needs no training, on PyTorch, which compiles nothing
 	KERAS_BACKEND=torch $(PYTEST) -m 'not slow'
@@ -89,4 +95,4 @@ bench: $(VENV)/.installed-dev ## Time sparse against dense execution, briefly
 	done
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) build *.egg-info .jax_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .durations *.egg-info .jax_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

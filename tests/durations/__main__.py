@@ -1,16 +1,15 @@
-"""What the tests of each backend took, beside what they may take.
+"""Keeps what the tests of each backend took.
 
-    python -m tests.durations REPORT.xml ... [--keep]
+    python -m tests.durations REPORT.xml ...
 
-Each report is what `pytest --junitxml` wrote, named after its backend. With
-`--keep`, the CPU seconds of each test are written to `tests/durations/`.
+Each report is what `pytest --junitxml` wrote, named after its backend. The CPU
+seconds of its tests go to `tests/durations/BACKEND.csv`, the sum is printed.
 """
 
 import csv
-import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,40 +18,31 @@ FOLDER = Path(__file__).parent
 LEAST_SECONDS = 0.5
 
 
-def main(arguments: list[str]) -> int:
-    """Prints a line for each backend; 1 if one of them takes too long."""
-    keep = "--keep" in arguments
-    reports = [Path(word) for word in arguments if word != "--keep"]
-    budgets = json.loads((FOLDER / "budgets.json").read_text())
-    too_long = False
-    for report in reports:
+def main(reports: list[str]) -> None:
+    for report in map(Path, reports):
         seconds = cpu_seconds(report)
-        took, budget = sum(seconds.values()), budgets[report.stem]
-        too_long |= took > budget
-        print(
-            f"{report.stem:10} {len(seconds):5,} tests"
-            f" {took:6,.0f} CPU s of {budget:,}"
-            + (" EXCEEDED" if took > budget else "")
-        )
-        if keep:
-            write(FOLDER / f"{report.stem}.csv", rows(seconds))
-    return int(too_long)
+        total = sum(seconds.values())
+        print(f"{report.stem:10} {len(seconds):5,} tests {total:6,.0f} CPU s")
+        file = FOLDER / f"{report.stem}.csv"
+        with file.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(["test", "cpu_seconds"])
+            writer.writerows(rows(seconds))
 
 
 def cpu_seconds(report: Path) -> dict[str, float]:
     """The CPU seconds of each test in a report, child processes included."""
-    cases = ElementTree.parse(report).iter("testcase")
     return {
         f"{case.get('classname')}::{case.get('name')}": sum(
             float(one.get("value", 0))
             for one in case.iter("property")
             if one.get("name") == "cpu"
         )
-        for case in cases
+        for case in ElementTree.parse(report).iter("testcase")
     }
 
 
-def rows(seconds: dict[str, float]) -> Iterable[tuple[str, float]]:
+def rows(seconds: dict[str, float]) -> Iterator[tuple[str, float]]:
     """The tests that take long, and the sum of the others for each file."""
     others: Counter[str] = Counter()
     for test, took in sorted(seconds.items()):
@@ -64,12 +54,5 @@ def rows(seconds: dict[str, float]) -> Iterable[tuple[str, float]]:
         yield f"{file}::(others)", round(took, 3)
 
 
-def write(file: Path, table: Iterable[tuple[str, float]]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["test", "cpu_seconds"])
-        writer.writerows(table)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
