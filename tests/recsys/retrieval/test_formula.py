@@ -147,7 +147,7 @@ def _larger(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
                 f"np.maximum({both[0][1]}, {both[1][1]})",
             )
         ),
-        parts.map(lambda one: (f"-{one[0]}", f"(-{one[1]})")),
+        parts.map(lambda one: (f"(-{one[0]})", f"(-{one[1]})")),
         parts.map(lambda one: (f"log({one[0]})", f"np.log({one[1]})")),
     )
 
