@@ -8,7 +8,7 @@ from keras_moe.layers import record_routing
 from recsys.errors import RunError
 from recsys.exporting.input_names import input_names
 from recsys.exporting.sample import drawn_rows
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker

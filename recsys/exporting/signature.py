@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 
 
 @dataclass(frozen=True)

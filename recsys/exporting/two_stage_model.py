@@ -3,7 +3,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from recsys.errors import ExportError
-from recsys.features.fitted_feature import MISSING
+from recsys.features.feature import MISSING
 from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker

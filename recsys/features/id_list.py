@@ -16,12 +16,12 @@ from pydantic import model_validator
 from recsys.bounds import IdCount
 from recsys.bounds import Width
 from recsys.errors import DataError
+from recsys.features.feature import MISSING
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
-from recsys.features.fitted_feature import MISSING
-from recsys.features.fitted_feature import FittedFeature
-from recsys.features.fitted_feature import check_numbered
+from recsys.features.feature import check_numbered
 from recsys.features.id_values import as_ids
 from recsys.features.known_ids import known_ids
 from recsys.features.list_values import flattened

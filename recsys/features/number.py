@@ -11,8 +11,8 @@ from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
-from recsys.features.fitted_feature import FittedFeature
 
 if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph

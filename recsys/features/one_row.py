@@ -1,7 +1,7 @@
 from typing import Any
 
-from recsys.features.fitted_feature import FittedFeature
-from recsys.features.fitted_feature import check_numbered
+from recsys.features.feature import FittedFeature
+from recsys.features.feature import check_numbered
 
 
 class OneRow(FittedFeature):

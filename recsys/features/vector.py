@@ -12,8 +12,8 @@ from recsys.column_values import refuse
 from recsys.errors import DataError
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
-from recsys.features.fitted_feature import FittedFeature
 from recsys.features.list_values import flattened
 from recsys.features.list_values import split
 

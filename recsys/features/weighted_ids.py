@@ -9,8 +9,8 @@ import pandas as pd
 
 from recsys.column_values import refuse
 from recsys.errors import DataError
-from recsys.features.fitted_feature import MISSING
-from recsys.features.fitted_feature import check_numbered
+from recsys.features.feature import MISSING
+from recsys.features.feature import check_numbered
 from recsys.features.id_list import NOTHING
 from recsys.features.id_list import FittedIdList
 from recsys.features.id_positions import INTEGER_TEXT

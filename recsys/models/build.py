@@ -8,8 +8,8 @@ from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.column_parts import column_parts
 from recsys.data.streaming.streamed_dataset import StreamedDataset
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
-from recsys.features.fitted_feature import FittedFeature
 from recsys.kind import declarations
 from recsys.models.expected_memory import check_memory
 from recsys.models.gates import gate_class

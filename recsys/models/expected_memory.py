@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from recsys.config import TrainConfig
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 from recsys.memory import free_memory
 from recsys.models.gates import gate_class
 from recsys.models.gates import searches

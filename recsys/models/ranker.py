@@ -11,8 +11,8 @@ from recsys.data.left_out import left_out
 from recsys.data.left_out import with_missing
 from recsys.features import FEATURES
 from recsys.features import Feature
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
-from recsys.features.fitted_feature import FittedFeature
 from recsys.kind import Declaration
 from recsys.kind import declared
 from recsys.models.id_embedding import IdEmbedding

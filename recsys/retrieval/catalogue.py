@@ -9,7 +9,7 @@ import numpy as np
 from recsys.data.schema import Schema
 from recsys.data.streaming.column_parts import column_parts
 from recsys.errors import DataError
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 from recsys.features.id import FittedId
 from recsys.features.id_list import NOTHING
 from recsys.retrieval.encoded_columns import EncodedColumns

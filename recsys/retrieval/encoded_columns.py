@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recsys.data.streaming.column_parts import column_parts
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 
 
 @dataclass(frozen=True)

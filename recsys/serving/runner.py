@@ -1,30 +1,16 @@
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from recsys.errors import FileError
 from recsys.serving import onnx_runner
 from recsys.serving.list_lengths import with_list_lengths
 from recsys.serving.saved_model_runner import SavedModelRunner
-from recsys.serving.tensor_spec import Arrays
+from recsys.serving.tensor_spec import Runner
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.two_stage_runner import import_operations
 from recsys.serving.two_stage_runner import with_index
 
 DEFAULT_SIGNATURE = "serving_default"
-
-
-class Runner(Protocol):
-    """A model that is loaded, in any format.
-
-    Attributes:
-        signatures: What it can be asked, by name.
-    """
-
-    signatures: dict[str, Signature]
-
-    def run(self, signature: str, inputs: Arrays) -> Arrays:
-        """Returns the outputs by name, for all inputs of a signature."""
 
 
 # A format, by the file that a folder of it has.

@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -75,3 +76,16 @@ class Signature:
 
     inputs: dict[str, TensorSpec]
     outputs: dict[str, TensorSpec]
+
+
+class Runner(Protocol):
+    """A model that is loaded, in any format.
+
+    Attributes:
+        signatures: What it can be asked, by name.
+    """
+
+    signatures: dict[str, Signature]
+
+    def run(self, signature: str, inputs: Arrays) -> Arrays:
+        """Returns the outputs by name, for all inputs of a signature."""

@@ -1,6 +1,5 @@
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recsys.errors import FileError
 from recsys.json_files import read_json
@@ -9,9 +8,7 @@ from recsys.serving.faiss_index import FaissIndex
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.index_file import read_index
 from recsys.serving.tensor_spec import Arrays
-
-if TYPE_CHECKING:
-    from recsys.serving.runner import Runner
+from recsys.serving.tensor_spec import Runner
 
 BRUTE_FORCE = "brute-force"
 SCANN = "scann"
@@ -38,7 +35,7 @@ class TwoStageRunner:
         index: Where the candidates are looked for.
     """
 
-    def __init__(self, model: "Runner", index: FaissIndex) -> None:
+    def __init__(self, model: Runner, index: FaissIndex) -> None:
         self.signatures = model.signatures
         self._model = model
         self._index = index
@@ -81,7 +78,7 @@ def import_operations(folder: Path) -> None:
         ) from error
 
 
-def with_index(model: "Runner", folder: Path, index: str | None) -> "Runner":
+def with_index(model: Runner, folder: Path, index: str | None) -> Runner:
     """Returns a model that searches with the index that is asked for.
 
     Args:

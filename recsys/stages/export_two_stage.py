@@ -24,7 +24,7 @@ from recsys.exporting.two_stage_model import index_inside
 from recsys.exporting.verification import last_line
 from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
-from recsys.features.fitted_feature import MISSING
+from recsys.features.feature import MISSING
 from recsys.json_files import write_json
 from recsys.lifeline import run_alongside
 from recsys.output_lock import sole_writer

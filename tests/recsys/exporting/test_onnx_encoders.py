@@ -16,7 +16,7 @@ from onnx import helper
 from recsys.features import Feature
 from recsys.features import Hash
 from recsys.features import Ids
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 from recsys.features.onnx_graph import OnnxGraph
 from tests.recsys.features.cases import CASES
 from tests.recsys.features.cases import KNOWN

@@ -13,7 +13,7 @@ from recsys.features import Ids
 from recsys.features import Number
 from recsys.features import Sequence
 from recsys.features import Vector
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 
 INTEGERS = pd.Series([7, 9, 7, -3, None], dtype="Int64")
 STRINGS = pd.Series(["b", "a", None, "é", "7"])

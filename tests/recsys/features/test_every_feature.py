@@ -21,7 +21,7 @@ from recsys.features import Hash
 from recsys.features import Id
 from recsys.features import Ids
 from recsys.features import Image
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 from tests.recsys.features.cases import CASES
 from tests.recsys.features.cases import KNOWN
 from tests.recsys.features.cases import KNOWN_INTEGERS

@@ -7,7 +7,7 @@ import pytest
 
 from recsys.config import TrainConfig
 from recsys.features import FEATURES
-from recsys.features.fitted_feature import FittedFeature
+from recsys.features.feature import FittedFeature
 from recsys.kind import Declaration
 from recsys.kind import declared
 from recsys.models import expected_memory

@@ -7,8 +7,8 @@ import pytest
 
 from recsys.data import DataError
 from recsys.data import Schema
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
-from recsys.features.fitted_feature import FittedFeature
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
 from recsys.retrieval.feature_roles import FeatureRole

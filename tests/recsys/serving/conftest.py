@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from recsys.serving.runner import Runner
 from recsys.serving.runner import load
+from recsys.serving.tensor_spec import Runner
 from tests.recsys.serving.client import Client
 from tests.recsys.serving.saved_models import write_saved_model
 

@@ -8,8 +8,8 @@ from onnx import helper
 
 from recsys.errors import FileError
 from recsys.serving.request_error import RequestError
-from recsys.serving.runner import Runner
 from recsys.serving.runner import load
+from recsys.serving.tensor_spec import Runner
 from tests.recsys.serving.client import Client
 from tests.recsys.serving.onnx_models import FLOAT
 from tests.recsys.serving.onnx_models import INT64

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from recsys.errors import FileError
 from recsys.serving.request_error import RequestError
-from recsys.serving.runner import Runner
 from recsys.serving.runner import load
+from recsys.serving.tensor_spec import Runner
 
 # A server does not import Keras, whatever the backend.
 pytestmark = pytest.mark.once("tensorflow")
