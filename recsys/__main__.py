@@ -3,7 +3,7 @@
 import os
 import sys
 
-from recsys.missing_package import what_to_install
+from recsys.errors.missing_package import what_to_install
 from recsys.progress import announce
 from recsys.progress import shown_progress
 

@@ -6,9 +6,9 @@ from typing import Any
 from typing import get_args
 from typing import get_origin
 
-from recsys.nearest import did_you_mean
-from recsys.shown import shortened
-from recsys.shown import shown
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import shortened
+from recsys.errors.shown import shown
 
 
 class Repeated(tuple[str, ...]):

@@ -22,11 +22,11 @@ from recsys.commands.train import train
 from recsys.commands.tune import tune
 from recsys.errors import FileError
 from recsys.errors import RunError
-from recsys.missing_package import what_to_install
-from recsys.out_of_memory import clear_memory_errors
+from recsys.errors.missing_package import what_to_install
+from recsys.errors.out_of_memory import clear_memory_errors
+from recsys.errors.shown import printable
+from recsys.errors.shown import shortened
 from recsys.progress import shown_progress
-from recsys.shown import printable
-from recsys.shown import shortened
 from recsys.single_options import SingleOptions
 
 # Typer carries its own copy of click in recent releases.

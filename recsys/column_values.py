@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 MISSING_NUMBERS = ("", "NA", "N/A", "NULL", "null", "None", "NaN", "nan")
 LARGEST_EXACT = 2**53  # Whole numbers beyond it are rounded in a float.

@@ -18,13 +18,15 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 from pydantic_core import PydanticCustomError
 
-from recsys.bounds import LARGEST_COUNT
-from recsys.bounds import MOST_EXPERTS
-from recsys.bounds import MOST_LAYERS
-from recsys.bounds import Count
-from recsys.bounds import Layers
-from recsys.bounds import Width
-from recsys.clear_errors import with_clear_errors
+from recsys.errors.bounds import LARGEST_COUNT
+from recsys.errors.bounds import MOST_EXPERTS
+from recsys.errors.bounds import MOST_LAYERS
+from recsys.errors.bounds import Count
+from recsys.errors.bounds import Layers
+from recsys.errors.bounds import Width
+from recsys.errors.clear_errors import with_clear_errors
+from recsys.errors.shapes import described
+from recsys.errors.shapes import one_of
 from recsys.gate_names import check_k
 from recsys.gate_names import known_gate
 from recsys.old_defaults import with_old_defaults
@@ -34,8 +36,6 @@ from recsys.optimizers import TABLE_OPTIMIZERS
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.presets import Sizes
-from recsys.shapes import described
-from recsys.shapes import one_of
 from recsys.weightings import WEIGHTINGS
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")

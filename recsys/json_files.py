@@ -6,9 +6,9 @@ from typing import Any
 
 from recsys.atomic import replacing
 from recsys.errors import FileError
-from recsys.reading import read_text
-from recsys.reading import reading
-from recsys.shown import shown
+from recsys.errors.reading import read_text
+from recsys.errors.reading import reading
+from recsys.errors.shown import shown
 
 
 class _NamedTwiceError(Exception):

@@ -12,9 +12,9 @@ from pydantic import ConfigDict
 
 from recsys.errors import DataError
 from recsys.errors import FileError
-from recsys.nearest import did_you_mean
-from recsys.shapes import check_shape
-from recsys.shown import shown
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shapes import check_shape
+from recsys.errors.shown import shown
 
 AnyKind = TypeVar("AnyKind", bound="Kind")
 Declaration = str | Mapping[str, Any]

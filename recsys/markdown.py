@@ -1,7 +1,7 @@
 import re
 from collections.abc import Sequence
 
-from recsys.shown import printable
+from recsys.errors.shown import printable
 
 # What Markdown, or HTML in it, would not show as it is: of underscores those
 # at the ends of words, of & those that begin an entity.

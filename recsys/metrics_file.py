@@ -7,9 +7,9 @@ from pydantic import BaseModel
 from pydantic import ConfigDict
 from pydantic import FiniteFloat
 
+from recsys.errors.shapes import check_shape
+from recsys.errors.shown import shown
 from recsys.json_files import read_json
-from recsys.shapes import check_shape
-from recsys.shown import shown
 
 
 def _checked(scores: dict[str, Any]) -> dict[str, Any]:

@@ -18,11 +18,11 @@ import typer
 
 from recsys.arguments import Repeated
 from recsys.config import TrainConfig
+from recsys.errors.shown import shortened
+from recsys.errors.shown import shown
 from recsys.old_names import with_current_names
 from recsys.option_groups import GROUPS
 from recsys.option_groups import group_of
-from recsys.shown import shortened
-from recsys.shown import shown
 
 # A field cannot have the name of a keyword.
 _FLAGS = {"warm_start": "--from"}

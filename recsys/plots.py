@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from recsys.atomic import replacing
+from recsys.errors.shown import printable
 from recsys.file_names import short_name
 from recsys.metrics import ScoredRows
 from recsys.metrics import calibration_bins
 from recsys.metrics import ece
 from recsys.metrics.calibration import DEFAULT_BINS
-from recsys.shown import printable
 
 # Columns of a history, and what its lines are called.
 _TOTAL, _RETRIEVAL = "total_loss", "retrieval_loss"

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from recsys.shown import printable
+from recsys.errors.shown import printable
 
 _EXPERTS = "_experts"
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from recsys.errors import RunError
-from recsys.shown import printable
+from recsys.errors.shown import printable
 
 
 def check_written(file: Path, what: str) -> None:

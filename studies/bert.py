@@ -10,7 +10,7 @@ from keras_hub.models import BertBackbone
 from keras_hub.models import BertTokenizer
 from tokenizers import Tokenizer
 
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from studies.tokens import bert_tokenizer
 
 # The score of a position that is padding.

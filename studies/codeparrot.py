@@ -4,7 +4,7 @@ from pathlib import Path
 
 from recsys.data.formats.packed_file import read_packed
 from recsys.errors import DataError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 
 
 def read_codeparrot(folder: Path, most_files: int | None = None) -> list[str]:

@@ -14,7 +14,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from keras_moe.layers import SwitchGate
 from keras_moe.layers import TopKGate
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from studies.language_model import language_model
 from studies.routed_backbone import routed_backbone
 from studies.runs import Settings

@@ -21,7 +21,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from recsys.errors import FileError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from studies.glue import TASKS
 from studies.glue import GlueExamples
 from studies.glue import glue_metrics

@@ -19,7 +19,7 @@ from sklearn.metrics import matthews_corrcoef
 
 from recsys.data.formats.packed_file import read_packed
 from recsys.errors import DataError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from studies.published_files import find_file
 
 Metric = Callable[[np.ndarray, np.ndarray], float]

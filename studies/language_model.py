@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 import keras_moe.layers  # noqa: F401, what Keras has to know to load a model
-from recsys.reading import reading
+from recsys.errors.reading import reading
 
 
 def language_model(

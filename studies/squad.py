@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from recsys.errors import DataError
+from recsys.errors.reading import reading
 from recsys.json_files import read_json
-from recsys.reading import reading
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -6,9 +6,9 @@ from PIL import Image
 from recsys.data.datasets.find_file import find_file
 from recsys.data.images import Images
 from recsys.errors import DataError
-from recsys.reading import check_fits
-from recsys.reading import read_text
-from recsys.reading import reading
+from recsys.errors.reading import check_fits
+from recsys.errors.reading import read_text
+from recsys.errors.reading import reading
 
 FOLDER = "tiny-imagenet-200"  # What the published archive unpacks to.
 SIDE = 64

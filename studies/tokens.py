@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import WordPieceTrainer
 
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from studies.published_files import find_file
 
 # As BERT's vocabularies have them, from 0 on: padding is 0.

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from recsys.data.formats.packed_file import read_packed
 from recsys.errors import DataError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from studies.published_files import find_file
 
 SPLITS = ("train", "valid", "test")

@@ -7,7 +7,7 @@ from recsys.commands.arguments import Backend
 from recsys.commands.arguments import Data
 from recsys.commands.arguments import RunFolder
 from recsys.commands.arguments import SplitName
-from recsys.shown import printable
+from recsys.errors.shown import printable
 
 
 def explain(

@@ -10,10 +10,10 @@ from recsys.config import TrainConfig
 from recsys.config_file import GivenFields
 from recsys.config_file import read_fields
 from recsys.distribution.processes import join_processes
+from recsys.errors.reading import naming
 from recsys.metrics_table import print_metrics
 from recsys.options import given_fields
 from recsys.options import with_config_options
-from recsys.reading import naming
 from recsys.run import Run
 from recsys.training.kept_memory import keep_memory
 from recsys.written_folder import check_written

@@ -5,9 +5,9 @@ from typing import Any
 import typer
 
 from recsys.backend import start_backend
-from recsys.bounds import MOST_EXPERTS
 from recsys.commands.arguments import SparseOnly
 from recsys.config import TrainConfig
+from recsys.errors.bounds import MOST_EXPERTS
 from recsys.options import given_fields
 from recsys.options import with_config_options
 

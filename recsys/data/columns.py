@@ -12,8 +12,8 @@ import pyarrow as pa
 from recsys.column_values import refuse_broken_texts
 from recsys.data.formats.exact_values import to_series
 from recsys.errors import DataError
+from recsys.errors.shown import shown
 from recsys.kind import Kind
-from recsys.shown import shown
 
 
 def parse(

@@ -27,9 +27,9 @@ from recsys.data.source_files import source_files
 from recsys.data.table_splits import dataset_from_files
 from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.errors import DataError
+from recsys.errors.reading import naming
+from recsys.errors.reading import read_text
 from recsys.features import FEATURES
-from recsys.reading import naming
-from recsys.reading import read_text
 from recsys.tasks import TASKS
 
 # The kinds that have an option of their own.

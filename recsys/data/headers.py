@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recsys.data.formats.csv_file import csv_batches
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 FIRST_ROW = "first-row"
 

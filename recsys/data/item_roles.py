@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 from recsys.errors import DataError
+from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.features import Id
-from recsys.shown import shown
 
 
 def found_id(name: str | None, features: Mapping[str, Feature]) -> str | None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from recsys.errors import DataError
-from recsys.nearest import did_you_mean
-from recsys.shown import shown
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import shown
 
 
 def left_out(

@@ -14,9 +14,9 @@ from recsys.data.described_labels import described_labels
 from recsys.data.schema import Schema
 from recsys.data.split_summary import SplitSummary
 from recsys.errors import DataError
+from recsys.errors.reading import read_text
+from recsys.errors.shown import printable
 from recsys.output_lock import sole_writer
-from recsys.reading import read_text
-from recsys.shown import printable
 
 SPLITS = ("train", "validation", "test")
 SCHEMA_FILE = "dataset.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 from recsys.data.formats.suffix import SUFFIXES
 from recsys.data.formats.suffix import suffix_of
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 
 def split_files(folder: str | Path, split: str) -> list[Path]:

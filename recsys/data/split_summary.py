@@ -6,8 +6,8 @@ from dataclasses import field
 from typing import Any
 
 from recsys.data.times import shown_times
+from recsys.errors.shown import printable
 from recsys.features.unseen import Unseen
-from recsys.shown import printable
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pandas as pd
 from recsys.column_values import fits_a_float
 from recsys.column_values import refuse
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 _ISO = re.compile(
     r"\d{4}-?\d\d-?\d\d"

@@ -8,15 +8,15 @@ import pandas as pd
 from pydantic import Field
 from pydantic import model_validator
 
-from recsys.bounds import LARGEST_WIDTH
-from recsys.bounds import Width
 from recsys.column_values import as_numbers
+from recsys.errors.bounds import LARGEST_WIDTH
+from recsys.errors.bounds import Width
+from recsys.errors.shown import shown
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
 from recsys.features.one_row import OneRow
 from recsys.features.value_counts import ValueCounts
-from recsys.shown import shown
 
 if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph

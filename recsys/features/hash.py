@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from siphash24 import siphash24
 
-from recsys.bounds import Buckets
+from recsys.errors.bounds import Buckets
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
 from recsys.features.id_values import as_ids

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.bounds import IdCount
+from recsys.errors.bounds import IdCount
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
 from recsys.features.known_ids import known_ids

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from pydantic import model_validator
 
-from recsys.bounds import IdCount
-from recsys.bounds import Width
 from recsys.errors import DataError
+from recsys.errors.bounds import IdCount
+from recsys.errors.bounds import Width
 from recsys.features.feature import MISSING
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature

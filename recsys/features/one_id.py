@@ -3,7 +3,7 @@ from typing import Any
 
 import pandas as pd
 
-from recsys.bounds import Width
+from recsys.errors.bounds import Width
 from recsys.features.feature import Feature
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids

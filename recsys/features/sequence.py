@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from recsys.bounds import Width
 from recsys.errors import DataError
+from recsys.errors.bounds import Width
 from recsys.features.feature import Feature
 from recsys.features.id import Id
 from recsys.features.id_list import FittedIdList

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.bounds import Width
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
+from recsys.errors.bounds import Width
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature

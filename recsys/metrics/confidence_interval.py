@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from recsys.errors.shown import shown
 from recsys.metrics.group_mean import GroupMean
 from recsys.metrics.scored_rows import ScoredRows
 from recsys.metrics.scored_rows import check_positive
-from recsys.shown import shown
 
 Metric = Callable[[ScoredRows], GroupMean | float | None]
 

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
+from recsys.errors.shown import shown
 from recsys.metrics.ranking import Ranking
-from recsys.shown import shown
 
 
 class Rankings:

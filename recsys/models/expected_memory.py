@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from recsys.config import TrainConfig
+from recsys.errors.memory import free_memory
 from recsys.features.feature import FittedFeature
-from recsys.memory import free_memory
 from recsys.models.gates import gate_class
 from recsys.models.gates import searches
 from recsys.retrieval.catalogue import Catalogue

@@ -8,12 +8,12 @@ from typing import get_type_hints
 from keras_moe import layers
 from recsys import gate_names
 from recsys.arguments import typed_arguments
-from recsys.bounds import LARGEST_COUNT
-from recsys.bounds import LARGEST_WIDTH
+from recsys.errors.bounds import LARGEST_COUNT
+from recsys.errors.bounds import LARGEST_WIDTH
+from recsys.errors.shown import shown
 from recsys.gate_names import SEARCH_SUFFIX
 from recsys.gate_names import base_name
 from recsys.gate_names import expected_gates
-from recsys.shown import shown
 
 GATES: dict[str, type[layers.Gate]] = {
     name: getattr(layers, gate.layer) for name, gate in gate_names.GATES.items()

@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 
 from recsys.errors import FileError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 EXPECTED = "a model that `recsys train` has saved"
 CONFIG = "config.json"

@@ -15,6 +15,8 @@ import recsys.models.interactions
 import recsys.models.shared_tower  # noqa: F401
 from recsys.atomic import replacing
 from recsys.errors import FileError
+from recsys.errors.reading import reading
+from recsys.errors.shown import shown
 from recsys.json_files import parse_json
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.model_archive import CONFIG
@@ -25,8 +27,6 @@ from recsys.models.model_archive import check_weights
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.saved_config import check_saved_config
-from recsys.reading import reading
-from recsys.shown import shown
 
 
 def save_model_file(model: MultiTaskModel, file: Path) -> None:

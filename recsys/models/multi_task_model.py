@@ -12,6 +12,7 @@ import recsys.tasks.standardized_squared_error  # noqa: F401
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
+from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
@@ -21,7 +22,6 @@ from recsys.kind import declarations
 from recsys.kind import declared
 from recsys.models.logged_losses import LoggedLosses
 from recsys.models.process_training import ProcessTraining
-from recsys.shown import shown
 from recsys.tables import TableTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task

@@ -13,11 +13,11 @@ from pydantic import Field
 from pydantic import FiniteFloat
 from pydantic import model_validator
 
-from recsys.bounds import Count
-from recsys.bounds import Width
 from recsys.errors import FileError
-from recsys.shapes import check_shape
-from recsys.shown import shown
+from recsys.errors.bounds import Count
+from recsys.errors.bounds import Width
+from recsys.errors.shapes import check_shape
+from recsys.errors.shown import shown
 
 # Names of the dtypes that layers compute in.
 _FLOATS = (

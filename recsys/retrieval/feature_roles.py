@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recsys.shown import printable
+from recsys.errors.shown import printable
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from recsys.nearest import did_you_mean
-from recsys.shown import listed
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import listed
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"

@@ -11,6 +11,9 @@ from starlette.responses import JSONResponse
 from starlette.responses import Response
 from starlette.routing import Route
 
+from recsys.errors.shown import printable
+from recsys.errors.shown import shortened
+from recsys.errors.shown import shown
 from recsys.serving.batcher import GoneError
 from recsys.serving.bearer_token import BearerToken
 from recsys.serving.connection_close import CloseUnread
@@ -23,9 +26,6 @@ from recsys.serving.request_error import RequestError
 from recsys.serving.request_error import TooLargeError
 from recsys.serving.request_reader import RequestReader
 from recsys.serving.serve_options import ServeOptions
-from recsys.shown import printable
-from recsys.shown import shortened
-from recsys.shown import shown
 
 _LOG = logging.getLogger("recsys.serving")
 _JSON = "application/json"

@@ -2,8 +2,8 @@ import hashlib
 from pathlib import Path
 
 from recsys.errors import FileError
-from recsys.missing_package import what_to_install
-from recsys.reading import reading
+from recsys.errors.missing_package import what_to_install
+from recsys.errors.reading import reading
 from recsys.serving.faiss_index import FaissIndex
 from recsys.serving.hnsw_index import HnswIndex
 from recsys.serving.import_faiss import import_faiss

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from recsys.errors.shown import shown
 from recsys.serving.request_error import RequestError
 from recsys.serving.tensor_spec import ListLength
 from recsys.serving.tensor_spec import TensorSpec
-from recsys.shown import shown
 
 # The name of a place for the indices of a value: those of its row and, in
 # lists, of its element.

@@ -7,10 +7,10 @@ from typing import Generic
 from typing import TypeVar
 
 from recsys.errors import FileError
+from recsys.errors.shown import printable
+from recsys.errors.shown import shortened
 from recsys.serving.runner import FORMATS
 from recsys.serving.runner import holds_model
-from recsys.shown import printable
-from recsys.shown import shortened
 
 Model = TypeVar("Model")
 

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from recsys.errors import FileError
-from recsys.reading import reading
+from recsys.errors.reading import reading
+from recsys.errors.shown import printable
 from recsys.serving.request_error import RequestError
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
-from recsys.shown import printable
 
 FILE = "model.onnx"
 _ERRORS, _FATAL = 3, 4  # What onnxruntime logs.

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from recsys.errors.reading import reading
+from recsys.errors.shown import shown
 from recsys.json_files import AT_ONCE
 from recsys.json_files import STEPWISE
 from recsys.json_files import parse_json
-from recsys.reading import reading
 from recsys.serving.json_values import Place
 from recsys.serving.json_values import as_array
 from recsys.serving.predict_answer import answer
@@ -25,7 +26,6 @@ from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
-from recsys.shown import shown
 
 _BODY = "body"
 _KEYS = ("instances", "inputs", "signature_name")

@@ -6,7 +6,7 @@ from typing import Any
 
 from recsys.backend import quiet_start
 from recsys.errors import FileError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from recsys.serving.request_error import RequestError
 from recsys.serving.tensor_spec import DTYPES
 from recsys.serving.tensor_spec import Arrays

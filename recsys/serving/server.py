@@ -16,12 +16,12 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from recsys.errors.shown import printable
 from recsys.serving.bounded_http import HttpBounds
 from recsys.serving.bounded_http import bounded_http
 from recsys.serving.connection_close import CloseAtEnd
 from recsys.serving.model_store import ModelStore
 from recsys.serving.serve_options import ServeOptions
-from recsys.shown import printable
 
 _LOG = logging.getLogger("recsys.serving")
 _BACKLOG = 256  # Connections that may be accepted at once.

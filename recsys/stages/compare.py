@@ -8,9 +8,9 @@ import pandas as pd
 
 from recsys.atomic import remove_all_unfinished
 from recsys.atomic import replacing
-from recsys.bounds import check_count
 from recsys.data.load import load_schema
 from recsys.errors import RunError
+from recsys.errors.bounds import check_count
 from recsys.links import check_no_links
 from recsys.output_lock import sole_writer
 from recsys.progress import announce

@@ -4,9 +4,9 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.errors.shown import printable
 from recsys.markdown import markdown_table
 from recsys.markdown import markdown_text
-from recsys.shown import printable
 from recsys.statistics import mean_and_error
 from recsys.statistics import p_value
 from recsys.statistics import paired_differences

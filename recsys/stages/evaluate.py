@@ -2,16 +2,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recsys.bounds import MOST_REPEATS
-from recsys.bounds import check_count
 from recsys.data import Split
 from recsys.data import load
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors import DataError
+from recsys.errors.bounds import MOST_REPEATS
+from recsys.errors.bounds import check_count
+from recsys.errors.nearest import did_you_mean
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.nearest import did_you_mean
 from recsys.run import Run
 from recsys.stages.cuts import cuts
 from recsys.training.measure_retrieval import measure_retrieval

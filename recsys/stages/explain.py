@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from recsys import plots
-from recsys.bounds import MOST_REPEATS
-from recsys.bounds import check_count
-from recsys.bounds import check_seed
 from recsys.data import load
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.errors.bounds import MOST_REPEATS
+from recsys.errors.bounds import check_count
+from recsys.errors.bounds import check_seed
 from recsys.json_files import write_json
 from recsys.links import check_no_links
 from recsys.models.scorer import Scorer

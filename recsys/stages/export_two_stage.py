@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from recsys.atomic import replacing
-from recsys.bounds import check_count
 from recsys.errors import ExportError
 from recsys.errors import RunError
+from recsys.errors.bounds import check_count
 from recsys.exporting.class_names import write_class_names
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.two_stage import TwoStage

@@ -9,7 +9,6 @@ import pandas as pd
 from keras import ops
 
 from keras_moe.layers import record_routing
-from recsys.bounds import check_count
 from recsys.data import load
 from recsys.data.columns import parse
 from recsys.data.items_file import TITLE
@@ -19,8 +18,9 @@ from recsys.data.schema import Schema
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.errors import RunError
+from recsys.errors.bounds import check_count
+from recsys.errors.nearest import did_you_mean
 from recsys.models.ranker import Ranker
-from recsys.nearest import did_you_mean
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS

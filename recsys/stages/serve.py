@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from recsys.errors import FileError
-from recsys.reading import read_text
+from recsys.errors.reading import read_text
+from recsys.errors.shown import shown
 from recsys.serving.app import Api
 from recsys.serving.loaded_model import model_loader
 from recsys.serving.model_store import ModelStore
@@ -13,7 +14,6 @@ from recsys.serving.serve_options import NAME
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.server import listen
 from recsys.serving.server import run
-from recsys.shown import shown
 
 TOKEN_VARIABLE = "RECSYS_SERVE_TOKEN"
 # How many operations of a graph TensorFlow computes at a time, each of them on

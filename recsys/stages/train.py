@@ -17,10 +17,8 @@ from recsys.data.streaming.ground_truth import ground_truth
 from recsys.data.streaming.large import is_large
 from recsys.data_file import check_data
 from recsys.data_file import write_data
-from recsys.distribution.data_parallel import distributed
-from recsys.distribution.data_parallel import process_index
-from recsys.distribution.data_parallel import process_share
 from recsys.errors import RunError
+from recsys.errors.shown import printable
 from recsys.links import check_no_links
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
@@ -32,9 +30,11 @@ from recsys.progress import announce
 from recsys.progress import shown_progress
 from recsys.retrieval.feature_roles import show_roles
 from recsys.run import Run
-from recsys.shown import printable
 from recsys.tasks.task_options import with_task_options
 from recsys.tensorflow_log import relevant_log
+from recsys.training.data_parallel import distributed
+from recsys.training.data_parallel import process_index
+from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
 from recsys.training.fit import has_search
 from recsys.training.idle_routing import warn_if_idle

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from recsys.bounds import LARGEST_FOCUS
 from recsys.column_values import as_numbers
 from recsys.column_values import refuse
 from recsys.errors import DataError
-from recsys.nearest import did_you_mean
+from recsys.errors.bounds import LARGEST_FOCUS
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import shown
 from recsys.probabilities import bounded
-from recsys.shown import shown
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Task

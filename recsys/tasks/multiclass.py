@@ -17,11 +17,11 @@ from recsys.column_values import as_numbers
 from recsys.column_values import as_strings
 from recsys.column_values import refuse
 from recsys.errors import DataError
+from recsys.errors.shapes import WHOLE
+from recsys.errors.shapes import described
+from recsys.errors.shapes import filled
+from recsys.errors.shown import shown
 from recsys.probabilities import bounded
-from recsys.shapes import WHOLE
-from recsys.shapes import described
-from recsys.shapes import filled
-from recsys.shown import shown
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task

@@ -5,9 +5,9 @@ from typing import Any
 
 from recsys.arguments import typed_arguments
 from recsys.errors import DataError
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import shown
 from recsys.kind import declared
-from recsys.nearest import did_you_mean
-from recsys.shown import shown
 from recsys.tasks import TASKS
 from recsys.tasks import Task
 

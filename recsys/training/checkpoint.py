@@ -21,11 +21,11 @@ from recsys.atomic import replacing
 from recsys.data import DataError
 from recsys.data.formats.npz_file import read_npz
 from recsys.data.formats.npz_file import write_npz
+from recsys.errors.shapes import check_shape
+from recsys.errors.shown import shown
 from recsys.json_files import read_json
 from recsys.json_files import write_json
 from recsys.run import Run
-from recsys.shapes import check_shape
-from recsys.shown import shown
 from recsys.tables.row_split import assign
 from recsys.tables.row_split import shape_of
 from recsys.tables.variable_values import readable_by_first

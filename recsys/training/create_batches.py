@@ -4,13 +4,13 @@ from recsys.config import TrainConfig
 from recsys.data.streaming.kept_units import KeptUnits
 from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.split_stream import SplitStream
-from recsys.distribution.data_parallel import process_share
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.row_weights import row_weights
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 from recsys.training.batches import TrainingBatches
+from recsys.training.data_parallel import process_share
 from recsys.training.streamed_batches import POOL_ROWS
 from recsys.training.streamed_batches import StreamedBatches
 from recsys.training.training_arrays import training_arrays

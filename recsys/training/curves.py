@@ -11,10 +11,10 @@ from recsys.data import DataError
 from recsys.data import read_table
 from recsys.data.columns import parse
 from recsys.data.dataset import check_rows
+from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.features import Id
 from recsys.features import Number
-from recsys.shown import shown
 
 _COUNTED = ("epoch", "expert")
 

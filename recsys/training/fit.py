@@ -5,7 +5,6 @@ from keras_moe.callbacks import RoutingMonitor
 from recsys.config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
-from recsys.distribution.data_parallel import process_index
 from recsys.feeding import feed
 from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
@@ -18,6 +17,7 @@ from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint
 from recsys.training.compile_model import compile_model
 from recsys.training.create_batches import create_batches
+from recsys.training.data_parallel import process_index
 from recsys.training.finite_loss import FiniteLoss
 from recsys.training.interruption import Interruption
 from recsys.training.outcome import has_routing

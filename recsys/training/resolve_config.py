@@ -7,6 +7,7 @@ import keras
 
 from recsys.config import TrainConfig
 from recsys.data import Schema
+from recsys.errors.shown import shown
 from recsys.kind import declarations
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
@@ -15,7 +16,6 @@ from recsys.optimizers import LARGE_TABLE
 from recsys.presets import PRESETS
 from recsys.presets import TABLES
 from recsys.retrieval.row_weights import ALL_ROWS
-from recsys.shown import shown
 from recsys.tasks import Binary
 from recsys.tasks.task_options import typed_task_options
 

@@ -8,8 +8,8 @@ from recsys.atomic import replacing
 from recsys.data import DataError
 from recsys.data.formats.npz_file import read_npz
 from recsys.data.load import AnyDataset
+from recsys.errors.reading import reading
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.reading import reading
 from recsys.tasks.chains import labels_of
 
 MOST_ROWS = 4096

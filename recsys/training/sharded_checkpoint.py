@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from recsys.errors import DataError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 from recsys.tables.row_split import shape_of
 from recsys.tables.row_split import spans_processes
 

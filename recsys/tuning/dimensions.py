@@ -14,8 +14,8 @@ from pydantic import Strict
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
-from recsys.bounds import LARGEST_COUNT
-from recsys.clear_errors import with_clear_errors
+from recsys.errors.bounds import LARGEST_COUNT
+from recsys.errors.clear_errors import with_clear_errors
 
 _Integer = Annotated[StrictInt, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 _Number = Annotated[FiniteFloat, Strict()]

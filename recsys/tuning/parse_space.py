@@ -13,11 +13,11 @@ from pydantic import AfterValidator
 
 from recsys.config import TrainConfig
 from recsys.errors import FileError
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shapes import check_shape
+from recsys.errors.shapes import described
+from recsys.errors.shown import shown
 from recsys.models.gates import option_types
-from recsys.nearest import did_you_mean
-from recsys.shapes import check_shape
-from recsys.shapes import described
-from recsys.shown import shown
 from recsys.tuning.dimensions import Choices
 from recsys.tuning.dimensions import Dimension
 from recsys.tuning.dimensions import IntegerRange

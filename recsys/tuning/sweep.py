@@ -14,10 +14,10 @@ from recsys.config_file import Fields
 from recsys.data_file import check_data
 from recsys.data_file import write_data
 from recsys.errors import RunError
+from recsys.errors.reading import naming
+from recsys.errors.shapes import check_shape
 from recsys.json_files import read_json
 from recsys.json_files import write_json
-from recsys.reading import naming
-from recsys.shapes import check_shape
 from recsys.tuning.selection import Selection
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.selection import notice_of

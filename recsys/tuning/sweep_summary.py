@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from recsys.shown import printable
+from recsys.errors.shown import printable
 from recsys.tuning.sweep import Sweep
 
 _MOST_ROWS = 20

@@ -5,8 +5,8 @@ from typing import Any
 import yaml
 
 from recsys.errors import FileError
-from recsys.reading import read_text
-from recsys.reading import reading
+from recsys.errors.reading import read_text
+from recsys.errors.reading import reading
 
 
 class _Loader(yaml.SafeLoader):

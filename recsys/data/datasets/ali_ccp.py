@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 from rich.progress import Progress
 
-from recsys.bounds import check_count
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
 from recsys.data.datasets.find_file import find_file
@@ -18,7 +17,8 @@ from recsys.data.from_table import cut
 from recsys.data.from_table import row_order
 from recsys.data.schema import Schema
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.bounds import check_count
+from recsys.errors.shown import shown
 
 # Of the user, the item and the context: one id, or none.
 ONE_ID = (

@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
-from recsys.bounds import check_count
 from recsys.data.dataset import Dataset
 from recsys.data.datasets.download import read_download
 from recsys.data.datasets.frequent import FILTERS
@@ -15,8 +14,9 @@ from recsys.data.datasets.two_tasks import two_tasks_schema
 from recsys.data.formats.lines import parse_lines
 from recsys.data.splitting import split_rows
 from recsys.errors import DataError
+from recsys.errors.bounds import check_count
+from recsys.errors.shown import shown
 from recsys.old_names import warn_renamed
-from recsys.shown import shown
 
 _log = logging.getLogger(__name__)
 

@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
-from recsys.bounds import LARGEST_WIDTH
-from recsys.bounds import check_count
 from recsys.data.datasets.celeba_lists import PARTITION
 from recsys.data.datasets.celeba_lists import read_attributes
 from recsys.data.datasets.celeba_lists import read_partition
@@ -18,8 +16,10 @@ from recsys.data.images import Images
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.errors import DataError
-from recsys.reading import check_fits
-from recsys.reading import reading
+from recsys.errors.bounds import LARGEST_WIDTH
+from recsys.errors.bounds import check_count
+from recsys.errors.reading import check_fits
+from recsys.errors.reading import reading
 
 FOLDER = "img_align_celeba"
 FORMATS = ("JPEG", "PNG")  # What is published; Pillow knows riskier ones.

@@ -8,7 +8,7 @@ import pandas as pd
 from recsys.data.datasets.find_file import find_file
 from recsys.data.formats.packed_file import read_packed
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 ATTRIBUTES, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 

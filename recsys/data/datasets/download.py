@@ -5,7 +5,7 @@ from zipfile import ZipFile
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.formats.zip_member import open_member
 from recsys.errors import DataError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 
 
 def read_download(

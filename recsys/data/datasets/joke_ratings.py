@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from recsys.errors import DataError
-from recsys.reading import reading
-from recsys.shown import shown
+from recsys.errors.reading import reading
+from recsys.errors.shown import shown
 
 NUM_JOKES = 100
 NOT_RATED = 99.0

@@ -13,7 +13,7 @@ from recsys.data.image_dataset import ImageDataset
 from recsys.data.images import Images
 from recsys.data.schema import Schema
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 SHAPE = (32, 32, 3)
 VALIDATION_ROWS = 50_000

@@ -13,8 +13,8 @@ from recsys.data.formats.csv_file import read_csv
 from recsys.data.formats.suffix import suffix_of
 from recsys.data.split_files import files_of
 from recsys.errors import DataError
-from recsys.reading import check_fits
-from recsys.reading import reading
+from recsys.errors.reading import check_fits
+from recsys.errors.reading import reading
 
 _LEAST_BYTES = 8  # of a value in memory, as a number or in a text
 

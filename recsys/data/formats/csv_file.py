@@ -12,9 +12,9 @@ from recsys.data.formats.separator import SEPARATORS
 from recsys.data.formats.separator import detected_separator
 from recsys.data.formats.text_type import TextType
 from recsys.errors import DataError
-from recsys.reading import reading
-from recsys.reading import while_it_fits
-from recsys.shown import shown
+from recsys.errors.reading import reading
+from recsys.errors.reading import while_it_fits
+from recsys.errors.shown import shown
 
 _WHOLE_FLOATS = {b"written_as": b"whole floats"}
 # A handler of such rows would not be called for what is no UTF-8.

@@ -7,7 +7,7 @@ import numpy as np
 
 from recsys.data.formats.packed_file import open_packed
 from recsys.errors import DataError
-from recsys.reading import check_fits
+from recsys.errors.reading import check_fits
 
 UNSIGNED_BYTES = 8  # The only type of value that the data sets use.
 

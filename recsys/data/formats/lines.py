@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from recsys.errors import DataError
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 CHUNK = 1 << 20  # bytes parsed at a time
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from recsys.errors import DataError
-from recsys.reading import check_fits
-from recsys.reading import reading
-from recsys.reading import while_it_fits
-from recsys.shown import shown
+from recsys.errors.reading import check_fits
+from recsys.errors.reading import reading
+from recsys.errors.reading import while_it_fits
+from recsys.errors.shown import shown
 
 HEADER = 128  # Bytes; the last two say the order of all others.
 CHUNK = 1 << 20  # bytes unpacked at a time

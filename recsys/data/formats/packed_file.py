@@ -8,8 +8,8 @@ from typing import IO
 from typing import Any
 
 from recsys.errors import DataError
-from recsys.reading import reading
-from recsys.reading import while_it_fits
+from recsys.errors.reading import reading
+from recsys.errors.reading import while_it_fits
 
 CHUNK = 1 << 20  # bytes unpacked at a time
 _OPEN: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}

@@ -11,9 +11,9 @@ from recsys.data.formats.arrow_table import read_arrow
 from recsys.data.formats.exact_values import to_series
 from recsys.data.formats.suffix import suffix_of
 from recsys.errors import DataError
+from recsys.errors.reading import reading
+from recsys.errors.shown import shown
 from recsys.features.list_values import as_texts
-from recsys.reading import reading
-from recsys.shown import shown
 
 
 def read_table(

@@ -2,7 +2,7 @@ from typing import IO
 from zipfile import ZipFile
 
 from recsys.errors import FileError
-from recsys.reading import check_fits
+from recsys.errors.reading import check_fits
 
 ENCRYPTED = 0x1  # In the flags of a member.
 

@@ -13,7 +13,7 @@ from recsys.data.formats.table import check_distinct
 from recsys.data.streaming.spilled_csv import GROUP_ROWS
 from recsys.data.streaming.spilled_csv import spill_csv
 from recsys.errors import DataError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import pytest
 
 import recsys
 from recsys.config import TrainConfig
-from recsys.distribution.data_parallel import distributed
 from recsys.run import Run
+from recsys.training.data_parallel import distributed
 from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at
 

@@ -17,11 +17,11 @@ from recsys import ExportError
 from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.errors.missing_package import what_to_install
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import verify
 from recsys.features.onnx_graph import OPSETS
-from recsys.missing_package import what_to_install
 from recsys.models.build import build_ranker
 from recsys.models.gates import GATES
 from recsys.training.resolve_config import resolve_config

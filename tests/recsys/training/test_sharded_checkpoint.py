@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recsys.errors import DataError
-from recsys.missing_package import what_to_install
+from recsys.errors.missing_package import what_to_install
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.sharded_checkpoint import restore_shards
 from recsys.training.sharded_checkpoint import save_shards

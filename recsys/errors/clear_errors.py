@@ -5,13 +5,13 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from recsys.shapes import UNKNOWN
-from recsys.shapes import Shape
-from recsys.shapes import expected_by
-from recsys.shapes import first_error
-from recsys.shapes import is_of_type
-from recsys.shapes import own_words
-from recsys.shown import shown
+from recsys.errors.shapes import UNKNOWN
+from recsys.errors.shapes import Shape
+from recsys.errors.shapes import expected_by
+from recsys.errors.shapes import first_error
+from recsys.errors.shapes import is_of_type
+from recsys.errors.shapes import own_words
+from recsys.errors.shown import shown
 
 
 def with_clear_errors(shape: type[Shape]) -> type[Shape]:

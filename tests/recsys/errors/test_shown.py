@@ -1,11 +1,11 @@
 import pytest
 
 from recsys.errors import DataError
-from recsys.nearest import did_you_mean
-from recsys.shown import listed
-from recsys.shown import printable
-from recsys.shown import shortened
-from recsys.shown import shown
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import listed
+from recsys.errors.shown import printable
+from recsys.errors.shown import shortened
+from recsys.errors.shown import shown
 
 
 def test_an_integer_that_python_does_not_write_out() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from recsys.missing_package import what_to_install
+from recsys.errors.missing_package import what_to_install
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
@@ -61,7 +61,7 @@ def test_missing_package_is_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     monkeypatch.setenv("PYTHONPATH", str(root))
     monkeypatch.chdir(tmp_path)
     process = recsys_without(packages, *arguments.split())

@@ -6,7 +6,7 @@ from pydantic import ConfigDict
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from recsys.clear_errors import with_clear_errors
+from recsys.errors.clear_errors import with_clear_errors
 
 
 @with_clear_errors

@@ -11,7 +11,7 @@ from pydantic import FiniteFloat
 from pydantic import StrictInt
 
 from recsys.errors import FileError
-from recsys.shapes import check_shape
+from recsys.errors.shapes import check_shape
 
 
 def _even(number: int) -> int:

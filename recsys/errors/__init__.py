@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Self
 
-from recsys.shown import printable
-from recsys.shown import shortened
+from recsys.errors.shown import printable
+from recsys.errors.shown import shortened
 
 # Most letters of a column's name, and of what was expected or received: both
 # may have come from a file of any size.

@@ -11,7 +11,7 @@ import pytest
 
 import recsys
 from recsys.config import TrainConfig
-from recsys.distribution.data_parallel import distributed
+from recsys.training.data_parallel import distributed
 from tests.recsys.distribution.begun_by_one import assert_same_run
 from tests.recsys.distribution.begun_by_one import begin
 from tests.virtual_devices import environment

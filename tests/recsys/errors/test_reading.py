@@ -10,11 +10,11 @@ import pytest
 from recsys.data import DataError
 from recsys.errors import FileError
 from recsys.errors import RunError
-from recsys.reading import check_fits
-from recsys.reading import in_words
-from recsys.reading import read_text
-from recsys.reading import reading
-from recsys.reading import while_it_fits
+from recsys.errors.reading import check_fits
+from recsys.errors.reading import in_words
+from recsys.errors.reading import read_text
+from recsys.errors.reading import reading
+from recsys.errors.reading import while_it_fits
 
 BROKEN = "one that is broken"
 

@@ -13,9 +13,9 @@ from pydantic_core import ErrorDetails
 from pydantic_core import PydanticCustomError
 
 from recsys.errors import FileError
-from recsys.nearest import did_you_mean
-from recsys.shown import printable
-from recsys.shown import shown
+from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import printable
+from recsys.errors.shown import shown
 
 Shape = TypeVar("Shape")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from recsys.shown import shown
+from recsys.errors.shown import shown
 
 # Rows, steps, epochs, workers and other counts; seeds are below it.
 LARGEST_COUNT = 2**32

@@ -4,9 +4,9 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from recsys.bounds import check_count
-from recsys.bounds import check_seed
 from recsys.config import TrainConfig
+from recsys.errors.bounds import check_count
+from recsys.errors.bounds import check_seed
 from recsys.features import FEATURES
 from recsys.kind import Kind
 from recsys.kind import declared

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from recsys import memory
-from recsys.memory import free_memory
-from recsys.memory import left_by_groups
+from recsys.errors import memory
+from recsys.errors.memory import free_memory
+from recsys.errors.memory import left_by_groups
 
 
 def group(folder: Path, **files: object) -> Path:

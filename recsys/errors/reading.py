@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from recsys.errors import FileError
 from recsys.errors import RunError
-from recsys.memory import free_memory
-from recsys.shown import printable
+from recsys.errors.memory import free_memory
+from recsys.errors.shown import printable
 
 Part = TypeVar("Part")
 
