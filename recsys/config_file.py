@@ -7,7 +7,7 @@ from pydantic import AfterValidator
 from recsys.config import TrainConfig
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.shapes import check_shape
-from recsys.json_files import read_json
+from recsys.files.json_files import read_json
 from recsys.old_names import current_fields
 from recsys.old_names import with_current_names
 

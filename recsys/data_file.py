@@ -5,8 +5,8 @@ from pathlib import Path
 from recsys.data.fingerprint import fingerprint
 from recsys.errors import RunError
 from recsys.errors.shapes import check_shape
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
 
 
 def write_data(file: Path, source: str) -> None:

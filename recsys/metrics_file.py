@@ -9,7 +9,7 @@ from pydantic import FiniteFloat
 
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
-from recsys.json_files import read_json
+from recsys.files.json_files import read_json
 
 
 def _checked(scores: dict[str, Any]) -> dict[str, Any]:

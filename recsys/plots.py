@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from recsys.atomic import replacing
 from recsys.errors.shown import printable
-from recsys.file_names import short_name
+from recsys.files.atomic import replacing
+from recsys.files.file_names import short_name
 from recsys.metrics import ScoredRows
 from recsys.metrics import calibration_bins
 from recsys.metrics import ece

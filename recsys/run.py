@@ -11,10 +11,10 @@ from recsys.config import TrainConfig
 from recsys.config_file import read_fields
 from recsys.errors import FileError
 from recsys.errors import RunError
-from recsys.json_files import write_json
+from recsys.files.json_files import write_json
+from recsys.files.written_folder import check_written
 from recsys.kind import declarations
 from recsys.metrics_file import read_metrics
-from recsys.written_folder import check_written
 
 if TYPE_CHECKING:
     from recsys.models.multi_task_model import MultiTaskModel

@@ -45,7 +45,7 @@ from pathlib import Path
 
 import keras
 
-from recsys.atomic import replacing
+from recsys.files.atomic import replacing
 from studies.bert import BertSize
 from studies.distillation_tasks import GLUE_TASKS
 from studies.distillation_tasks import SQUAD_TASKS

@@ -36,8 +36,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from recsys.atomic import replacing
 from recsys.errors import FileError
+from recsys.files.atomic import replacing
 from studies.overlapping_study import Options
 from studies.overlapping_study import Study
 from studies.runs import run_all

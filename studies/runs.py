@@ -11,10 +11,10 @@ from typing import TypeAlias
 import pandas as pd
 
 from recsys.errors import FileError
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
+from recsys.files.output_lock import sole_writer
 from recsys.markdown import markdown_table
-from recsys.output_lock import sole_writer
 from recsys.statistics import mean_and_error
 
 Value: TypeAlias = str | int | float | None

@@ -13,7 +13,7 @@ from typing import Any
 
 from recsys.errors import DataError
 from recsys.errors.reading import reading
-from recsys.json_files import read_json
+from recsys.files.json_files import read_json
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)

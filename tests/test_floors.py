@@ -26,20 +26,13 @@ FLOORS = {
     "recsys": [
         {"errors", "progress", "tensorflow_log", "terminal", "terminal_table"},
         {
-            "atomic",
             "backend",
             "column_values",
             "columns",
-            "file_names",
             "files",
-            "json_files",
             "kind",
-            "links",
             "metrics",
-            "output_lock",
             "probabilities",
-            "row_blocks",
-            "written_folder",
         },
         {
             "arguments",

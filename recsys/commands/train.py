@@ -11,12 +11,12 @@ from recsys.config_file import GivenFields
 from recsys.config_file import read_fields
 from recsys.distribution.processes import join_processes
 from recsys.errors.reading import naming
+from recsys.files.written_folder import check_written
 from recsys.metrics_table import print_metrics
 from recsys.options import given_fields
 from recsys.options import with_config_options
 from recsys.run import Run
 from recsys.training.kept_memory import keep_memory
-from recsys.written_folder import check_written
 
 
 @with_config_options

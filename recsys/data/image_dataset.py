@@ -7,14 +7,14 @@ import numpy as np
 
 from recsys.data.classes import check_classes
 from recsys.data.classes import count_classes
-from recsys.data.formats.npz_file import read_npz
-from recsys.data.formats.npz_file import write_npz
 from recsys.data.images import Images
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.errors import DataError
+from recsys.files.npz_file import read_npz
+from recsys.files.npz_file import write_npz
 
 
 @dataclass(frozen=True, repr=False)

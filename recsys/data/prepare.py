@@ -26,7 +26,7 @@ from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import check_vacant
 from recsys.errors import DataError
 from recsys.errors.bounds import check_seed
-from recsys.output_lock import sole_writer
+from recsys.files.output_lock import sole_writer
 
 # Each takes a folder, a seed, a progress bar and options of its own.
 DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {

@@ -31,7 +31,7 @@ from recsys.features import FEATURES
 from recsys.features import Feature
 from recsys.features import Id
 from recsys.features import Image
-from recsys.json_files import parse_json
+from recsys.files.json_files import parse_json
 from recsys.kind import AnyKind
 from recsys.kind import Declaration
 from recsys.kind import Kind

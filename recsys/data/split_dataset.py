@@ -9,14 +9,14 @@ from typing import Protocol
 from typing import Self
 from typing import TypeVar
 
-from recsys.atomic import replacing
 from recsys.data.described_labels import described_labels
 from recsys.data.schema import Schema
 from recsys.data.split_summary import SplitSummary
 from recsys.errors import DataError
 from recsys.errors.reading import read_text
 from recsys.errors.shown import printable
-from recsys.output_lock import sole_writer
+from recsys.files.atomic import replacing
+from recsys.files.output_lock import sole_writer
 
 SPLITS = ("train", "validation", "test")
 SCHEMA_FILE = "dataset.json"

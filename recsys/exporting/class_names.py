@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recsys.json_files import write_json
+from recsys.files.json_files import write_json
 from recsys.tasks import Multiclass
 
 if TYPE_CHECKING:

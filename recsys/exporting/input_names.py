@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from keyword import iskeyword
 from pathlib import Path
 
-from recsys.json_files import read_json
+from recsys.files.json_files import read_json
 
 # In a SavedModel, `assets.extra` is for what TensorFlow does not read.
 INPUTS_FILE = Path("assets.extra", "inputs.json")

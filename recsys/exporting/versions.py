@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recsys.errors import RunError
-from recsys.output_lock import sole_writer
+from recsys.files.output_lock import sole_writer
 
 
 def write_model(

@@ -13,11 +13,11 @@ import numpy as np
 import keras_moe.layers  # noqa: F401
 import recsys.models.interactions
 import recsys.models.shared_tower  # noqa: F401
-from recsys.atomic import replacing
 from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown
-from recsys.json_files import parse_json
+from recsys.files.atomic import replacing
+from recsys.files.json_files import parse_json
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.model_archive import CONFIG
 from recsys.models.model_archive import EXPECTED

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from recsys.errors.reading import reading
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
 from recsys.serving.tensor_spec import ListLength
 from recsys.serving.tensor_spec import Signature
 

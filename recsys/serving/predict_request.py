@@ -14,9 +14,9 @@ import numpy as np
 
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown
-from recsys.json_files import AT_ONCE
-from recsys.json_files import STEPWISE
-from recsys.json_files import parse_json
+from recsys.files.json_files import AT_ONCE
+from recsys.files.json_files import STEPWISE
+from recsys.files.json_files import parse_json
 from recsys.serving.json_values import Place
 from recsys.serving.json_values import as_array
 from recsys.serving.predict_answer import answer

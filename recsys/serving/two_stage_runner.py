@@ -3,7 +3,7 @@ from pathlib import Path
 
 from recsys.errors import FileError
 from recsys.errors.reading import reading
-from recsys.json_files import read_json
+from recsys.files.json_files import read_json
 from recsys.serving.faiss_index import FaissIndex
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.index_file import read_index

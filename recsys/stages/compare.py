@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from recsys.atomic import remove_all_unfinished
-from recsys.atomic import replacing
 from recsys.data.load import load_schema
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
-from recsys.links import check_no_links
-from recsys.output_lock import sole_writer
+from recsys.files.atomic import remove_all_unfinished
+from recsys.files.atomic import replacing
+from recsys.files.links import check_no_links
+from recsys.files.output_lock import sole_writer
 from recsys.progress import announce
 from recsys.stages.comparison import Comparison
 from recsys.stages.comparison import PlannedRun

@@ -21,7 +21,7 @@ from recsys.data import Schema
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
-from recsys.json_files import read_json
+from recsys.files.json_files import read_json
 from recsys.old_names import with_current_names
 from recsys.run import Run
 from recsys.task_scores import task_scores

@@ -12,10 +12,10 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.errors.bounds import MOST_REPEATS
 from recsys.errors.bounds import check_count
 from recsys.errors.bounds import check_seed
-from recsys.json_files import write_json
-from recsys.links import check_no_links
+from recsys.files.json_files import write_json
+from recsys.files.links import check_no_links
+from recsys.files.output_lock import sole_writer
 from recsys.models.scorer import Scorer
-from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.training.measure import trained_loss
 from recsys.training.measuring import Measuring

@@ -6,7 +6,6 @@ from pathlib import Path
 import keras
 import pandas as pd
 
-from recsys.atomic import replacing
 from recsys.errors import DataError
 from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
@@ -21,10 +20,11 @@ from recsys.exporting.verification import last_line
 from recsys.exporting.verification import verify
 from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
-from recsys.json_files import write_json
+from recsys.files.atomic import replacing
+from recsys.files.json_files import write_json
+from recsys.files.output_lock import sole_writer
 from recsys.lifeline import run_alongside
 from recsys.models.ranker import Ranker
-from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.serving.list_lengths import write_list_lengths
 

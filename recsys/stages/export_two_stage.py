@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import pandas as pd
 
-from recsys.atomic import replacing
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
@@ -25,9 +24,10 @@ from recsys.exporting.verification import last_line
 from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
 from recsys.features.feature import MISSING
-from recsys.json_files import write_json
+from recsys.files.atomic import replacing
+from recsys.files.json_files import write_json
+from recsys.files.output_lock import sole_writer
 from recsys.lifeline import run_alongside
-from recsys.output_lock import sole_writer
 from recsys.run import Run
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from recsys.atomic import replacing
 from recsys.data import DataError
 from recsys.data.columns import parse
 from recsys.data.formats.suffix import SUFFIXES
@@ -14,9 +13,10 @@ from recsys.data.left_out import left_out
 from recsys.data.left_out import with_missing
 from recsys.data.streaming.table_stream import TableStream
 from recsys.data.whole_floats import warn_of_whole_floats
+from recsys.files.atomic import replacing
+from recsys.files.output_lock import sole_writer
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.output_lock import sole_writer
 from recsys.run import Run
 
 

@@ -3,9 +3,9 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
 
-from recsys.atomic import replacing
 from recsys.errors import RunError
-from recsys.output_lock import sole_writer
+from recsys.files.atomic import replacing
+from recsys.files.output_lock import sole_writer
 from recsys.progress import announce
 from recsys.reporting.best_trials import best_trials
 from recsys.reporting.embeddings import embeddings

@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import load
@@ -19,13 +18,14 @@ from recsys.data_file import check_data
 from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.errors.shown import printable
-from recsys.links import check_no_links
+from recsys.files.atomic import remove_all_unfinished
+from recsys.files.links import check_no_links
+from recsys.files.output_lock import sole_writer
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
-from recsys.output_lock import sole_writer
 from recsys.progress import announce
 from recsys.progress import shown_progress
 from recsys.retrieval.feature_roles import show_roles

@@ -5,7 +5,6 @@ from typing import Any
 
 from keras_tuner.engine.base_tuner import BaseTuner
 
-from recsys.atomic import remove_all_unfinished
 from recsys.backend import check_backend
 from recsys.config import TrainConfig
 from recsys.data import Schema
@@ -14,9 +13,10 @@ from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.bounds import check_count
 from recsys.errors.reading import naming
 from recsys.errors.shown import printable
-from recsys.links import check_no_links
+from recsys.files.atomic import remove_all_unfinished
+from recsys.files.links import check_no_links
+from recsys.files.output_lock import sole_writer
 from recsys.old_names import with_current_names
-from recsys.output_lock import sole_writer
 from recsys.progress import announce
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config

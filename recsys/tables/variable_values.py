@@ -12,8 +12,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from recsys.atomic import UNFINISHED
-from recsys.row_blocks import RowBlocks
+from recsys.files.atomic import UNFINISHED
+from recsys.files.row_blocks import RowBlocks
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_split import row_split
 from recsys.tables.row_split import shape_of

@@ -17,14 +17,14 @@ from pydantic import StrictFloat
 from pydantic import StrictInt
 from pydantic import StringConstraints
 
-from recsys.atomic import replacing
 from recsys.data import DataError
-from recsys.data.formats.npz_file import read_npz
-from recsys.data.formats.npz_file import write_npz
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.files.atomic import replacing
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
+from recsys.files.npz_file import read_npz
+from recsys.files.npz_file import write_npz
 from recsys.run import Run
 from recsys.tables.row_split import assign
 from recsys.tables.row_split import shape_of

@@ -9,11 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from recsys.atomic import replacing
-from recsys.data.formats.npz_file import npz_names
-from recsys.data.formats.npz_file import read_npz
-from recsys.data.formats.npz_file import write_npz
 from recsys.errors import DataError
+from recsys.files.atomic import replacing
+from recsys.files.npz_file import npz_names
+from recsys.files.npz_file import read_npz
+from recsys.files.npz_file import write_npz
 from recsys.tables.row_split import assign
 from recsys.tables.row_split import shape_of
 from recsys.tables.variable_values import variable_values

@@ -13,8 +13,8 @@ from recsys.config import TrainConfig
 from recsys.data import Split
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
-from recsys.file_names import file_names
-from recsys.json_files import write_json
+from recsys.files.file_names import file_names
+from recsys.files.json_files import write_json
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from recsys.atomic import replacing
 from recsys.data import DataError
-from recsys.data.formats.npz_file import read_npz
 from recsys.data.load import AnyDataset
 from recsys.errors.reading import reading
+from recsys.files.atomic import replacing
+from recsys.files.npz_file import read_npz
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.tasks.chains import labels_of
 

@@ -9,8 +9,8 @@ from recsys.config import TrainConfig
 from recsys.config_file import read_fields
 from recsys.data_file import check_data
 from recsys.errors import RunError
-from recsys.json_files import write_json
-from recsys.output_lock import sole_writer
+from recsys.files.json_files import write_json
+from recsys.files.output_lock import sole_writer
 from recsys.run import Run
 from recsys.training.command_process import CommandProcess
 

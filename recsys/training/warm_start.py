@@ -3,11 +3,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from recsys.atomic import replacing
 from recsys.config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
+from recsys.files.atomic import replacing
 from recsys.kind import Declaration
 from recsys.kind import declarations
 from recsys.models.grown_weights import copy_grown_weights

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from keras_moe.callbacks import RoutingMonitor
-from recsys.atomic import replacing
+from recsys.files.atomic import replacing
 from recsys.training.curves import read_weights
 
 

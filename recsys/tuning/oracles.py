@@ -20,8 +20,8 @@ from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
 from recsys.tuning.space import Space
 
 OBJECTIVE = keras_tuner.Objective("val_loss", direction="min")

@@ -16,13 +16,13 @@ from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.errors.shapes import check_shape
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
+from recsys.files.written_folder import check_written
 from recsys.tuning.selection import Selection
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.selection import notice_of
 from recsys.tuning.trial_log import TrialLog
-from recsys.written_folder import check_written
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

@@ -14,9 +14,9 @@ from recsys.config_file import Fields
 from recsys.errors import FileError
 from recsys.errors.reading import read_text
 from recsys.errors.shapes import check_shape
-from recsys.json_files import parse_json
+from recsys.files.json_files import parse_json
+from recsys.files.output_lock import sole_writer
 from recsys.metrics_file import SplitMetrics
-from recsys.output_lock import sole_writer
 
 # Seconds that others need at most to add their trial.
 _PATIENCE = 60.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recsys.cli import run as recsys
-from recsys.json_files import read_json
+from recsys.files.json_files import read_json
 
 
 @pytest.mark.slow

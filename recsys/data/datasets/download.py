@@ -3,9 +3,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from recsys.data.formats.packed_file import read_packed
-from recsys.data.formats.zip_member import open_member
 from recsys.errors import DataError
 from recsys.errors.reading import reading
+from recsys.files.zip_member import open_member
 
 
 def read_download(

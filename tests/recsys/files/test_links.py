@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from recsys.atomic import remove_all_unfinished
 from recsys.errors import RunError
-from recsys.links import check_no_links
+from recsys.files.atomic import remove_all_unfinished
+from recsys.files.links import check_no_links
 
 
 def test_what_is_no_link(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from recsys.data.formats.zip_member import open_member
 from recsys.errors import DataError
 from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown
-from recsys.row_blocks import RowBlocks
+from recsys.files.row_blocks import RowBlocks
+from recsys.files.zip_member import open_member
 
 _READ_HEADER: dict[tuple[int, int], Any] = {
     (1, 0): np.lib.format.read_array_header_1_0,

@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 from filelock import Timeout
 
-from recsys.file_names import short_name
+from recsys.files.file_names import short_name
 
 # What names begin with that are not left behind but by a process that died.
 UNFINISHED = ".unfinished-"

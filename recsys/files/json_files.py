@@ -4,11 +4,11 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
-from recsys.atomic import replacing
 from recsys.errors import FileError
 from recsys.errors.reading import read_text
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown
+from recsys.files.atomic import replacing
 
 
 class _NamedTwiceError(Exception):

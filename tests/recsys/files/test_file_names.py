@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recsys.file_names import file_names
-from recsys.file_names import short_name
+from recsys.files.file_names import file_names
+from recsys.files.file_names import short_name
 
 NAMES = st.text(
     st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300

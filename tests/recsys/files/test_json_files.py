@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recsys.errors import FileError
-from recsys.json_files import AT_ONCE
-from recsys.json_files import STEPWISE
-from recsys.json_files import parse_json
-from recsys.json_files import read_json
+from recsys.files.json_files import AT_ONCE
+from recsys.files.json_files import STEPWISE
+from recsys.files.json_files import parse_json
+from recsys.files.json_files import read_json
 
 
 def refusal(tmp_path: Path, text: str) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recsys.atomic import remove_all_unfinished
-from recsys.atomic import replacing
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.files.atomic import remove_all_unfinished
+from recsys.files.atomic import replacing
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -161,7 +161,7 @@ def _kill_while_writing(path: Path) -> None:
     code = textwrap.dedent(
         f"""
         import os, pathlib
-        from recsys.atomic import replacing
+        from recsys.files.atomic import replacing
         with replacing(pathlib.Path({os.fspath(path)!r})) as unfinished:
             unfinished.write_text("half")
             os.kill(os.getpid(), 9)

@@ -11,7 +11,7 @@ import pytest
 
 from recsys import RunError
 from recsys.cli import run as command_line
-from recsys.output_lock import sole_writer
+from recsys.files.output_lock import sole_writer
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
 
@@ -119,8 +119,8 @@ def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     out = tmp_path / "out"
     code = (
         "import os, sys; from pathlib import Path;"
-        "from recsys.output_lock import sole_writer;"
-        "from recsys.atomic import replacing\n"
+        "from recsys.files.output_lock import sole_writer;"
+        "from recsys.files.atomic import replacing\n"
         "with sole_writer(sys.argv[1]), replacing(Path(sys.argv[1])) as out:\n"
         "    out.mkdir(); os.kill(os.getpid(), 9)"
     )

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from recsys.data import DataError
-from recsys.data.formats.npz_file import read_npz
-from recsys.data.formats.npz_file import write_npz
 from recsys.errors import FileError
+from recsys.files.npz_file import read_npz
+from recsys.files.npz_file import write_npz
 from tests.recsys.data.zip_files import ENCRYPTED
 from tests.recsys.data.zip_files import with_compression
 from tests.recsys.data.zip_files import with_flags

@@ -9,9 +9,9 @@ from pathlib import Path
 from filelock import FileLock
 from filelock import Timeout
 
-from recsys.atomic import remove_unfinished
 from recsys.errors import RunError
-from recsys.file_names import short_name
+from recsys.files.atomic import remove_unfinished
+from recsys.files.file_names import short_name
 
 _LONGEST = 200  # Bytes of the output's name in that of the lock.
 
