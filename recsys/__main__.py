@@ -4,8 +4,8 @@ import os
 import sys
 
 from recsys.errors.missing_package import what_to_install
-from recsys.progress import announce
-from recsys.progress import shown_progress
+from recsys.terminal.progress import announce
+from recsys.terminal.progress import shown_progress
 
 # The commands that start Keras, which takes many seconds.
 _SLOW = ("train", "tune", "report", "compare", "rerun")

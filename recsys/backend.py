@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recsys.progress import announce
+from recsys.terminal.progress import announce
 
 # What TensorFlow logs while it starts, on the many machines where all is well.
 _KNOWN_NOISE = (

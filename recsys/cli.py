@@ -26,8 +26,8 @@ from recsys.errors.missing_package import what_to_install
 from recsys.errors.out_of_memory import clear_memory_errors
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
-from recsys.progress import shown_progress
 from recsys.single_options import SingleOptions
+from recsys.terminal.progress import shown_progress
 
 # Typer carries its own copy of click in recent releases.
 ClickException: Any = typer.BadParameter.__mro__[2]

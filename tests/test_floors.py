@@ -24,7 +24,7 @@ FLOORS = {
         {"__init__"},
     ],
     "recsys": [
-        {"errors", "progress", "tensorflow_log", "terminal", "terminal_table"},
+        {"errors", "terminal"},
         {
             "backend",
             "column_values",

@@ -11,7 +11,7 @@ from recsys.exporting import onnx_sparse_matmul
 from recsys.exporting.onnx_einsum import convert_einsum
 from recsys.features.onnx_graph import OnnxGraph
 from recsys.features.onnx_graph import OnnxValue
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
     import onnx

@@ -8,7 +8,7 @@ from recsys.exporting.export_format import ExportFormat
 from recsys.exporting.signature import Input
 from recsys.exporting.signature import of_one_batch
 from recsys.exporting.signature import with_defaults
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
     from recsys.exporting.served_ranker import ServedRanker

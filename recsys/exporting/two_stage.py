@@ -26,7 +26,7 @@ from recsys.serving.two_stage_runner import QUERY
 from recsys.serving.two_stage_runner import RANK
 from recsys.serving.two_stage_runner import SEEN
 from recsys.serving.two_stage_runner import VECTOR
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.tensorflow_log import relevant_log
 
 
 @dataclass(frozen=True, eq=False)

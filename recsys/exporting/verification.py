@@ -25,7 +25,7 @@ from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.lifeline import run_alongside
 from recsys.models.ranker import Ranker
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.tensorflow_log import relevant_log
 
 TOLERANCE = 1e-5  # In standard deviations, where targets are standardised.
 _ROUNDING = 2.0**-22  # Of float32, relative, and twice that of one operation.

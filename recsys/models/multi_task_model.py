@@ -26,7 +26,7 @@ from recsys.tables import TableTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task
 from recsys.tasks.chains import parents_first
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.tensorflow_log import relevant_log
 from recsys.weighting.weighted_training import WeightedTraining
 
 

@@ -22,7 +22,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.streamed_inputs import StreamedInputs
 from recsys.process_group import all_outputs
 from recsys.process_group import num_shares
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.tensorflow_log import relevant_log
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from recsys.markdown import markdown_text
 from recsys.statistics import mean_and_error
 from recsys.statistics import p_value
 from recsys.statistics import paired_differences
-from recsys.terminal_table import print_table
+from recsys.terminal.terminal_table import print_table
 
 
 def comparison_table(

@@ -6,7 +6,6 @@ from pathlib import Path
 from recsys.errors import RunError
 from recsys.files.atomic import replacing
 from recsys.files.output_lock import sole_writer
-from recsys.progress import announce
 from recsys.reporting.best_trials import best_trials
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
@@ -24,6 +23,7 @@ from recsys.reporting.trained import read_trained
 from recsys.reporting.training_flops import training_flops
 from recsys.reporting.tuning_cost import tuning_cost
 from recsys.reporting.zero_options import zero_options
+from recsys.terminal.progress import announce
 from recsys.tuning.selection import notice_of
 
 # Each draws its part from the run folders, or has nothing to say.

@@ -26,12 +26,12 @@ from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
-from recsys.progress import announce
-from recsys.progress import shown_progress
 from recsys.retrieval.feature_roles import show_roles
 from recsys.run import Run
 from recsys.tasks.task_options import with_task_options
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.progress import announce
+from recsys.terminal.progress import shown_progress
+from recsys.terminal.tensorflow_log import relevant_log
 from recsys.training.data_parallel import distributed
 from recsys.training.data_parallel import process_index
 from recsys.training.data_parallel import process_share

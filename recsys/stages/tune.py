@@ -17,7 +17,7 @@ from recsys.files.atomic import remove_all_unfinished
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.old_names import with_current_names
-from recsys.progress import announce
+from recsys.terminal.progress import announce
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config
 from recsys.training.training_processes import TrainingProcesses

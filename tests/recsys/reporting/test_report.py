@@ -6,9 +6,9 @@ import pytest
 
 from recsys import cli
 from recsys.errors import RunError
-from recsys.progress import shown_progress
 from recsys.stages.report import SECTIONS
 from recsys.stages.report import report
+from recsys.terminal.progress import shown_progress
 from tests.recsys.reporting.run_folders import write_sweep
 
 pytestmark = pytest.mark.once("torch")

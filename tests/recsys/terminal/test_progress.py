@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from recsys.progress import announce
-from recsys.progress import shown_progress
+from recsys.terminal.progress import announce
+from recsys.terminal.progress import shown_progress
 
 
 def test_nothing_is_said_to_python(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +31,7 @@ def test_the_first_line_comes_before_heavy_imports(
 ) -> None:
     """The program stops as soon as it has been said."""
     code = (
-        "import sys; from recsys import progress\n"
+        "import sys; from recsys.terminal import progress\n"
         "def stop(doing):\n"
         "    print(doing, *sorted(sys.modules))\n"
         "    raise SystemExit\n"

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from recsys.tensorflow_log import relevant_log
+from recsys.terminal.tensorflow_log import relevant_log
 
 
 def test_only_the_messages_of_no_use_are_left_out(
