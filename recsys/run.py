@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.backend import quiet_start
+from recsys.columns.kind import declarations
 from recsys.config import TrainConfig
 from recsys.config_file import read_fields
 from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.files.json_files import write_json
 from recsys.files.written_folder import check_written
-from recsys.kind import declarations
 from recsys.metrics_file import read_metrics
 
 if TYPE_CHECKING:

@@ -25,15 +25,7 @@ FLOORS = {
     ],
     "recsys": [
         {"errors", "terminal"},
-        {
-            "backend",
-            "column_values",
-            "columns",
-            "files",
-            "kind",
-            "metrics",
-            "probabilities",
-        },
+        {"backend", "columns", "files", "metrics", "probabilities"},
         {
             "arguments",
             "config",

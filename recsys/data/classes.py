@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from recsys.column_values import refuse
+from recsys.columns.column_values import refuse
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import Split
 from recsys.errors import DataError

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from recsys.column_values import refuse_broken_texts
+from recsys.columns.column_values import refuse_broken_texts
+from recsys.columns.kind import Kind
 from recsys.data.formats.exact_values import to_series
 from recsys.errors import DataError
 from recsys.errors.shown import shown
-from recsys.kind import Kind
 
 
 def parse(

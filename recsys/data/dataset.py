@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.columns.kind import Kind
 from recsys.data.classes import check_classes
 from recsys.data.classes import check_names
 from recsys.data.classes import count_classes
@@ -27,7 +28,6 @@ from recsys.data.split_summary import SplitSummary
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.features.unseen import Unseen
-from recsys.kind import Kind
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.columns.kind import Kind
 from recsys.data.columns import parse
 from recsys.data.dataset import unify
 from recsys.data.from_table import read_times
 from recsys.data.times import kind_of_times
 from recsys.errors import DataError
-from recsys.kind import Kind
 
 
 def joined_tables(

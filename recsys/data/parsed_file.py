@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from recsys.columns.kind import Kind
 from recsys.data.columns import parse
 from recsys.data.formats.arrow_table import read_arrow
 from recsys.data.formats.table import to_frame
 from recsys.data.whole_floats import warn_of_whole_floats
-from recsys.kind import Kind
 
 
 def read_parsed(file: Path, columns: Mapping[str, Kind]) -> pd.DataFrame:

@@ -2,10 +2,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
+from recsys.columns.kind import Kind
 from recsys.data.times import kind_of_times
 from recsys.data.times import parse_times
 from recsys.errors import DataError
-from recsys.kind import Kind
 
 if TYPE_CHECKING:
     import pandas as pd

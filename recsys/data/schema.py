@@ -14,6 +14,11 @@ from pydantic import Field
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from recsys.columns.kind import AnyKind
+from recsys.columns.kind import Declaration
+from recsys.columns.kind import Kind
+from recsys.columns.kind import declarations
+from recsys.columns.kind import declared
 from recsys.data.item_roles import check_item_roles
 from recsys.data.item_roles import found_id
 from recsys.data.row_time import RowTime
@@ -32,11 +37,6 @@ from recsys.features import Feature
 from recsys.features import Id
 from recsys.features import Image
 from recsys.files.json_files import parse_json
-from recsys.kind import AnyKind
-from recsys.kind import Declaration
-from recsys.kind import Kind
-from recsys.kind import declarations
-from recsys.kind import declared
 from recsys.tasks import TASKS
 from recsys.tasks import RowRoles
 from recsys.tasks import Task

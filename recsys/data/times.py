@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import fits_a_float
-from recsys.column_values import refuse
+from recsys.columns.column_values import fits_a_float
+from recsys.columns.column_values import refuse
 from recsys.errors import DataError
 from recsys.errors.shown import shown
 

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from recsys.columns.kind import Kind
 from recsys.data.formats.csv_file import has_whole_floats
 from recsys.data.row_time import RowTime
 from recsys.features.id_list import IdList
 from recsys.features.one_id import OneId
-from recsys.kind import Kind
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import pandas as pd
 from pydantic import Field
 from pydantic import model_validator
 
-from recsys.column_values import as_numbers
+from recsys.columns.column_values import as_numbers
 from recsys.errors.bounds import LARGEST_WIDTH
 from recsys.errors.bounds import Width
 from recsys.errors.shown import shown

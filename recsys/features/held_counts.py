@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import as_strings
+from recsys.columns.column_values import as_strings
 
 
 class HeldCounts:

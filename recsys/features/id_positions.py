@@ -8,7 +8,7 @@ import pyarrow as pa
 from pandas.api.types import is_integer_dtype
 from pyarrow import compute
 
-from recsys.column_values import as_strings
+from recsys.columns.column_values import as_strings
 from recsys.features.id_values import LARGEST_INTEGER
 from recsys.features.id_values import as_ids
 

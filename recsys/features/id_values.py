@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import LARGEST_EXACT
-from recsys.column_values import as_strings
-from recsys.column_values import refuse
+from recsys.columns.column_values import LARGEST_EXACT
+from recsys.columns.column_values import as_strings
+from recsys.columns.column_values import refuse
 
 # The smallest integer of 64 bits is what a served model takes for a missing
 # one: it is held as a text.

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import compute
 
-from recsys.column_values import refuse
-from recsys.column_values import refuse_broken_texts
+from recsys.columns.column_values import refuse
+from recsys.columns.column_values import refuse_broken_texts
 from recsys.features.id_values import LARGEST_INTEGER
 
 SEPARATOR = "|"

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import as_numbers
-from recsys.column_values import refuse
+from recsys.columns.column_values import as_numbers
+from recsys.columns.column_values import refuse
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature

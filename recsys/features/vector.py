@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import as_numbers
-from recsys.column_values import refuse
+from recsys.columns.column_values import as_numbers
+from recsys.columns.column_values import refuse
 from recsys.errors import DataError
 from recsys.errors.bounds import Width
 from recsys.features.feature import NONE

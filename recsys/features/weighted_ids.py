@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import refuse
+from recsys.columns.column_values import refuse
 from recsys.errors import DataError
 from recsys.features.feature import MISSING
 from recsys.features.feature import check_numbered

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from recsys.columns.kind import declarations
 from recsys.config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
@@ -10,7 +11,6 @@ from recsys.data.streaming.column_parts import column_parts
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
-from recsys.kind import declarations
 from recsys.models.expected_memory import check_memory
 from recsys.models.gates import gate_class
 from recsys.models.image_architectures import ImageArchitectures

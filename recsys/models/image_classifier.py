@@ -6,13 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from recsys.columns.kind import Declaration
 from recsys.data import DataError
 from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.data.load import AnyDataset
 from recsys.features import Feature
 from recsys.features import Image
-from recsys.kind import Declaration
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.tasks import Task
 

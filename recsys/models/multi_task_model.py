@@ -9,6 +9,10 @@ import pandas as pd
 # Registers the losses that the file of a model may name.
 import recsys.tasks.imbalanced_crossentropy
 import recsys.tasks.standardized_squared_error  # noqa: F401
+from recsys.columns.kind import Declaration
+from recsys.columns.kind import Kind
+from recsys.columns.kind import declarations
+from recsys.columns.kind import declared
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
@@ -16,10 +20,6 @@ from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
-from recsys.kind import Declaration
-from recsys.kind import Kind
-from recsys.kind import declarations
-from recsys.kind import declared
 from recsys.models.logged_losses import LoggedLosses
 from recsys.models.process_training import ProcessTraining
 from recsys.tables import TableTraining

@@ -6,6 +6,8 @@ import keras
 import pandas as pd
 from keras import ops
 
+from recsys.columns.kind import Declaration
+from recsys.columns.kind import declared
 from recsys.data.columns import parse
 from recsys.data.left_out import left_out
 from recsys.data.left_out import with_missing
@@ -13,8 +15,6 @@ from recsys.features import FEATURES
 from recsys.features import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
-from recsys.kind import Declaration
-from recsys.kind import declared
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.look_up import look_up
 from recsys.models.multi_task_model import MultiTaskModel

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from recsys.column_values import as_numbers
-from recsys.column_values import refuse
+from recsys.columns.column_values import as_numbers
+from recsys.columns.column_values import refuse
 from recsys.errors import DataError
 from recsys.errors.bounds import LARGEST_FOCUS
 from recsys.errors.nearest import did_you_mean

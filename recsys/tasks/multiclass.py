@@ -12,10 +12,10 @@ from pandas.api.types import is_float_dtype
 from pandas.api.types import is_numeric_dtype
 from pydantic import field_validator
 
-from recsys.column_values import MISSING_NUMBERS
-from recsys.column_values import as_numbers
-from recsys.column_values import as_strings
-from recsys.column_values import refuse
+from recsys.columns.column_values import MISSING_NUMBERS
+from recsys.columns.column_values import as_numbers
+from recsys.columns.column_values import as_strings
+from recsys.columns.column_values import refuse
 from recsys.errors import DataError
 from recsys.errors.shapes import WHOLE
 from recsys.errors.shapes import described

@@ -3,9 +3,9 @@ from typing import Any
 
 import numpy as np
 
-from recsys.column_values import as_numbers
-from recsys.column_values import refuse
-from recsys.kind import Kind
+from recsys.columns.column_values import as_numbers
+from recsys.columns.column_values import refuse
+from recsys.columns.kind import Kind
 
 if TYPE_CHECKING:
     import pandas as pd

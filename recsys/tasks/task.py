@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 from typing import ClassVar
 
-from recsys.kind import Kind
+from recsys.columns.kind import Kind
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.row_weight import weighted_mean

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.arguments import typed_arguments
+from recsys.columns.kind import declared
 from recsys.errors import DataError
 from recsys.errors.nearest import did_you_mean
 from recsys.errors.shown import shown
-from recsys.kind import declared
 from recsys.tasks import TASKS
 from recsys.tasks import Task
 

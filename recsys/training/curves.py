@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from recsys.column_values import LARGEST_EXACT
+from recsys.columns.column_values import LARGEST_EXACT
 from recsys.data import DataError
 from recsys.data import read_table
 from recsys.data.columns import parse

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import keras
 
+from recsys.columns.kind import declarations
 from recsys.config import TrainConfig
 from recsys.data import Schema
 from recsys.errors.shown import shown
-from recsys.kind import declarations
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options

@@ -3,13 +3,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from recsys.columns.kind import Declaration
+from recsys.columns.kind import declarations
 from recsys.config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.files.atomic import replacing
-from recsys.kind import Declaration
-from recsys.kind import declarations
 from recsys.models.grown_weights import copy_grown_weights
 from recsys.models.model_file import load_model_file
 from recsys.models.multi_task_model import MultiTaskModel

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import compute
 from pyarrow import types
 
-from recsys.column_values import LARGEST_EXACT
+from recsys.columns.column_values import LARGEST_EXACT
 from recsys.data.formats.exact_values import cast_or_none
 from recsys.data.formats.written_values import written
 

@@ -11,6 +11,7 @@ from weakref import finalize
 import numpy as np
 import pandas as pd
 
+from recsys.columns.kind import Kind
 from recsys.data.columns import parse
 from recsys.data.dataset import unify
 from recsys.data.formats.exact_values import to_series
@@ -23,7 +24,6 @@ from recsys.data.times import check_alike
 from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.errors import DataError
 from recsys.errors import FileRows
-from recsys.kind import Kind
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from recsys.columns.kind import declarations
 from recsys.data.schema import Schema
 from recsys.errors import FileError
-from recsys.kind import declarations
 from tests.fuzz import values
 from tests.fuzz.grammars.outcome import outcome
 

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from recsys.cli import run
+from recsys.columns.kind import declarations
 from recsys.data import DataError
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data import write_table
 from recsys.data.prepare import prepare_dataset
 from recsys.data.split_summary import Unseen
-from recsys.kind import declarations
 
 COLUMNS: dict[str, Any] = {
     "ids": "user,cat_*",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recsys.columns.kind import declared
 from recsys.data import DataError
 from recsys.data import Schema
 from recsys.data import dataset_from_table
@@ -17,7 +18,6 @@ from recsys.data.columns import parse
 from recsys.data.times import parse_times
 from recsys.features import FEATURES
 from recsys.features import Image
-from recsys.kind import declared
 from recsys.tasks import TASKS
 
 HALF = "a\ud83d"

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from rich.progress import Progress
 
+from recsys.columns.kind import declarations
 from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.movielens import MOVIELENS_100K
 from recsys.data.prepare import DATA_SETS
-from recsys.kind import declarations
 
 NAMES = ("movielens-1m", "movielens-100k")
 any_data_set = pytest.mark.parametrize("name", NAMES)

@@ -4,12 +4,12 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from recsys.columns.kind import Kind
+from recsys.columns.kind import declared
 from recsys.config import TrainConfig
 from recsys.errors.bounds import check_count
 from recsys.errors.bounds import check_seed
 from recsys.features import FEATURES
-from recsys.kind import Kind
-from recsys.kind import declared
 from recsys.tasks import TASKS
 
 HUGE = 10**30

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recsys.columns.kind import declared
 from recsys.data import DataError
 from recsys.features import FEATURES
 from recsys.features import Bucket
-from recsys.kind import declared
 
 
 def test_a_border_is_in_the_bucket_above_it() -> None:

@@ -1,10 +1,10 @@
 import pandas as pd
 import pytest
 
+from recsys.columns.kind import declared
 from recsys.errors import DataError
 from recsys.features import FEATURES
 from recsys.features import Id
-from recsys.kind import declared
 
 
 def test_an_id_below_the_count_is_unknown() -> None:

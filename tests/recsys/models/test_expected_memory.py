@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recsys.columns.kind import Declaration
+from recsys.columns.kind import declared
 from recsys.config import TrainConfig
 from recsys.features import FEATURES
 from recsys.features.feature import FittedFeature
-from recsys.kind import Declaration
-from recsys.kind import declared
 from recsys.models import expected_memory
 from recsys.models.expected_memory import check_memory
 from recsys.retrieval.catalogue import Catalogue

@@ -10,11 +10,11 @@ from pandas.testing import assert_frame_equal
 from rich.progress import Progress
 
 import recsys.data.datasets.books as books_module
+from recsys.columns.kind import declarations
 from recsys.data import DataError
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.books import parse_records
-from recsys.kind import declarations
 
 SILENT = Progress(disable=True)
 FILE = Path("BX-Book-Ratings.csv")

@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 from rich.progress import Progress
 
+from recsys.columns.kind import declarations
 from recsys.data import DataError
 from recsys.data import load
 from recsys.data import prepare
@@ -13,7 +14,6 @@ from recsys.data.datasets.celeba import ATTRIBUTES
 from recsys.data.datasets.celeba import celeba
 from recsys.data.datasets.celeba_lists import read_attributes
 from recsys.data.datasets.celeba_lists import read_partition
-from recsys.kind import declarations
 
 # Image i is grey value 40 i; it smiles if i is even, is male from 3 on.
 NAMES = [f"00000{i}.jpg" for i in range(6)]

@@ -9,12 +9,12 @@ import pytest
 import xlwt
 
 import recsys.data.datasets.jester as jester_module
+from recsys.columns.kind import declarations
 from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.joke_ratings import parse_joke_ratings
-from recsys.kind import declarations
 
 CSV, XLS = Path("jester-data-1.csv"), Path("jester-data-1.xls")
 

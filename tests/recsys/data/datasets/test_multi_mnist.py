@@ -3,13 +3,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recsys.columns.kind import declarations
 from recsys.data import ImageDataset
 from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.mnist import read_shuffled_mnist
 from recsys.data.datasets.multi_mnist import TASKS
 from recsys.data.datasets.multi_mnist import overlay
-from recsys.kind import declarations
 from tests.recsys.data.idx_files import write_mnist
 
 NAMES = ("multi-mnist", "multi-fashion-mnist")

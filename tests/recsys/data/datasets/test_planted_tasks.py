@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recsys.columns.kind import declarations
 from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data.datasets.planted_tasks import PlantedTasks
 from recsys.data.datasets.planted_tasks import planted_tasks
-from recsys.kind import declarations
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,10 @@
 import pytest
 
+from recsys.columns.kind import Declaration
+from recsys.columns.kind import Kind
+from recsys.columns.kind import declarations
+from recsys.columns.kind import declared
 from recsys.errors import DataError
-from recsys.kind import Declaration
-from recsys.kind import Kind
-from recsys.kind import declarations
-from recsys.kind import declared
 
 
 class Tags(Kind):
