@@ -28,7 +28,7 @@ import keras
 import numpy as np
 from report import report
 
-from recsys.optimizers import TABLE_OPTIMIZERS
+from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.tables import TableEmbedding
 from recsys.tables import TableTraining
 from recsys.training.create_optimizer import create_optimizer

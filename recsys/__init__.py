@@ -11,7 +11,7 @@ from typing import Any
 from recsys.backend import quiet_start
 
 if TYPE_CHECKING:
-    from recsys.config import TrainConfig as TrainConfig
+    from recsys.config.train_config import TrainConfig as TrainConfig
     from recsys.data import DataError as DataError
     from recsys.data import Dataset as Dataset
     from recsys.data import Schema as Schema
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from recsys.stages.tune import tune as tune
 
 _HOMES = {
-    "recsys.config": ("TrainConfig",),
+    "recsys.config.train_config": ("TrainConfig",),
     "recsys.data": (
         "DataError",
         "Dataset",

@@ -16,11 +16,11 @@ from typing import get_type_hints
 
 import typer
 
-from recsys.arguments import Repeated
-from recsys.config import TrainConfig
+from recsys.config.arguments import Repeated
+from recsys.config.old_names import with_current_names
+from recsys.config.train_config import TrainConfig
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
-from recsys.old_names import with_current_names
 from recsys.option_groups import GROUPS
 from recsys.option_groups import group_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from recsys.backend import quiet_start
 from recsys.columns.kind import declarations
-from recsys.config import TrainConfig
-from recsys.config_file import read_fields
+from recsys.config.config_file import read_fields
+from recsys.config.train_config import TrainConfig
 from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.files.json_files import write_json

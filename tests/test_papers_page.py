@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from recsys.cli import app
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data.prepare import DATA_SETS
 from recsys.options import given_fields

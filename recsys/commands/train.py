@@ -6,9 +6,9 @@ import typer
 
 from recsys.backend import backend_to_start
 from recsys.backend import start_backend
-from recsys.config import TrainConfig
-from recsys.config_file import GivenFields
-from recsys.config_file import read_fields
+from recsys.config.config_file import GivenFields
+from recsys.config.config_file import read_fields
+from recsys.config.train_config import TrainConfig
 from recsys.distribution.processes import join_processes
 from recsys.errors.reading import naming
 from recsys.files.written_folder import check_written

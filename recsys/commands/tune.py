@@ -6,7 +6,7 @@ import typer
 
 from recsys.backend import start_backend
 from recsys.commands.arguments import SparseOnly
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.options import given_fields
 from recsys.options import with_config_options

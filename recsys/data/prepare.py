@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from recsys.arguments import typed_arguments
+from recsys.config.arguments import typed_arguments
 from recsys.data.custom_table import custom_table
 from recsys.data.datasets.ali_ccp import ali_ccp
 from recsys.data.datasets.books import books

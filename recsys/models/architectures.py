@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_moe import layers
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.models.gates import create_gate
 from recsys.models.gates import draws_table
 from recsys.models.gates import searches

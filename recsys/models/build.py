@@ -3,7 +3,7 @@ from dataclasses import replace
 from typing import Any
 
 from recsys.columns.kind import declarations
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset

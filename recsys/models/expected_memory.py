@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.errors.memory import free_memory
 from recsys.features.feature import FittedFeature
 from recsys.models.gates import gate_class

@@ -6,14 +6,14 @@ from typing import Any
 from typing import get_type_hints
 
 from keras_moe import layers
-from recsys import gate_names
-from recsys.arguments import typed_arguments
+from recsys.config.arguments import typed_arguments
+from recsys.config.gate_names import SEARCH_SUFFIX
+from recsys.config.gate_names import base_name
+from recsys.config.gate_names import expected_gates
+from recsys.config import gate_names
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import LARGEST_WIDTH
 from recsys.errors.shown import shown
-from recsys.gate_names import SEARCH_SUFFIX
-from recsys.gate_names import base_name
-from recsys.gate_names import expected_gates
 
 GATES: dict[str, type[layers.Gate]] = {
     name: getattr(layers, gate.layer) for name, gate in gate_names.GATES.items()
@@ -26,7 +26,7 @@ _DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
     "comet": _BECOMING_SPARSE,
     "dselect-k": _BECOMING_SPARSE,
     # Annealed. Runs that do not say so are of before there was annealing:
-    # recsys/old_defaults.py.
+    # recsys/config/old_defaults.py.
     "gumbel-softmax": {"temperature": None},
 }
 

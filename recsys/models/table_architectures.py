@@ -5,7 +5,7 @@ from math import prod
 import keras
 
 from keras_moe import layers
-from recsys.gate_names import SEARCH_SUFFIX
+from recsys.config.gate_names import SEARCH_SUFFIX
 from recsys.models.architectures import Architectures
 from recsys.models.architectures import Bank
 from recsys.models.shared_tower import SharedTower

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recsys.config import TrainConfig
+from recsys.config.old_defaults import with_old_defaults
+from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.old_defaults import with_old_defaults
 from recsys.run import Run
 from recsys.task_scores import task_scores
 from recsys.training.sample import Sample

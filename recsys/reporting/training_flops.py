@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pandas as pd
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import searches
 from recsys.models.gates import trains_dense

@@ -15,14 +15,14 @@ from pydantic import Field
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
-from recsys.config import TrainConfig
-from recsys.config_file import GivenFields
+from recsys.config.config_file import GivenFields
+from recsys.config.old_names import with_current_names
+from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
 from recsys.files.json_files import read_json
-from recsys.old_names import with_current_names
 from recsys.run import Run
 from recsys.task_scores import task_scores
 from recsys.training.curves import read_history

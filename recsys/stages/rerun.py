@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from recsys.config.old_defaults import with_old_defaults
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.errors.reading import naming
-from recsys.old_defaults import with_old_defaults
 from recsys.stages.compare import compare
 from recsys.stages.comparison import Comparison
 from recsys.tuning.sweep import Sweep

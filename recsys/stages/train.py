@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from recsys.backend import check_backend
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data import load
 from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels

@@ -6,7 +6,8 @@ from typing import Any
 from keras_tuner.engine.base_tuner import BaseTuner
 
 from recsys.backend import check_backend
-from recsys.config import TrainConfig
+from recsys.config.old_names import with_current_names
+from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
 from recsys.errors.bounds import MOST_EXPERTS
@@ -16,7 +17,6 @@ from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
-from recsys.old_names import with_current_names
 from recsys.terminal.progress import announce
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.arguments import typed_arguments
 from recsys.columns.kind import declared
+from recsys.config.arguments import typed_arguments
 from recsys.errors import DataError
 from recsys.errors.nearest import did_you_mean
 from recsys.errors.shown import shown

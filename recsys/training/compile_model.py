@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.shared_weights import shared_weights
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS

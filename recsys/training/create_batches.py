@@ -1,6 +1,6 @@
 from typing import Any
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.streaming.kept_units import KeptUnits
 from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.split_stream import SplitStream

@@ -2,7 +2,7 @@ import keras
 
 from keras_moe.optimizers import Adagrad
 from keras_moe.optimizers import Adam
-from recsys.optimizers import OPTIMIZERS
+from recsys.config.optimizers import OPTIMIZERS
 from recsys.tables import RULES
 from recsys.tables import TableOptimizer
 
@@ -17,7 +17,7 @@ def create_optimizer(
     table_learning_rate: float | None = None,
     min_table_rows: int = 1,
 ) -> keras.optimizers.Optimizer:
-    """Creates an optimizer with its settings of `recsys.optimizers`.
+    """Creates an optimizer with its settings of `recsys.config.optimizers`.
 
     Args:
         name: Name of the optimizer.

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import keras
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
 from recsys.distribution.processes import leave_processes

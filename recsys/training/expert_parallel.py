@@ -1,7 +1,7 @@
 import keras
 
 from keras_moe.distribution import ExpertParallel
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 
 
 def expert_parallel(config: TrainConfig, devices: list[str]) -> ExpertParallel:

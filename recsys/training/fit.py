@@ -2,7 +2,7 @@ import keras
 
 from keras_moe.callbacks import PermutationSearch
 from keras_moe.callbacks import RoutingMonitor
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.feeding import feed

@@ -8,7 +8,7 @@ from keras_moe.layers import DSelectKGate
 from keras_moe.layers import ExpertChoiceGate
 from keras_moe.layers import Gate
 from keras_moe.layers import SoftmaxGate
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.models.gates import gate_class
 
 # From this share of the rows on, a set of experts counts as that of all rows.

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from keras import ops
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.data.streaming.split_stream import SplitStream

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from typing import Self
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data import Split
 from recsys.models.multi_task_model import MultiTaskModel

@@ -9,7 +9,7 @@ from keras_moe.callbacks import load_heat_map
 from keras_moe.callbacks import measure_routing
 from keras_moe.layers import Gate
 from recsys import plots
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data import Split
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth

@@ -6,15 +6,15 @@ from pathlib import Path
 import keras
 
 from recsys.columns.kind import declarations
-from recsys.config import TrainConfig
+from recsys.config.optimizers import LARGE_TABLE
+from recsys.config.presets import PRESETS
+from recsys.config.presets import TABLES
+from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.errors.shown import shown
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
-from recsys.optimizers import LARGE_TABLE
-from recsys.presets import PRESETS
-from recsys.presets import TABLES
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.tasks import Binary
 from recsys.tasks.task_options import typed_task_options

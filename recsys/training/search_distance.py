@@ -3,7 +3,7 @@ from typing import Any
 
 import pandas as pd
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 
 # Up to here, a soft permutation counts as one: no entry is further than that
 # from 0 or 1.

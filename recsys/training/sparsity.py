@@ -2,7 +2,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import is_held_at_k
 

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from recsys.config import TrainConfig
-from recsys.config_file import read_fields
+from recsys.config.config_file import read_fields
+from recsys.config.train_config import TrainConfig
 from recsys.data_file import check_data
 from recsys.errors import RunError
 from recsys.files.json_files import write_json

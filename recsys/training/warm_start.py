@@ -5,7 +5,7 @@ from typing import Self
 
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import declarations
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.run import Run
 
 # They decide which weights a model has, what these were trained for, and what

@@ -11,7 +11,7 @@ from typing import get_type_hints
 
 from pydantic import AfterValidator
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.errors import FileError
 from recsys.errors.nearest import did_you_mean
 from recsys.errors.shapes import check_shape

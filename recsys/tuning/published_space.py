@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.gate_names import SEARCH_SUFFIX
+from recsys.config.gate_names import SEARCH_SUFFIX
 from recsys.models.gates import searches
 from recsys.tuning import first_search
 from recsys.tuning.papers import comet

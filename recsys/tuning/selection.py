@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recsys.config import TrainConfig
-from recsys.gate_names import SEARCH_SUFFIX
+from recsys.config.gate_names import SEARCH_SUFFIX
+from recsys.config.train_config import TrainConfig
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import is_held_at_k
 from recsys.training.steps_until_binary import UNTIL_BINARY

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from recsys.old_names import current_fields
+from recsys.config.old_names import current_fields
 from recsys.tuning.dimensions import Dimension
 
 

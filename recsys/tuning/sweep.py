@@ -8,9 +8,9 @@ from pydantic import ConfigDict
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
-from recsys.config import TrainConfig
-from recsys.config_file import CurrentNames
-from recsys.config_file import Fields
+from recsys.config.config_file import CurrentNames
+from recsys.config.config_file import Fields
+from recsys.config.train_config import TrainConfig
 from recsys.data_file import check_data
 from recsys.data_file import write_data
 from recsys.errors import RunError

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import BaseModel
 from pydantic import StringConstraints
 
-from recsys.config_file import CurrentNames
-from recsys.config_file import Fields
+from recsys.config.config_file import CurrentNames
+from recsys.config.config_file import Fields
 from recsys.errors import FileError
 from recsys.errors.reading import read_text
 from recsys.errors.shapes import check_shape

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.run import Run
 from recsys.training.training_processes import TrainingProcesses

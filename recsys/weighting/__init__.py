@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 from typing import Any
 
-from recsys.weightings import WEIGHTINGS as WEIGHTINGS
+from recsys.config.weightings import WEIGHTINGS as WEIGHTINGS
 
 if TYPE_CHECKING:
     from recsys.weighting.task_weighting import TaskWeighting

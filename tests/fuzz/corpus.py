@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import recsys
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data import Images

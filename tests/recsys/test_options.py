@@ -1,8 +1,8 @@
 import pytest
 
-from recsys.arguments import Repeated
 from recsys.cli import app
 from recsys.cli import run
+from recsys.config.arguments import Repeated
 from recsys.options import given_fields
 from recsys.options import named_values
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
+from recsys.config.old_names import warn_renamed
 from recsys.data.dataset import Dataset
 from recsys.data.datasets.download import read_download
 from recsys.data.datasets.frequent import FILTERS
@@ -16,7 +17,6 @@ from recsys.data.splitting import split_rows
 from recsys.errors import DataError
 from recsys.errors.bounds import check_count
 from recsys.errors.shown import shown
-from recsys.old_names import warn_renamed
 
 _log = logging.getLogger(__name__)
 

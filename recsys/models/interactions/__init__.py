@@ -2,7 +2,7 @@
 
 import keras
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.models.interactions.cross_network import CrossNetwork
 from recsys.models.interactions.dot_products import DotProducts
 

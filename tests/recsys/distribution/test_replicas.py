@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import recsys
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.run import Run
 from recsys.training.data_parallel import distributed
 from tests.recsys.stages.histories import read_history

@@ -6,7 +6,7 @@ import pytest
 
 from recsys.columns.kind import Kind
 from recsys.columns.kind import declared
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import check_count
 from recsys.errors.bounds import check_seed
 from recsys.features import FEATURES

@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_moe import layers
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.models.gates import GATES
 from recsys.models.table_architectures import TableArchitectures
 

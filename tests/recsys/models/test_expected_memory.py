@@ -7,7 +7,7 @@ import pytest
 
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import declared
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.features import FEATURES
 from recsys.features.feature import FittedFeature
 from recsys.models import expected_memory

@@ -7,6 +7,7 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from recsys import TrainConfig
+from recsys.config.presets import PRESETS
 from recsys.data import DataError
 from recsys.data import ImageDataset
 from recsys.data import Images
@@ -15,7 +16,6 @@ from recsys.models.build import build_model
 from recsys.models.gates import GATES
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.scorer import Scorer
-from recsys.presets import PRESETS
 from recsys.training.resolve_config import resolve_config
 
 SPLITS = ("train", "validation", "test")

@@ -8,7 +8,7 @@ from keras import ops
 
 from recsys import Dataset
 from recsys import TrainConfig
-from recsys.config import INTERACTIONS
+from recsys.config.train_config import INTERACTIONS
 from recsys.models.build import build_ranker
 from recsys.models.interactions.cross_network import CrossNetwork
 from recsys.models.interactions.dot_products import DotProducts

@@ -11,7 +11,7 @@ from keras import ops
 
 from recsys import Dataset
 from recsys import TrainConfig
-from recsys.gate_names import SEARCH_SUFFIX
+from recsys.config.gate_names import SEARCH_SUFFIX
 from recsys.models.build import build_model
 from recsys.models.gates import GATES
 from recsys.reporting.changed_model import with_configs

@@ -10,7 +10,7 @@ import pytest
 from keras import ops
 
 import recsys
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data.streaming.streamed_dataset import StreamedDataset

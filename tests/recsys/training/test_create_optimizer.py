@@ -3,8 +3,8 @@ import pytest
 from keras import ops
 
 from keras_moe.optimizers import Adam
-from recsys.optimizers import OPTIMIZERS
-from recsys.optimizers import TABLE_OPTIMIZERS
+from recsys.config.optimizers import OPTIMIZERS
+from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.tables import RULES
 from recsys.tables import TableOptimizer
 from recsys.training.create_optimizer import create_optimizer

@@ -10,7 +10,7 @@ import keras
 import pytest
 
 import recsys
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.training.data_parallel import distributed
 from tests.recsys.distribution.begun_by_one import assert_same_run
 from tests.recsys.distribution.begun_by_one import begin

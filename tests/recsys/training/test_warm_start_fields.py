@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.run import Run
 from recsys.training.warm_start_fields import FIXED

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.presets import PRESETS
+from recsys.config.presets import PRESETS
 
 
 def warn_renamed(old: str, new: str) -> None:

@@ -10,10 +10,10 @@ import recsys
 from recsys import Comparison
 from recsys import TrainConfig
 from recsys.cli import run
-from recsys.config import ARCHITECTURES
-from recsys.old_names import current_fields
-from recsys.old_names import with_current_names
-from recsys.presets import PRESETS
+from recsys.config.old_names import current_fields
+from recsys.config.old_names import with_current_names
+from recsys.config.presets import PRESETS
+from recsys.config.train_config import ARCHITECTURES
 from recsys.run import Run
 from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.sweep import Plan

@@ -4,12 +4,12 @@ from typing import Any
 
 from pydantic import AfterValidator
 
-from recsys.config import TrainConfig
+from recsys.config.old_names import current_fields
+from recsys.config.old_names import with_current_names
+from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.shapes import check_shape
 from recsys.files.json_files import read_json
-from recsys.old_names import current_fields
-from recsys.old_names import with_current_names
 
 
 def _checked(fields: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from recsys.arguments import Repeated
-from recsys.arguments import typed_arguments
+from recsys.config.arguments import Repeated
+from recsys.config.arguments import typed_arguments
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,16 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 from pydantic_core import PydanticCustomError
 
+from recsys.config.gate_names import check_k
+from recsys.config.gate_names import known_gate
+from recsys.config.old_defaults import with_old_defaults
+from recsys.config.old_names import with_current_names
+from recsys.config.optimizers import OPTIMIZERS
+from recsys.config.optimizers import TABLE_OPTIMIZERS
+from recsys.config.presets import PRESETS
+from recsys.config.presets import TABLES
+from recsys.config.presets import Sizes
+from recsys.config.weightings import WEIGHTINGS
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.bounds import MOST_LAYERS
@@ -27,16 +37,6 @@ from recsys.errors.bounds import Width
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
-from recsys.gate_names import check_k
-from recsys.gate_names import known_gate
-from recsys.old_defaults import with_old_defaults
-from recsys.old_names import with_current_names
-from recsys.optimizers import OPTIMIZERS
-from recsys.optimizers import TABLE_OPTIMIZERS
-from recsys.presets import PRESETS
-from recsys.presets import TABLES
-from recsys.presets import Sizes
-from recsys.weightings import WEIGHTINGS
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")

@@ -7,7 +7,7 @@ import pytest
 
 from recsys import FileError
 from recsys import TrainConfig
-from recsys.config_file import read_fields
+from recsys.config.config_file import read_fields
 
 
 def test_integers_are_taken_as_numbers() -> None:
