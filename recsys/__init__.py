@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from recsys.errors import NonFiniteLossError as NonFiniteLossError
     from recsys.errors import RunError as RunError
     from recsys.models.ranker import Ranker as Ranker
-    from recsys.run import load_model as load_model
-    from recsys.run import load_ranker as load_ranker
+    from recsys.runs.run import load_model as load_model
+    from recsys.runs.run import load_ranker as load_ranker
     from recsys.stages.compare import compare as compare
     from recsys.stages.comparison import Comparison as Comparison
     from recsys.stages.evaluate import evaluate as evaluate
@@ -57,7 +57,7 @@ _HOMES = {
         "RunError",
     ),
     "recsys.models.ranker": ("Ranker",),
-    "recsys.run": ("load_model", "load_ranker"),
+    "recsys.runs.run": ("load_model", "load_ranker"),
     "recsys.stages.compare": ("compare",),
     "recsys.stages.comparison": ("Comparison",),
     "recsys.stages.evaluate": ("evaluate",),

@@ -38,7 +38,7 @@ FLOORS = {
         {"data"},
         {"retrieval"},
         {"feeding", "models"},
-        {"data_file", "metrics_file", "run", "runs", "task_scores"},
+        {"runs"},
         {"lifeline", "measuring", "processes"},
         {"training"},
         {"tuning"},

@@ -15,7 +15,7 @@ from recsys.files.written_folder import check_written
 from recsys.metrics_table import print_metrics
 from recsys.options import given_fields
 from recsys.options import with_config_options
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.kept_memory import keep_memory
 
 

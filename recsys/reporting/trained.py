@@ -14,8 +14,8 @@ from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.run import Run
-from recsys.task_scores import task_scores
+from recsys.runs.run import Run
+from recsys.runs.task_scores import task_scores
 from recsys.training.sample import Sample
 from recsys.training.steps_until_binary import percent_until_binary
 from recsys.tuning.selection import is_sparse_enough

@@ -23,8 +23,8 @@ from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
 from recsys.files.json_files import read_json
-from recsys.run import Run
-from recsys.task_scores import task_scores
+from recsys.runs.run import Run
+from recsys.runs.task_scores import task_scores
 from recsys.training.curves import read_history
 from recsys.training.resolve_config import check_config
 from recsys.training.search_distance import largest_distance

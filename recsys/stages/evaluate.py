@@ -12,7 +12,7 @@ from recsys.errors.nearest import did_you_mean
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.stages.cuts import cuts
 from recsys.training.measure_retrieval import measure_retrieval
 from recsys.training.measuring import Measuring

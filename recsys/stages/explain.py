@@ -16,7 +16,7 @@ from recsys.files.json_files import write_json
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.models.scorer import Scorer
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.measure import trained_loss
 from recsys.training.measuring import Measuring
 

@@ -28,7 +28,7 @@ from recsys.files.atomic import replacing
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.lifeline import run_alongside
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.list_lengths import write_list_lengths

@@ -17,7 +17,7 @@ from recsys.files.atomic import replacing
 from recsys.files.output_lock import sole_writer
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.run import Run
+from recsys.runs.run import Run
 
 
 def predict(run: str | Path, input: str | Path, out: str | Path) -> int:

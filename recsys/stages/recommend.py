@@ -24,7 +24,7 @@ from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.measure_retrieval import frames_of
 from recsys.training.measure_retrieval import seen_items
 

@@ -14,8 +14,6 @@ from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.data.streaming.large import is_large
-from recsys.data_file import check_data
-from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
@@ -27,7 +25,9 @@ from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.retrieval.feature_roles import show_roles
-from recsys.run import Run
+from recsys.runs.data_file import check_data
+from recsys.runs.data_file import write_data
+from recsys.runs.run import Run
 from recsys.tasks.task_options import with_task_options
 from recsys.terminal.progress import announce
 from recsys.terminal.progress import shown_progress

@@ -25,7 +25,7 @@ from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.tables.row_split import assign
 from recsys.tables.row_split import shape_of
 from recsys.tables.variable_values import readable_by_first

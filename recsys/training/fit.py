@@ -11,7 +11,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.process_group import current_group
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 from recsys.training.batches import TrainingBatches
 from recsys.training.checkpoint import Checkpoint

@@ -18,7 +18,7 @@ from recsys.files.json_files import write_json
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.tasks import RowRoles
 from recsys.tasks.chains import labels_of
 from recsys.training.curves import read_history

@@ -13,7 +13,7 @@ from recsys.files.atomic import replacing
 from recsys.models.grown_weights import copy_grown_weights
 from recsys.models.model_file import load_model_file
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.tables.variable_values import readable_by_first
 from recsys.tasks import Task
 from recsys.training.optimizer_state import restore_optimizer

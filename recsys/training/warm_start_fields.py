@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.config.train_config import TrainConfig
-from recsys.run import Run
+from recsys.runs.run import Run
 
 # They decide which weights a model has, what these were trained for, and what
 # its optimizer keeps of each.

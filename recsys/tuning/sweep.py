@@ -11,14 +11,14 @@ from pydantic.dataclasses import dataclass
 from recsys.config.config_file import CurrentNames
 from recsys.config.config_file import Fields
 from recsys.config.train_config import TrainConfig
-from recsys.data_file import check_data
-from recsys.data_file import write_data
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.errors.shapes import check_shape
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.written_folder import check_written
+from recsys.runs.data_file import check_data
+from recsys.runs.data_file import write_data
 from recsys.tuning.selection import Selection
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.selection import notice_of

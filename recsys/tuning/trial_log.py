@@ -16,7 +16,7 @@ from recsys.errors.reading import read_text
 from recsys.errors.shapes import check_shape
 from recsys.files.json_files import parse_json
 from recsys.files.output_lock import sole_writer
-from recsys.metrics_file import SplitMetrics
+from recsys.runs.metrics_file import SplitMetrics
 
 # Seconds that others need at most to add their trial.
 _PATIENCE = 60.0

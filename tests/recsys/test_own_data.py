@@ -13,7 +13,7 @@ import pytest
 
 from recsys.cli import run as recsys
 from recsys.data import load
-from recsys.run import load_ranker
+from recsys.runs.run import load_ranker
 
 PAGE = Path(__file__).parents[2] / "docs" / "own_data.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

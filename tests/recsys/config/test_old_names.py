@@ -14,7 +14,7 @@ from recsys.config.old_names import current_fields
 from recsys.config.old_names import with_current_names
 from recsys.config.presets import PRESETS
 from recsys.config.train_config import ARCHITECTURES
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import recsys
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at
 

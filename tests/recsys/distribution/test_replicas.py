@@ -12,7 +12,7 @@ import pytest
 
 import recsys
 from recsys.config.train_config import TrainConfig
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.data_parallel import distributed
 from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at

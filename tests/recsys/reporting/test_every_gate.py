@@ -20,7 +20,7 @@ from recsys.reporting.loss_distributions import softmax_of
 from recsys.reporting.loss_distributions import with_gates
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.stages.report import report
 from recsys.training.resolve_config import resolve_config
 from recsys.training.sample import Sample

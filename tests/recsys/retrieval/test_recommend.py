@@ -13,7 +13,7 @@ from recsys.cli import run as command
 from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.errors import RunError
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys.retrieval.id_kinds import LARGE
 from tests.recsys.retrieval.id_kinds import IdKinds
 

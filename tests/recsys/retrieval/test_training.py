@@ -18,7 +18,7 @@ from recsys.models.build import build_model
 from recsys.models.ranker import Ranker
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
 from recsys.retrieval.retrieval import ROW_WEIGHTS
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.create_batches import create_batches
 from recsys.training.curves import read_history
 from recsys.training.measure_retrieval import measure_retrieval

@@ -16,7 +16,7 @@ from recsys.exporting.two_stage_index import write_index
 from recsys.exporting.two_stage_model import create_index
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.serving.index_file import checksum
 from recsys.stages.export_two_stage import export_two_stage
 from recsys.stages.export_two_stage import verify_two_stage

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from recsys.run import Run
+from recsys.runs.run import Run
 
 
 def read_history(run: Path | Run) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from recsys.exporting.served_ranker import outputs_of
 from recsys.exporting.verification import verify
 from recsys.lifeline import run_alongside
 from recsys.models.build import build_ranker
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.stages.export import export_to
 from recsys.training.resolve_config import resolve_config
 from tests.recsys import fake_trainer

@@ -12,7 +12,7 @@ import pytest
 import recsys
 from recsys import DataError
 from recsys.data import write_table
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys.conftest import Settings
 
 pytestmark = pytest.mark.slow

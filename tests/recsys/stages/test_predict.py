@@ -21,7 +21,7 @@ from recsys import Schema
 from recsys.data import read_table
 from recsys.data import write_table
 from recsys.models.scorer import Scorer
-from recsys.run import Run
+from recsys.runs.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 

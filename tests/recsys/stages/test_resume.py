@@ -12,7 +12,7 @@ import pytest
 
 import recsys
 from recsys import RunError
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at
 

@@ -14,7 +14,7 @@ import pytest
 import recsys
 from recsys import Dataset
 from recsys import Schema
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys.conftest import Settings
 from tests.recsys.stages.interruptions import interrupt_at
 

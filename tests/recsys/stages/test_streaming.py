@@ -16,7 +16,7 @@ from recsys.data import Dataset
 from recsys.data import write_table
 from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys.stages.histories import read_history
 from tests.recsys.stages.interruptions import interrupt_at
 

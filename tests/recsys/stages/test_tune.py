@@ -8,7 +8,7 @@ import pytest
 
 import recsys
 from recsys import RunError
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys import fake_trainer
 from tests.recsys.stages.sweeps import SPACE
 from tests.recsys.stages.sweeps import in_order

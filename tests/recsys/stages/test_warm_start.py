@@ -20,7 +20,7 @@ from recsys import TrainConfig
 from recsys.cli import run as command_line
 from recsys.data import ImageDataset
 from recsys.data import Images
-from recsys.run import Run
+from recsys.runs.run import Run
 from tests.recsys.stages.interruptions import interrupt_at
 from tests.recsys.stages.test_train import read_history
 

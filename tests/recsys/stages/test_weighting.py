@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import recsys
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.finite_loss import FiniteLoss
 from recsys.weighting import WEIGHTINGS
 

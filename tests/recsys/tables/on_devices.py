@@ -22,7 +22,7 @@ import keras
 import numpy as np
 
 from recsys.models.grown_weights import copy_grown_weights
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.tables import RULES
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer

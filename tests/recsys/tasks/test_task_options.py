@@ -9,7 +9,7 @@ import recsys
 from recsys.cli import run as run_command
 from recsys.data import Schema
 from recsys.options import given_fields
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.tasks import Binary
 from recsys.tasks.task_options import typed_task_options
 from recsys.tasks.task_options import with_task_options

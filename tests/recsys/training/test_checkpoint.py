@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recsys.errors import FileError
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.checkpoint import Checkpoint
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.command_process import CommandProcess
 from tests.recsys import fake_trainer
 

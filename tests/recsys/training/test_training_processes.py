@@ -14,7 +14,7 @@ import pytest
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.files.output_lock import sole_writer
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.training_processes import TrainingProcesses
 from tests.recsys import fake_trainer
 

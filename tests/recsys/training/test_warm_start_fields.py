@@ -7,7 +7,7 @@ import pytest
 
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
-from recsys.run import Run
+from recsys.runs.run import Run
 from recsys.training.warm_start_fields import FIXED
 from recsys.training.warm_start_fields import check_fixed
 from recsys.training.warm_start_fields import with_fields_of_start

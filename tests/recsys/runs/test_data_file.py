@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from recsys import RunError
-from recsys.data_file import check_data
-from recsys.data_file import write_data
+from recsys.runs.data_file import check_data
+from recsys.runs.data_file import write_data
 
 
 @pytest.mark.parametrize("name", ["dataset.json", "train.csv", "test/part-1"])

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from recsys.data.fingerprint import fingerprint
 from recsys.errors import RunError
 from recsys.errors.shapes import check_shape
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
+from recsys.runs.fingerprint import fingerprint
 
 
 def write_data(file: Path, source: str) -> None:
@@ -14,7 +14,7 @@ def write_data(file: Path, source: str) -> None:
 
     Args:
         file: The file to write.
-        source: As in `recsys.data.fingerprint.fingerprint`.
+        source: As in `recsys.runs.fingerprint.fingerprint`.
     """
     write_json(file, fingerprint(source))
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from recsys.data.fingerprint import fingerprint
+from recsys.runs.fingerprint import fingerprint
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.files.json_files import write_json
 from recsys.files.written_folder import check_written
-from recsys.metrics_file import read_metrics
+from recsys.runs.metrics_file import read_metrics
 
 if TYPE_CHECKING:
     from recsys.models.multi_task_model import MultiTaskModel

@@ -8,7 +8,7 @@ import pytest
 
 from recsys import FileError
 from recsys import RunError
-from recsys.run import Run
+from recsys.runs.run import Run
 
 pytestmark = pytest.mark.once("torch")
 
