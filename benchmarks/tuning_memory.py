@@ -23,8 +23,8 @@ from report import report
 
 import recsys
 from recsys.data import synthetic
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.stages import tune
-from recsys.training.training_processes import TrainingProcesses
 
 FIELDS = {
     "gate": "top-k",

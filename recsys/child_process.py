@@ -2,11 +2,11 @@
 
     python -m recsys.child_process train --config FILE
 
-`recsys.lifeline.run_alongside` starts it.
+`recsys.processes.lifeline.run_alongside` starts it.
 """
 
 from recsys import __main__
-from recsys.lifeline import end_with_starter
+from recsys.processes.lifeline import end_with_starter
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ standard input of this process gets a line of JSON for each command,
 has come to its end, `{"status": 0, "peak_mib": 612.5}`. What a command prints
 is added to its log. When the standard input ends, so does the process, at once.
 
-`recsys.training.command_process.CommandProcess` is the other end.
+`recsys.processes.command_process.CommandProcess` is the other end.
 """
 
 import json

@@ -39,7 +39,7 @@ FLOORS = {
         {"retrieval"},
         {"feeding", "models"},
         {"runs"},
-        {"lifeline", "measuring", "processes"},
+        {"measuring", "processes"},
         {"training"},
         {"tuning"},
         {"markdown", "reporting", "statistics"},

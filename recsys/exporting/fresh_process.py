@@ -6,7 +6,7 @@ the model in FOLDER on the rows of the `.npz` file INPUTS, an array
 inputs in turn, and writes what it returns as OUTPUTS. It may be told of several
 models, one after the other.
 
-`recsys.lifeline.run_alongside` has to start it.
+`recsys.processes.lifeline.run_alongside` has to start it.
 """
 
 import sys
@@ -18,7 +18,7 @@ import numpy as np
 
 from recsys.exporting import export_format
 from recsys.exporting.export_format import Arrays
-from recsys.lifeline import end_with_starter
+from recsys.processes.lifeline import end_with_starter
 
 # What a server of the model will not have.
 HIDDEN = ("keras", "tf_keras", "keras_moe")

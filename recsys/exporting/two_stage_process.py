@@ -3,7 +3,7 @@
 `python -m recsys.exporting.two_stage_process FOLDER INDEX INPUTS OUTPUTS` runs
 the model in FOLDER as `recsys.exporting.fresh_process` does, or, with an index
 of faiss, as `recsys serve` does.
-`recsys.lifeline.run_alongside` has to start it.
+`recsys.processes.lifeline.run_alongside` has to start it.
 """
 
 import sys
@@ -17,7 +17,7 @@ import numpy as np
 from recsys.exporting.fresh_process import HIDDEN
 from recsys.exporting.fresh_process import outputs_by_batch_size
 from recsys.exporting.saved_model import SavedModelFormat
-from recsys.lifeline import end_with_starter
+from recsys.processes.lifeline import end_with_starter
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.runner import load

@@ -23,8 +23,8 @@ from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
-from recsys.lifeline import run_alongside
 from recsys.models.ranker import Ranker
+from recsys.processes.lifeline import run_alongside
 from recsys.terminal.tensorflow_log import relevant_log
 
 TOLERANCE = 1e-5  # In standard deviations, where targets are standardised.

@@ -13,11 +13,11 @@ from recsys.files.atomic import remove_all_unfinished
 from recsys.files.atomic import replacing
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.stages.comparison import Comparison
 from recsys.stages.comparison import PlannedRun
 from recsys.stages.comparison_table import comparison_table
 from recsys.terminal.progress import announce
-from recsys.training.training_processes import TrainingProcesses
 
 
 def compare(

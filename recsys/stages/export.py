@@ -23,8 +23,8 @@ from recsys.exporting.versions import write_model
 from recsys.files.atomic import replacing
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
-from recsys.lifeline import run_alongside
 from recsys.models.ranker import Ranker
+from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
 from recsys.serving.list_lengths import write_list_lengths
 

@@ -27,7 +27,7 @@ from recsys.features.feature import MISSING
 from recsys.files.atomic import replacing
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
-from recsys.lifeline import run_alongside
+from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES

@@ -17,10 +17,10 @@ from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.terminal.progress import announce
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config
-from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space

@@ -18,7 +18,7 @@ from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.trial import TrialStatus
 
 from recsys.errors import RunError
-from recsys.training.training_processes import TrainingProcesses
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.tuning.oracles import OBJECTIVE
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.search import end_trial

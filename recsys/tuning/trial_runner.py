@@ -5,8 +5,8 @@ from typing import Any
 
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.runs.run import Run
-from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.space import Space
 from recsys.tuning.sweep import Sweep
 

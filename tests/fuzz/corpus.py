@@ -18,8 +18,8 @@ from recsys.data import Images
 from recsys.data import Schema
 from recsys.data import write_table
 from recsys.data.items_file import write_items
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.runs.run import Run
-from recsys.training.training_processes import TrainingProcesses
 from tests.fuzz import raw_files
 from tests.recsys.serving.onnx_models import write_tiny
 

@@ -14,8 +14,8 @@ from recsys.config.old_names import current_fields
 from recsys.config.old_names import with_current_names
 from recsys.config.presets import PRESETS
 from recsys.config.train_config import ARCHITECTURES
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.runs.run import Run
-from recsys.training.training_processes import TrainingProcesses
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
 from tests.recsys import fake_trainer

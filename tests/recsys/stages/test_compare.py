@@ -14,8 +14,8 @@ from recsys import Comparison
 from recsys import FileError
 from recsys import RunError
 from recsys import TrainConfig
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.stages.comparison_table import comparison_table
-from recsys.training.training_processes import TrainingProcesses
 
 pytestmark = pytest.mark.once("torch")
 

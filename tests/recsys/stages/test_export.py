@@ -26,8 +26,8 @@ from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
 from recsys.exporting.verification import verify
-from recsys.lifeline import run_alongside
 from recsys.models.build import build_ranker
+from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
 from recsys.stages.export import export_to
 from recsys.training.resolve_config import resolve_config

@@ -9,7 +9,7 @@ import keras
 import pytest
 
 import recsys
-from recsys.training.training_processes import TrainingProcesses
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
 from recsys.tuning.ray_search import OracleSearcher

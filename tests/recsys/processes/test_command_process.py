@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from recsys.processes.command_process import CommandProcess
 from recsys.runs.run import Run
-from recsys.training.command_process import CommandProcess
 from tests.recsys import fake_trainer
 
 pytestmark = pytest.mark.once("torch")

@@ -10,9 +10,9 @@ from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
+from recsys.processes.command_process import CommandProcess
 from recsys.runs.data_file import check_data
 from recsys.runs.run import Run
-from recsys.training.command_process import CommandProcess
 
 # What each library calls the number of threads that it may use.
 _THREADS = (

@@ -14,8 +14,8 @@ import pytest
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.files.output_lock import sole_writer
+from recsys.processes.training_processes import TrainingProcesses
 from recsys.runs.run import Run
-from recsys.training.training_processes import TrainingProcesses
 from tests.recsys import fake_trainer
 
 pytestmark = pytest.mark.once("torch")

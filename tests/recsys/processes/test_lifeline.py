@@ -3,13 +3,13 @@ import sys
 import time
 from pathlib import Path
 
-from recsys.lifeline import run_alongside
+from recsys.processes.lifeline import run_alongside
 from tests.recsys.process_list import is_running
 
 # Notes that it runs, and then how it goes on, in the file that is named.
 CHILD = """
 import sys, time
-from recsys.lifeline import end_with_starter
+from recsys.processes.lifeline import end_with_starter
 end_with_starter()
 with open(sys.argv[1], "a", buffering=1) as file:
     print("runs", file=file)
@@ -31,9 +31,7 @@ def test_waits_for_the_command(tmp_path: Path) -> None:
 def test_command_does_not_outlive_its_starter(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     command = [sys.executable, "-c", CHILD, str(notes), "600"]
-    code = (
-        f"from recsys.lifeline import run_alongside\nrun_alongside({command!r})"
-    )
+    code = f"from recsys.processes.lifeline import run_alongside\nrun_alongside({command!r})"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE
     ) as starter:
