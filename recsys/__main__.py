@@ -9,6 +9,9 @@ from recsys.terminal.progress import shown_progress
 
 # The commands that start Keras, which takes many seconds.
 _SLOW = ("train", "tune", "report", "compare", "rerun")
+# What launchers count processes by that train one model, of which the first
+# prints: torchrun, JAX and Keras.
+_INDEXES = ("RANK", "JAX_PROCESS_ID", "KERAS_DISTRIBUTION_PROCESS_ID")
 
 
 def main() -> None:
@@ -23,7 +26,7 @@ def main() -> None:
 
 def _run() -> int:
     if sys.argv[1:2] and sys.argv[1] in _SLOW and "--help" not in sys.argv:
-        with shown_progress():
+        with shown_progress(not any(map(_of_another_process, _INDEXES))):
             announce(f"Starting recsys {sys.argv[1]}")
     try:
         # Takes a second, in which Ctrl-C may come.
@@ -34,6 +37,10 @@ def _run() -> int:
         print("error:", what_to_install(error), file=sys.stderr)
         return 1
     return run(sys.argv[1:])
+
+
+def _of_another_process(variable: str) -> bool:
+    return os.environ.get(variable, "0") != "0"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,10 @@ def test_waits_for_the_command(tmp_path: Path) -> None:
 def test_command_does_not_outlive_its_starter(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     command = [sys.executable, "-c", CHILD, str(notes), "600"]
-    code = f"from recsys.processes.lifeline import run_alongside\nrun_alongside({command!r})"
+    code = (
+        "from recsys.processes.lifeline import run_alongside\n"
+        f"run_alongside({command!r})"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE
     ) as starter:
