@@ -36,9 +36,9 @@ from recsys.data.streaming.epoch_order import EpochOrder
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import sharing_last
+from recsys.measuring.sample import Sample
 from recsys.stages import train as stage
 from recsys.training.checkpoint import Checkpoint
-from recsys.training.sample import Sample
 from recsys.training.stopwatch import Stopwatch
 from recsys.training.streamed_batches import POOL_ROWS
 from recsys.training.streamed_batches import StreamedBatches

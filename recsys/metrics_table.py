@@ -65,7 +65,7 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     are of: `0.9120 [0.9010, 0.9230]`.
 
     Args:
-        metrics: By split, what `recsys.training.measure.measure` returns.
+        metrics: By split, what `recsys.measuring.measure.measure` returns.
     """
     table = Table("Split", "Task", box=SIMPLE_HEAD, collapse_padding=True)
     titles = _titles(metrics)

@@ -16,6 +16,7 @@ from keras_moe.layers import LogitGate
 from keras_moe.layers import ReMoEGate
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
+from recsys.measuring.sample import Sample
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.changed_model import Config
 from recsys.reporting.changed_model import with_configs
@@ -24,7 +25,6 @@ from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
-from recsys.training.sample import Sample
 
 _INFERENCES = ("dense", "sparse")
 

@@ -11,9 +11,9 @@ from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
+from recsys.measuring.sample import Sample
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.changed_model import with_configs
-from recsys.training.sample import Sample
 
 # The gradient of a product takes a product for each of its two factors.
 BACKWARD = 2

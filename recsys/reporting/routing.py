@@ -2,11 +2,11 @@ from collections.abc import Sequence
 
 from keras_moe.callbacks import load_heat_map
 from keras_moe.callbacks import weight_curves
+from recsys.measuring.curves import read_weights
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import titled_best_runs
-from recsys.training.curves import read_weights
 
 
 def routing(trained: Sequence[Trained]) -> Section | None:

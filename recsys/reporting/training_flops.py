@@ -5,6 +5,9 @@ import numpy as np
 import pandas as pd
 
 from recsys.config.train_config import TrainConfig
+from recsys.measuring.curves import read_history
+from recsys.measuring.until_binary import UNTIL_BINARY
+from recsys.measuring.until_binary import until_binary
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import searches
 from recsys.models.gates import trains_dense
@@ -14,9 +17,6 @@ from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
-from recsys.training.curves import read_history
-from recsys.training.steps_until_binary import UNTIL_BINARY
-from recsys.training.steps_until_binary import until_binary
 
 _Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 

@@ -44,7 +44,7 @@ class RoutingMetrics(BaseModel):
 
 
 class SplitMetrics(BaseModel):
-    """The metrics of one split, as `recsys.training.measure` returns them.
+    """The metrics of one split, as `recsys.measuring.measure` returns them.
 
     Attributes:
         loss: Weighted sum of the tasks' losses.

@@ -25,7 +25,7 @@ def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     accuracy alone.
 
     Args:
-        metrics: What `recsys.training.measure.measure` returns.
+        metrics: What `recsys.measuring.measure.measure` returns.
 
     Returns:
         Scores by "<task> <name>", and "mean accuracy" where the metrics have

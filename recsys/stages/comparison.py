@@ -23,12 +23,12 @@ from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
 from recsys.files.json_files import read_json
+from recsys.measuring.curves import read_history
+from recsys.measuring.search_distance import largest_distance
+from recsys.measuring.until_binary import percent_until_binary
 from recsys.runs.run import Run
 from recsys.runs.task_scores import task_scores
-from recsys.training.curves import read_history
 from recsys.training.resolve_config import check_config
-from recsys.training.search_distance import largest_distance
-from recsys.training.steps_until_binary import percent_until_binary
 
 # What stands beside the runs.
 _TABLES = ("results.csv", "table.md")

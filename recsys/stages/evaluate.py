@@ -9,13 +9,13 @@ from recsys.errors import DataError
 from recsys.errors.bounds import MOST_REPEATS
 from recsys.errors.bounds import check_count
 from recsys.errors.nearest import did_you_mean
+from recsys.measuring.cuts import cuts
+from recsys.measuring.measure_retrieval import measure_retrieval
+from recsys.measuring.measuring import Measuring
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
-from recsys.stages.cuts import cuts
-from recsys.training.measure_retrieval import measure_retrieval
-from recsys.training.measuring import Measuring
 
 
 def evaluate(

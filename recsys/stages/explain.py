@@ -15,10 +15,10 @@ from recsys.errors.bounds import check_seed
 from recsys.files.json_files import write_json
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
+from recsys.measuring.measure import trained_loss
+from recsys.measuring.measuring import Measuring
 from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
-from recsys.training.measure import trained_loss
-from recsys.training.measuring import Measuring
 
 MOST_ROWS = 1 << 20
 

@@ -20,13 +20,13 @@ from recsys.errors import DataError
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.errors.nearest import did_you_mean
+from recsys.measuring.measure_retrieval import frames_of
+from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
-from recsys.training.measure_retrieval import frames_of
-from recsys.training.measure_retrieval import seen_items
 
 CANDIDATES = 100
 _MOST_EXPERTS = 3  # Of a task, that are named.

@@ -19,6 +19,10 @@ from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
+from recsys.measuring.idle_routing import warn_if_idle
+from recsys.measuring.outcome import write_outcome
+from recsys.measuring.search_distance import warn_if_apart
+from recsys.measuring.sparsity import warn_if_dense
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
@@ -37,14 +41,10 @@ from recsys.training.data_parallel import process_index
 from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
 from recsys.training.fit import has_search
-from recsys.training.idle_routing import warn_if_idle
-from recsys.training.outcome import write_outcome
 from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config
 from recsys.training.retrieval_index import update_index
-from recsys.training.search_distance import warn_if_apart
 from recsys.training.sharded_checkpoint import is_sharded
-from recsys.training.sparsity import warn_if_dense
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
 
@@ -75,7 +75,7 @@ def train(
 
     Returns:
         The content of `metrics.json`: for "validation" and "test", what
-        `recsys.training.measure.measure` returns; after permutation local
+        `recsys.measuring.measure.measure` returns; after permutation local
         search "permutation_distance", how far from a permutation its matrix
         was at its end, in the Frobenius norm. Where there are several
         permutations, it is a number for each, by name. Of several processes,

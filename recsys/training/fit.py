@@ -6,6 +6,8 @@ from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.feeding import feed
+from recsys.measuring.outcome import has_routing
+from recsys.measuring.sample import Sample
 from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
@@ -20,11 +22,9 @@ from recsys.training.create_batches import create_batches
 from recsys.training.data_parallel import process_index
 from recsys.training.finite_loss import FiniteLoss
 from recsys.training.interruption import Interruption
-from recsys.training.outcome import has_routing
 from recsys.training.progress_line import ProgressLine
 from recsys.training.retrieval_index import RetrievalIndex
 from recsys.training.same_state import SameState
-from recsys.training.sample import Sample
 from recsys.training.steps_until_binary import StepsUntilBinary
 from recsys.training.stopwatch import Stopwatch
 from recsys.training.streamed_batches import StreamedBatches

@@ -6,10 +6,10 @@ import keras
 
 from recsys.data import Split
 from recsys.errors import NonFiniteLossError
+from recsys.measuring.measure import measure
+from recsys.measuring.measure import trained_loss
 from recsys.models.scorer import Scorer
 from recsys.tasks import RowRoles
-from recsys.training.measure import measure
-from recsys.training.measure import trained_loss
 
 
 class Validation(keras.callbacks.Callback):

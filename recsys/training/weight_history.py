@@ -7,7 +7,7 @@ import pandas as pd
 
 from keras_moe.callbacks import RoutingMonitor
 from recsys.files.atomic import replacing
-from recsys.training.curves import read_weights
+from recsys.measuring.curves import read_weights
 
 
 class WeightHistory(keras.callbacks.Callback):

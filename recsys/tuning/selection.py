@@ -8,9 +8,9 @@ from typing import Any
 
 from recsys.config.gate_names import SEARCH_SUFFIX
 from recsys.config.train_config import TrainConfig
+from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import is_held_at_k
-from recsys.training.steps_until_binary import UNTIL_BINARY
 
 # The bound for gates that start dense and have no k: DSelect-k, appendix D.
 _WITHOUT_K = {"gumbel-softmax": 4}

@@ -12,6 +12,7 @@ from keras import ops
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.config.gate_names import SEARCH_SUFFIX
+from recsys.measuring.sample import Sample
 from recsys.models.build import build_model
 from recsys.models.gates import GATES
 from recsys.reporting.changed_model import with_configs
@@ -23,7 +24,6 @@ from recsys.reporting.trained import read_trained
 from recsys.runs.run import Run
 from recsys.stages.report import report
 from recsys.training.resolve_config import resolve_config
-from recsys.training.sample import Sample
 from tests.recsys.reporting.run_folders import metrics
 
 pytestmark = pytest.mark.slow

@@ -13,6 +13,7 @@ import recsys
 from keras_moe.layers import TopKGate
 from recsys import Dataset
 from recsys import TrainConfig
+from recsys.measuring.curves import read_history
 from recsys.models.build import build_ranker
 from recsys.reporting.embeddings import embedded_rows
 from recsys.reporting.embeddings import embeddings
@@ -27,7 +28,6 @@ from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
 from recsys.reporting.training_flops import training_flops
-from recsys.training.curves import read_history
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.reporting.run_folders import write_run
 

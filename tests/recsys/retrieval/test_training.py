@@ -14,14 +14,14 @@ from recsys.config.train_config import TrainConfig
 from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data.streaming.streamed_dataset import StreamedDataset
+from recsys.measuring.curves import read_history
+from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.models.build import build_model
 from recsys.models.ranker import Ranker
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.runs.run import Run
 from recsys.training.create_batches import create_batches
-from recsys.training.curves import read_history
-from recsys.training.measure_retrieval import measure_retrieval
 from recsys.training.resolve_config import resolve_config
 from recsys.training.retrieval_index import update_index
 from tests.recsys.retrieval.id_kinds import IdKinds
@@ -328,7 +328,7 @@ def test_many_items_are_scored_few_rows_at_a_time(
     ranker = built(config, films)
     update_index(ranker)
     whole = measure_retrieval(ranker, films, "test", config)
-    module = "recsys.training.measure_retrieval._SCORES"
+    module = "recsys.measuring.measure_retrieval._SCORES"
     monkeypatch.setattr(module, 3 * 30)
     blocks = measure_retrieval(ranker, films, "test", config)
     assert blocks["retrieval"] == pytest.approx(whole["retrieval"])

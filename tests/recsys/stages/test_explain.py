@@ -8,7 +8,7 @@ import pytest
 import recsys
 from recsys import Dataset
 from recsys.cli import run as recsys_command
-from recsys.training.measure import trained_loss
+from recsys.measuring.measure import trained_loss
 
 pytestmark = pytest.mark.once("torch")
 

@@ -13,8 +13,8 @@ from keras_moe.callbacks import RoutingModel
 from recsys import Dataset
 from recsys import RunError
 from recsys import TrainConfig
+from recsys.measuring.outcome import write_outcome
 from recsys.models.build import build_model
-from recsys.training.outcome import write_outcome
 from recsys.training.shuffling import shuffled_rows
 from tests.recsys.stages.histories import read_history
 

@@ -19,6 +19,7 @@ from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.errors import DataError
 from recsys.features import Id
+from recsys.measuring.measure import measure
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
@@ -26,7 +27,6 @@ from recsys.tasks import Binary
 from recsys.tasks import Task
 from recsys.tasks.chains import labels_of
 from recsys.tasks.chains import parents_first
-from recsys.training.measure import measure
 from tests.recsys.conftest import Settings
 
 NAN = float("nan")

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
+from recsys.measuring.measure import trained_loss
 from recsys.tasks import Binary
 from recsys.tasks import RowRoles
 from recsys.tasks.imbalanced_crossentropy import ImbalancedCrossentropy
-from recsys.training.measure import trained_loss
 
 LABELS = np.array([[1.0], [0.0], [1.0], [0.0]], np.float32)
 SCORES = np.array([[0.9], [0.4], [0.2], [0.7]], np.float32)

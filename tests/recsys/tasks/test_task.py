@@ -18,14 +18,14 @@ from keras_moe.layers import SoftmaxGate
 from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.features import Id
+from recsys.measuring.measure import measure
+from recsys.measuring.measure import trained_loss
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.tasks import TASKS
 from recsys.tasks import Task
-from recsys.training.measure import measure
-from recsys.training.measure import trained_loss
 
 LABELS = np.array([0.0, 1.0, 1.0, np.nan, 0.0, 1.0])
 ROWS = pd.DataFrame({"user": np.arange(len(LABELS)), "y": LABELS})

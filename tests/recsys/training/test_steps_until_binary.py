@@ -13,13 +13,13 @@ from keras_moe.layers import Gate
 from keras_moe.layers import PermutedGate
 from keras_moe.layers import TopKGate
 from recsys import TrainConfig
+from recsys.measuring.curves import read_history
+from recsys.measuring.until_binary import percent_until_binary
+from recsys.measuring.until_binary import until_binary
 from recsys.reporting.trained import read_trained
 from recsys.stages.comparison import PlannedRun
 from recsys.training.checkpoint import Progress
-from recsys.training.curves import read_history
 from recsys.training.steps_until_binary import StepsUntilBinary
-from recsys.training.steps_until_binary import percent_until_binary
-from recsys.training.steps_until_binary import until_binary
 
 pytestmark = pytest.mark.once("torch")
 

@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 
 from recsys.data import Images
+from recsys.measuring.measure import measure
 from recsys.metrics import ExpertUse
 from recsys.models.scorer import Scores
 from recsys.tasks import Binary
 from recsys.tasks import Multiclass
 from recsys.tasks import Regression
 from recsys.tasks import RowRoles
-from recsys.training.measure import measure
 
 NAN = float("nan")
 TASKS = {"watch": Binary(), "rating": Regression()}

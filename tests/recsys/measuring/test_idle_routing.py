@@ -5,9 +5,9 @@ import pytest
 
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.measuring.idle_routing import warn_if_idle
 from recsys.models.gates import GATES
 from recsys.models.gates import typed_options
-from recsys.training.idle_routing import warn_if_idle
 from recsys.training.resolve_config import resolve_config
 
 SCHEMA = Schema("shop", {"user": "id"}, {"buy": "binary", "like": "binary"})

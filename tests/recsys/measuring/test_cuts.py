@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from recsys import DataError
-from recsys.stages.cuts import cuts
+from recsys.measuring.cuts import cuts
 
 
 def rows_of(column: "pd.Series[Any]", encode: Any = None) -> dict[str, Any]:

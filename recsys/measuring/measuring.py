@@ -7,10 +7,10 @@ from typing import Self
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data import Split
+from recsys.measuring.measure import measure
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scores
 from recsys.tasks import Task
-from recsys.training.measure import measure
 
 
 @dataclass(frozen=True)

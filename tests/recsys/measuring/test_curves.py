@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from recsys.data import DataError
-from recsys.training.curves import read_history
-from recsys.training.curves import read_weights
+from recsys.measuring.curves import read_history
+from recsys.measuring.curves import read_weights
 
 HISTORY = "epoch,val_loss,seconds,watch_auc\n"
 WEIGHTS = "epoch,task,expert,weight\n"

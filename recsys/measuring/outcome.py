@@ -15,18 +15,18 @@ from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.files.file_names import file_names
 from recsys.files.json_files import write_json
+from recsys.measuring.curves import read_history
+from recsys.measuring.measure_retrieval import measure_retrieval
+from recsys.measuring.measuring import Measuring
+from recsys.measuring.sample import Sample
+from recsys.measuring.search_distance import search_distance
+from recsys.measuring.until_binary import until_binary
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.runs.run import Run
 from recsys.tasks import RowRoles
 from recsys.tasks.chains import labels_of
-from recsys.training.curves import read_history
-from recsys.training.measure_retrieval import measure_retrieval
-from recsys.training.measuring import Measuring
-from recsys.training.sample import Sample
-from recsys.training.search_distance import search_distance
-from recsys.training.steps_until_binary import until_binary
 
 
 def has_routing(model: MultiTaskModel) -> bool:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from recsys import TrainConfig
-from recsys.training.search_distance import search_distance
-from recsys.training.search_distance import warn_if_apart
+from recsys.measuring.search_distance import search_distance
+from recsys.measuring.search_distance import warn_if_apart
 
 ONE = {"permutation_distance": [2.0, 1.5, 0.0, 0.0]}
 SEVERAL = {

@@ -5,8 +5,8 @@ import pytest
 
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.measuring.sparsity import warn_if_dense
 from recsys.training.resolve_config import resolve_config
-from recsys.training.sparsity import warn_if_dense
 
 pytestmark = pytest.mark.once("torch")
 
