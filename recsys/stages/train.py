@@ -36,6 +36,7 @@ from recsys.tasks.task_options import with_task_options
 from recsys.terminal.progress import announce
 from recsys.terminal.progress import shown_progress
 from recsys.terminal.tensorflow_log import relevant_log
+from recsys.training.callbacks.retrieval_index import update_index
 from recsys.training.data_parallel import distributed
 from recsys.training.data_parallel import process_index
 from recsys.training.data_parallel import process_share
@@ -43,7 +44,6 @@ from recsys.training.fit import fit
 from recsys.training.fit import has_search
 from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config
-from recsys.training.retrieval_index import update_index
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start

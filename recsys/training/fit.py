@@ -16,22 +16,22 @@ from recsys.process_group import current_group
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 from recsys.training.batches import TrainingBatches
-from recsys.training.checkpoint import Checkpoint
+from recsys.training.callbacks.checkpoint import Checkpoint
+from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import Interruption
+from recsys.training.callbacks.progress_line import ProgressLine
+from recsys.training.callbacks.retrieval_index import RetrievalIndex
+from recsys.training.callbacks.same_state import SameState
+from recsys.training.callbacks.steps_until_binary import StepsUntilBinary
+from recsys.training.callbacks.stopwatch import Stopwatch
+from recsys.training.callbacks.task_weight_history import TaskWeightHistory
+from recsys.training.callbacks.validation import Validation
+from recsys.training.callbacks.weight_history import WeightHistory
 from recsys.training.compile_model import compile_model
 from recsys.training.create_batches import create_batches
 from recsys.training.data_parallel import process_index
-from recsys.training.finite_loss import FiniteLoss
-from recsys.training.interruption import Interruption
-from recsys.training.progress_line import ProgressLine
-from recsys.training.retrieval_index import RetrievalIndex
-from recsys.training.same_state import SameState
-from recsys.training.steps_until_binary import StepsUntilBinary
-from recsys.training.stopwatch import Stopwatch
 from recsys.training.streamed_batches import StreamedBatches
-from recsys.training.task_weight_history import TaskWeightHistory
-from recsys.training.validation import Validation
 from recsys.training.warm_start import WarmStart
-from recsys.training.weight_history import WeightHistory
 
 
 def fit(

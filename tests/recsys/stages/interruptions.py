@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recsys.training.finite_loss import FiniteLoss
+from recsys.training.callbacks.finite_loss import FiniteLoss
 
 
 def interrupt_at(

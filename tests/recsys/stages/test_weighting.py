@@ -14,7 +14,7 @@ import pytest
 
 import recsys
 from recsys.runs.run import Run
-from recsys.training.finite_loss import FiniteLoss
+from recsys.training.callbacks.finite_loss import FiniteLoss
 from recsys.weighting import WEIGHTINGS
 
 Settings = Callable[..., dict[str, Any]]

@@ -30,7 +30,7 @@ from recsys.tables import TableTraining
 from recsys.tables.row_split import RowSplit
 from recsys.tables.row_split import splitting_tables
 from recsys.tables.variable_values import variable_values
-from recsys.training.checkpoint import Checkpoint
+from recsys.training.callbacks.checkpoint import Checkpoint
 
 # Neither 2 nor 4 devices divide the rows.
 ROWS, WIDTH, IDS, BATCH, STEPS = 4001, 4, 3, 8, 4

@@ -12,7 +12,7 @@ from recsys.tables import LazyAdam
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer
 from recsys.tables import TableTraining
-from recsys.training.task_weight_history import TaskWeightHistory
+from recsys.training.callbacks.task_weight_history import TaskWeightHistory
 from recsys.weighting import WEIGHTINGS
 from recsys.weighting import create_weighting
 from recsys.weighting.pcgrad import PCGrad

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from recsys.training.same_state import SameState
+from recsys.training.callbacks.same_state import SameState
 
 
 class Group:

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from keras_moe.callbacks import RoutingMonitor
-from recsys.training.weight_history import WeightHistory
-from recsys.training.weight_history import weight_table
+from recsys.training.callbacks.weight_history import WeightHistory
+from recsys.training.callbacks.weight_history import weight_table
 
 pytestmark = pytest.mark.once("torch")
 

@@ -7,7 +7,7 @@ from keras import ops
 from keras_moe.layers import Gate
 from keras_moe.metrics import BinaryShare
 from recsys.measuring.until_binary import UNTIL_BINARY
-from recsys.training.checkpoint import Progress
+from recsys.training.callbacks.checkpoint import Progress
 
 SHARE = BinaryShare().name
 

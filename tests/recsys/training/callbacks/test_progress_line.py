@@ -3,7 +3,7 @@ import io
 import keras
 import pytest
 
-from recsys.training.progress_line import ProgressLine
+from recsys.training.callbacks.progress_line import ProgressLine
 
 pytestmark = pytest.mark.once("torch")
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from recsys.training.interruption import Interruption
+from recsys.training.callbacks.interruption import Interruption
 
 pytestmark = pytest.mark.once("torch")
 

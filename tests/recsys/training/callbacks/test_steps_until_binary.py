@@ -18,8 +18,8 @@ from recsys.measuring.until_binary import percent_until_binary
 from recsys.measuring.until_binary import until_binary
 from recsys.reporting.trained import read_trained
 from recsys.stages.comparison import PlannedRun
-from recsys.training.checkpoint import Progress
-from recsys.training.steps_until_binary import StepsUntilBinary
+from recsys.training.callbacks.checkpoint import Progress
+from recsys.training.callbacks.steps_until_binary import StepsUntilBinary
 
 pytestmark = pytest.mark.once("torch")
 

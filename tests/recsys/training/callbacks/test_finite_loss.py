@@ -10,8 +10,8 @@ from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.tasks import Regression
 from recsys.tasks import RowRoles
-from recsys.training.finite_loss import FiniteLoss
-from recsys.training.validation import Validation
+from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.validation import Validation
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])

@@ -9,7 +9,7 @@ import pytest
 
 from recsys.errors import FileError
 from recsys.runs.run import Run
-from recsys.training.checkpoint import Checkpoint
+from recsys.training.callbacks.checkpoint import Checkpoint
 
 
 def compiled_model() -> keras.Model:
