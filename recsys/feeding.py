@@ -3,9 +3,9 @@ from typing import Any
 
 import keras
 
-from recsys.process_group import num_shares
-from recsys.process_group import own_rows
-from recsys.process_group import shares
+from recsys.distribution.process_group import num_shares
+from recsys.distribution.process_group import own_rows
+from recsys.distribution.process_group import shares
 
 
 class InputBatches(keras.utils.PyDataset):

@@ -26,14 +26,7 @@ FLOORS = {
     "recsys": [
         {"errors", "terminal"},
         {"backend", "columns", "files", "metrics", "probabilities"},
-        {
-            "config",
-            "distribution",
-            "plots",
-            "process_group",
-            "serving",
-            "tables",
-        },
+        {"config", "distribution", "plots", "serving", "tables"},
         {"features", "tasks", "weighting"},
         {"data"},
         {"retrieval"},

@@ -4,7 +4,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from recsys.process_group import whole_loss
+from recsys.distribution.process_group import whole_loss
 
 # The weighted sum of the tasks' losses, without what layers add to it.
 TOTAL = "total_loss"

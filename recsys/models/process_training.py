@@ -3,8 +3,8 @@ from typing import Any
 
 import keras
 
-from recsys.process_group import all_rows
-from recsys.process_group import current_group
+from recsys.distribution.process_group import all_rows
+from recsys.distribution.process_group import current_group
 from recsys.tables.row_lookups import lookups_of
 
 # Replicas are threads, each with a value of its own.
@@ -17,7 +17,7 @@ class ProcessTraining:
     """Lets several processes take a step of `fit` together.
 
     A base class beside `keras.Model`, before it and before those that change
-    a step otherwise. Within `recsys.process_group.shared_with`, each process
+    a step otherwise. Within `recsys.distribution.process_group.shared_with`, each process
     has its rows of a batch. Losses of tasks are those of all rows; what layers
     add, such as the losses of gates, is the mean of what each process has for
     its rows. Anywhere else, the model is as it was.

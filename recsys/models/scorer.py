@@ -13,6 +13,8 @@ from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
 from recsys.data import Split
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.distribution.process_group import all_outputs
+from recsys.distribution.process_group import num_shares
 from recsys.feeding import InputBatches
 from recsys.feeding import feed
 from recsys.metrics import ExpertUse
@@ -20,8 +22,6 @@ from recsys.models.expert_use import batch_use
 from recsys.models.expert_use import whole_use
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.streamed_inputs import StreamedInputs
-from recsys.process_group import all_outputs
-from recsys.process_group import num_shares
 from recsys.terminal.tensorflow_log import relevant_log
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 from keras_rs.layers import BruteForceRetrieval
 
-from recsys.process_group import all_rows
+from recsys.distribution.process_group import all_rows
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
 from recsys.retrieval.feature_roles import FeatureRole

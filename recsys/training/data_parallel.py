@@ -10,8 +10,8 @@ import keras
 from recsys.config.train_config import TrainConfig
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
+from recsys.distribution.process_group import shared_with
 from recsys.distribution.processes import leave_processes
-from recsys.process_group import shared_with
 from recsys.tables import RULES
 from recsys.tables.row_split import splitting_tables
 from recsys.training.expert_parallel import expert_parallel

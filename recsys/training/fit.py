@@ -5,6 +5,7 @@ from keras_moe.callbacks import RoutingMonitor
 from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
+from recsys.distribution.process_group import current_group
 from recsys.feeding import feed
 from recsys.measuring.outcome import has_routing
 from recsys.measuring.sample import Sample
@@ -12,7 +13,6 @@ from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.process_group import current_group
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 from recsys.training.batches import TrainingBatches

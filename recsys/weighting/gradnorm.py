@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from recsys.process_group import share_of_sum
+from recsys.distribution.process_group import share_of_sum
 from recsys.weighting.task_weighting import Gradients
 from recsys.weighting.task_weighting import TaskWeighting
 

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from recsys.process_group import current_group
-from recsys.process_group import share_of_sum
+from recsys.distribution.process_group import current_group
+from recsys.distribution.process_group import share_of_sum
 
 
 def recorded() -> tf.GradientTape:

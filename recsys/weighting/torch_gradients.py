@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import torch
 
-from recsys.process_group import current_group
+from recsys.distribution.process_group import current_group
 
 
 def recorded() -> AbstractContextManager[None]:

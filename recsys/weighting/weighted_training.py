@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from recsys.process_group import whole_loss
+from recsys.distribution.process_group import whole_loss
 from recsys.weighting.task_weighting import TaskWeighting
 
 

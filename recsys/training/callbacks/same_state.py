@@ -3,7 +3,7 @@ from typing import Any
 
 import keras
 
-from recsys.process_group import ProcessGroup
+from recsys.distribution.process_group import ProcessGroup
 
 # What keeps the random numbers of processes apart: 2^32 over the golden ratio.
 _STRIDE = 0x9E3779B1

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from keras import ops
 
-from recsys.process_group import all_rows
-from recsys.process_group import num_shares
-from recsys.process_group import own_rows
-from recsys.process_group import shared_with
+from recsys.distribution.process_group import all_rows
+from recsys.distribution.process_group import num_shares
+from recsys.distribution.process_group import own_rows
+from recsys.distribution.process_group import shared_with
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
 from recsys.retrieval.retrieval import Retrieval
 
