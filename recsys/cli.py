@@ -18,6 +18,7 @@ from recsys.commands.recommend import recommend
 from recsys.commands.report import report
 from recsys.commands.rerun import rerun
 from recsys.commands.serve import serve
+from recsys.commands.single_options import SingleOptions
 from recsys.commands.train import train
 from recsys.commands.tune import tune
 from recsys.errors import FileError
@@ -26,7 +27,6 @@ from recsys.errors.missing_package import what_to_install
 from recsys.errors.out_of_memory import clear_memory_errors
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
-from recsys.single_options import SingleOptions
 from recsys.terminal.progress import shown_progress
 
 # Typer carries its own copy of click in recent releases.

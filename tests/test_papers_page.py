@@ -15,11 +15,11 @@ import pytest
 import typer
 
 from recsys.cli import app
+from recsys.commands.options import given_fields
+from recsys.commands.options import named_values
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data.prepare import DATA_SETS
-from recsys.options import given_fields
-from recsys.options import named_values
 from recsys.stages.comparison import Comparison
 from recsys.training.resolve_config import check_config
 from recsys.tuning.published_space import published_space

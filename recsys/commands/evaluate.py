@@ -9,9 +9,9 @@ from recsys.commands.arguments import Backend
 from recsys.commands.arguments import Data
 from recsys.commands.arguments import RunFolder
 from recsys.commands.arguments import SplitName
+from recsys.commands.metrics_table import print_metrics
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
-from recsys.metrics_table import print_metrics
 
 
 def evaluate(

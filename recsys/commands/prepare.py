@@ -3,7 +3,7 @@ from typing import Annotated
 
 import typer
 
-from recsys.options import named_values
+from recsys.commands.options import named_values
 
 
 def prepare(

@@ -5,7 +5,7 @@ import typer
 from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
 from recsys.commands.arguments import RunFolder
-from recsys.options import named_values
+from recsys.commands.options import named_values
 
 
 def recommend(
@@ -45,7 +45,7 @@ def recommend(
     """Recommend items to a user: retrieve candidates and rank them."""
     given = named_values("feature", list(feature or []))
     start_backend(backend)
-    from recsys.recommendation_table import print_recommendations
+    from recsys.commands.recommendation_table import print_recommendations
     from recsys.stages.recommend import recommend
 
     found = recommend(

@@ -6,15 +6,15 @@ import typer
 
 from recsys.backend import backend_to_start
 from recsys.backend import start_backend
+from recsys.commands.metrics_table import print_metrics
+from recsys.commands.options import given_fields
+from recsys.commands.options import with_config_options
 from recsys.config.config_file import GivenFields
 from recsys.config.config_file import read_fields
 from recsys.config.train_config import TrainConfig
 from recsys.distribution.processes import join_processes
 from recsys.errors.reading import naming
 from recsys.files.written_folder import check_written
-from recsys.metrics_table import print_metrics
-from recsys.options import given_fields
-from recsys.options import with_config_options
 from recsys.runs.run import Run
 from recsys.training.kept_memory import keep_memory
 

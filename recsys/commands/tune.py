@@ -6,10 +6,10 @@ import typer
 
 from recsys.backend import start_backend
 from recsys.commands.arguments import SparseOnly
+from recsys.commands.options import given_fields
+from recsys.commands.options import with_config_options
 from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import MOST_EXPERTS
-from recsys.options import given_fields
-from recsys.options import with_config_options
 
 
 @with_config_options

@@ -7,8 +7,8 @@ import pytest
 
 import recsys
 from recsys.cli import run as run_command
+from recsys.commands.options import given_fields
 from recsys.data import Schema
-from recsys.options import given_fields
 from recsys.runs.run import Run
 from recsys.tasks import Binary
 from recsys.tasks.task_options import typed_task_options

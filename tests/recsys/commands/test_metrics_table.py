@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from recsys.metrics_table import print_metrics
+from recsys.commands.metrics_table import print_metrics
 
 
 def metrics(mse: float, task: str) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from typing import get_type_hints
 
 import typer
 
+from recsys.commands.option_groups import GROUPS
+from recsys.commands.option_groups import group_of
 from recsys.config.arguments import Repeated
 from recsys.config.old_names import with_current_names
 from recsys.config.train_config import TrainConfig
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
-from recsys.option_groups import GROUPS
-from recsys.option_groups import group_of
 
 # A field cannot have the name of a keyword.
 _FLAGS = {"warm_start": "--from"}

@@ -2,9 +2,9 @@ import pytest
 
 from recsys.cli import app
 from recsys.cli import run
+from recsys.commands.options import given_fields
+from recsys.commands.options import named_values
 from recsys.config.arguments import Repeated
-from recsys.options import given_fields
-from recsys.options import named_values
 
 COMMANDS = [info.callback.__name__ for info in app.registered_commands]
 
