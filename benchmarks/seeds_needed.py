@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from recsys import Comparison
-from recsys.statistics import paired_differences
+from recsys.reporting.statistics import paired_differences
 
 # Table 1 of the COMET paper, loss x 100: the gate without minus with search.
 PUBLISHED = {"Hash-r": 0.434, "Top-k": 0.205, "COMET": 0.017}

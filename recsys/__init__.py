@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from recsys.errors import NonFiniteLossError as NonFiniteLossError
     from recsys.errors import RunError as RunError
     from recsys.models.ranker import Ranker as Ranker
+    from recsys.reporting.comparison import Comparison as Comparison
     from recsys.runs.run import load_model as load_model
     from recsys.runs.run import load_ranker as load_ranker
     from recsys.stages.compare import compare as compare
-    from recsys.stages.comparison import Comparison as Comparison
     from recsys.stages.evaluate import evaluate as evaluate
     from recsys.stages.explain import explain as explain
     from recsys.stages.export import export as export
@@ -59,7 +59,7 @@ _HOMES = {
     "recsys.models.ranker": ("Ranker",),
     "recsys.runs.run": ("load_model", "load_ranker"),
     "recsys.stages.compare": ("compare",),
-    "recsys.stages.comparison": ("Comparison",),
+    "recsys.reporting.comparison": ("Comparison",),
     "recsys.stages.evaluate": ("evaluate",),
     "recsys.stages.explain": ("explain",),
     "recsys.stages.export": ("export",),

@@ -14,8 +14,8 @@ from recsys.errors import FileError
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
-from recsys.markdown import markdown_table
-from recsys.statistics import mean_and_error
+from recsys.reporting.markdown import markdown_table
+from recsys.reporting.statistics import mean_and_error
 
 Value: TypeAlias = str | int | float | None
 Settings: TypeAlias = Mapping[str, Value]

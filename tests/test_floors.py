@@ -35,7 +35,7 @@ FLOORS = {
         {"measuring", "processes"},
         {"training"},
         {"tuning"},
-        {"markdown", "reporting", "statistics"},
+        {"reporting"},
         {"exporting"},
         {"api", "stages"},
         {"__init__"},

@@ -20,7 +20,7 @@ from recsys.commands.options import named_values
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data.prepare import DATA_SETS
-from recsys.stages.comparison import Comparison
+from recsys.reporting.comparison import Comparison
 from recsys.training.resolve_config import check_config
 from recsys.tuning.published_space import published_space
 

@@ -22,7 +22,7 @@ def compare(
     """Train and test several models alike, and compare them."""
     from recsys import Comparison
     from recsys import compare
-    from recsys.stages.comparison_table import print_comparison
+    from recsys.reporting.comparison_table import print_comparison
 
     fields = {"data": data, "backend": backend}
     given = {name: value for name, value in fields.items() if value is not None}

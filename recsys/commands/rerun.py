@@ -25,7 +25,7 @@ def rerun(
 ) -> None:
     """Train the best trials of a sweep again, with several seeds."""
     from recsys import rerun
-    from recsys.stages.comparison_table import print_comparison
+    from recsys.reporting.comparison_table import print_comparison
 
     print_comparison(rerun(sweep, out, seeds, top, jobs, sparse_only, by))
     print(f"Written to {out}: table.md, results.csv and a folder for each run")

@@ -3,10 +3,10 @@ from collections.abc import Sequence
 
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
+from recsys.reporting.statistics import mean_and_error
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
 from recsys.reporting.trained import by_setting
-from recsys.statistics import mean_and_error
 
 # What metrics.json has by task, by title.
 _MEASURES = {

@@ -10,8 +10,8 @@ from jinja2 import PackageLoader
 from jinja2 import StrictUndefined
 
 from recsys import plots
-from recsys.markdown import markdown_table
-from recsys.markdown import markdown_text
+from recsys.reporting.markdown import markdown_table
+from recsys.reporting.markdown import markdown_text
 from recsys.reporting.section import Section
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
+from recsys.reporting.statistics import mean_and_error
+from recsys.reporting.statistics import p_value
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import by_setting
-from recsys.statistics import mean_and_error
-from recsys.statistics import p_value
 
 # The gates that the papers propose, to be tested against all others.
 PROPOSED = ("comet", "moesart")

@@ -14,9 +14,9 @@ from recsys.files.atomic import replacing
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.processes.training_processes import TrainingProcesses
-from recsys.stages.comparison import Comparison
-from recsys.stages.comparison import PlannedRun
-from recsys.stages.comparison_table import comparison_table
+from recsys.reporting.comparison import Comparison
+from recsys.reporting.comparison import PlannedRun
+from recsys.reporting.comparison_table import comparison_table
 from recsys.terminal.progress import announce
 
 

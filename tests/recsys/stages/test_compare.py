@@ -15,7 +15,7 @@ from recsys import FileError
 from recsys import RunError
 from recsys import TrainConfig
 from recsys.processes.training_processes import TrainingProcesses
-from recsys.stages.comparison_table import comparison_table
+from recsys.reporting.comparison_table import comparison_table
 
 pytestmark = pytest.mark.once("torch")
 

@@ -16,8 +16,8 @@ from recsys import TrainConfig
 from recsys.measuring.curves import read_history
 from recsys.measuring.until_binary import percent_until_binary
 from recsys.measuring.until_binary import until_binary
+from recsys.reporting.comparison import PlannedRun
 from recsys.reporting.trained import read_trained
-from recsys.stages.comparison import PlannedRun
 from recsys.training.callbacks.checkpoint import Progress
 from recsys.training.callbacks.steps_until_binary import StepsUntilBinary
 

@@ -1,8 +1,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from recsys.markdown import markdown_table
-from recsys.markdown import markdown_text
+from recsys.reporting.markdown import markdown_table
+from recsys.reporting.markdown import markdown_text
 from recsys.reporting.pages import Pages
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section

@@ -5,11 +5,11 @@ from typing import Any
 import pandas as pd
 
 from recsys.errors.shown import printable
-from recsys.markdown import markdown_table
-from recsys.markdown import markdown_text
-from recsys.statistics import mean_and_error
-from recsys.statistics import p_value
-from recsys.statistics import paired_differences
+from recsys.reporting.markdown import markdown_table
+from recsys.reporting.markdown import markdown_text
+from recsys.reporting.statistics import mean_and_error
+from recsys.reporting.statistics import p_value
+from recsys.reporting.statistics import paired_differences
 from recsys.terminal.terminal_table import print_table
 
 
