@@ -27,8 +27,8 @@ from recsys import Dataset
 from recsys import Ranker
 from recsys import TrainConfig
 from recsys import load
-from recsys.feeding import feed
 from recsys.models.build import build_ranker
+from recsys.models.feeding import feed
 from recsys.training.batches import TrainingBatches
 from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config

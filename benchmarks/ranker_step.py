@@ -44,7 +44,7 @@ from report import report
 from side_by_side import Function
 from side_by_side import medians
 
-from recsys.feeding import feed
+from recsys.models.feeding import feed
 from recsys.training.batches import TrainingBatches
 from recsys.training.training_arrays import training_arrays
 

@@ -30,7 +30,7 @@ FLOORS = {
         {"features", "tasks", "weighting"},
         {"data"},
         {"retrieval"},
-        {"feeding", "models"},
+        {"models"},
         {"runs"},
         {"measuring", "processes"},
         {"training"},

@@ -21,8 +21,8 @@ from recsys.exporting.sample import with_missing
 from recsys.exporting.served_ranker import EXPERTS
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
-from recsys.feeding import InputBatches
-from recsys.feeding import feed
+from recsys.models.feeding import InputBatches
+from recsys.models.feeding import feed
 from recsys.models.ranker import Ranker
 from recsys.processes.lifeline import run_alongside
 from recsys.terminal.tensorflow_log import relevant_log

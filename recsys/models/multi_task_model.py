@@ -18,8 +18,8 @@ from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors.shown import shown
 from recsys.features import Feature
-from recsys.feeding import InputBatches
-from recsys.feeding import feed
+from recsys.models.feeding import InputBatches
+from recsys.models.feeding import feed
 from recsys.models.logged_losses import LoggedLosses
 from recsys.models.process_training import ProcessTraining
 from recsys.tables import TableTraining

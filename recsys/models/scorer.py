@@ -15,11 +15,11 @@ from recsys.data import Split
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.distribution.process_group import all_outputs
 from recsys.distribution.process_group import num_shares
-from recsys.feeding import InputBatches
-from recsys.feeding import feed
 from recsys.metrics import ExpertUse
 from recsys.models.expert_use import batch_use
 from recsys.models.expert_use import whole_use
+from recsys.models.feeding import InputBatches
+from recsys.models.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.streamed_inputs import StreamedInputs
 from recsys.terminal.tensorflow_log import relevant_log

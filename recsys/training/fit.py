@@ -6,9 +6,9 @@ from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.distribution.process_group import current_group
-from recsys.feeding import feed
 from recsys.measuring.outcome import has_routing
 from recsys.measuring.sample import Sample
+from recsys.models.feeding import feed
 from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker

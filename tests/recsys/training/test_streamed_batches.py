@@ -19,7 +19,7 @@ from recsys.data.streaming.epoch_order import Share
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.features import Id
 from recsys.features import Number
-from recsys.feeding import feed
+from recsys.models.feeding import feed
 from recsys.tasks import Binary
 from recsys.training.batches import TrainingBatches
 from recsys.training.streamed_batches import StreamedBatches

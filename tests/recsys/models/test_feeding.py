@@ -2,8 +2,8 @@ import keras
 import numpy as np
 import pytest
 
-from recsys.feeding import InputBatches
-from recsys.feeding import feed
+from recsys.models.feeding import InputBatches
+from recsys.models.feeding import feed
 from recsys.training.batches import TrainingBatches
 from recsys.training.training_arrays import training_arrays
 
