@@ -25,7 +25,7 @@ FLOORS = {
     ],
     "recsys": [
         {"errors", "terminal"},
-        {"backend", "columns", "files", "metrics", "probabilities"},
+        {"backend", "columns", "files", "metrics"},
         {"config", "distribution", "plots", "serving", "tables"},
         {"features", "tasks", "weighting"},
         {"data"},

@@ -1,8 +1,8 @@
 import numpy as np
 
+from recsys.metrics.probabilities import bounded
 from recsys.metrics.scored_rows import ScoredRows
 from recsys.metrics.scored_rows import check_probabilities
-from recsys.probabilities import bounded
 
 
 def log_loss(rows: ScoredRows) -> float | None:

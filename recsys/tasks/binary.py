@@ -16,7 +16,7 @@ from recsys.errors import DataError
 from recsys.errors.bounds import LARGEST_FOCUS
 from recsys.errors.nearest import did_you_mean
 from recsys.errors.shown import shown
-from recsys.probabilities import bounded
+from recsys.metrics.probabilities import bounded
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Task

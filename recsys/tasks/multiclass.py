@@ -21,7 +21,7 @@ from recsys.errors.shapes import WHOLE
 from recsys.errors.shapes import described
 from recsys.errors.shapes import filled
 from recsys.errors.shown import shown
-from recsys.probabilities import bounded
+from recsys.metrics.probabilities import bounded
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task
