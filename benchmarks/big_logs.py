@@ -31,13 +31,13 @@ import numpy as np
 from report import report
 
 import recsys
+from recsys.api import train as stage
 from recsys.data.split_dataset import read_schema
 from recsys.data.streaming.epoch_order import EpochOrder
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import sharing_last
 from recsys.measuring.sample import Sample
-from recsys.stages import train as stage
 from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.stopwatch import Stopwatch
 from recsys.training.callbacks.validation import Validation

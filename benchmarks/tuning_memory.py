@@ -22,9 +22,9 @@ from pathlib import Path
 from report import report
 
 import recsys
+from recsys.api import tune
 from recsys.data import synthetic
 from recsys.processes.training_processes import TrainingProcesses
-from recsys.stages import tune
 
 FIELDS = {
     "gate": "top-k",

@@ -11,6 +11,17 @@ from typing import Any
 from recsys.backend import quiet_start
 
 if TYPE_CHECKING:
+    from recsys.api.compare import compare as compare
+    from recsys.api.evaluate import evaluate as evaluate
+    from recsys.api.explain import explain as explain
+    from recsys.api.export import export as export
+    from recsys.api.predict import predict as predict
+    from recsys.api.recommend import recommend as recommend
+    from recsys.api.report import report as report
+    from recsys.api.rerun import rerun as rerun
+    from recsys.api.serve import serve as serve
+    from recsys.api.train import train as train
+    from recsys.api.tune import tune as tune
     from recsys.config.train_config import TrainConfig as TrainConfig
     from recsys.data import DataError as DataError
     from recsys.data import Dataset as Dataset
@@ -27,17 +38,6 @@ if TYPE_CHECKING:
     from recsys.reporting.comparison import Comparison as Comparison
     from recsys.runs.run import load_model as load_model
     from recsys.runs.run import load_ranker as load_ranker
-    from recsys.stages.compare import compare as compare
-    from recsys.stages.evaluate import evaluate as evaluate
-    from recsys.stages.explain import explain as explain
-    from recsys.stages.export import export as export
-    from recsys.stages.predict import predict as predict
-    from recsys.stages.recommend import recommend as recommend
-    from recsys.stages.report import report as report
-    from recsys.stages.rerun import rerun as rerun
-    from recsys.stages.serve import serve as serve
-    from recsys.stages.train import train as train
-    from recsys.stages.tune import tune as tune
 
 _HOMES = {
     "recsys.config.train_config": ("TrainConfig",),
@@ -58,18 +58,18 @@ _HOMES = {
     ),
     "recsys.models.ranker": ("Ranker",),
     "recsys.runs.run": ("load_model", "load_ranker"),
-    "recsys.stages.compare": ("compare",),
+    "recsys.api.compare": ("compare",),
     "recsys.reporting.comparison": ("Comparison",),
-    "recsys.stages.evaluate": ("evaluate",),
-    "recsys.stages.explain": ("explain",),
-    "recsys.stages.export": ("export",),
-    "recsys.stages.predict": ("predict",),
-    "recsys.stages.recommend": ("recommend",),
-    "recsys.stages.report": ("report",),
-    "recsys.stages.rerun": ("rerun",),
-    "recsys.stages.serve": ("serve",),
-    "recsys.stages.train": ("train",),
-    "recsys.stages.tune": ("tune",),
+    "recsys.api.evaluate": ("evaluate",),
+    "recsys.api.explain": ("explain",),
+    "recsys.api.export": ("export",),
+    "recsys.api.predict": ("predict",),
+    "recsys.api.recommend": ("recommend",),
+    "recsys.api.report": ("report",),
+    "recsys.api.rerun": ("rerun",),
+    "recsys.api.serve": ("serve",),
+    "recsys.api.train": ("train",),
+    "recsys.api.tune": ("tune",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

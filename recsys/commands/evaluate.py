@@ -43,7 +43,7 @@ def evaluate(
 ) -> None:
     """Evaluate the model of a run."""
     start_backend(backend)
-    from recsys.stages.evaluate import evaluate
+    from recsys.api.evaluate import evaluate
 
     with nullcontext() if out is None else sole_writer(out):
         metrics = evaluate(run, data, split, by, metrics_k, intervals)

@@ -22,7 +22,7 @@ def explain(
 ) -> None:
     """Measure how much the model of a run relies on each feature."""
     start_backend(backend)
-    from recsys.stages.explain import explain
+    from recsys.api.explain import explain
 
     measured = explain(run, data, split, repeats, seed)
     print(

@@ -70,7 +70,7 @@ def export(
         # A process of its own has TensorFlow and its older Keras.
         with suppress(ValueError):
             start_backend("tensorflow")
-        from recsys.stages.export_two_stage import export_two_stage
+        from recsys.api.export_two_stage import export_two_stage
 
         folder = export_two_stage(
             run, out, score, top, candidates, index, recall, version
@@ -82,8 +82,8 @@ def export(
     form = export_format(format)
     with suppress(ValueError):  # `export` starts a process of its own then.
         start_backend(form.backend)
+    from recsys.api.export import export_to
     from recsys.exporting.input_names import read_input_names
-    from recsys.stages.export import export_to
 
     folder = export_to(run, out, format, version, expert_weights)
     for feature, input in read_input_names(folder).items():

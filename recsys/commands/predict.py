@@ -19,7 +19,7 @@ def predict(
 ) -> None:
     """Predict every task for the rows of a Parquet or CSV file."""
     start_backend(backend)
-    from recsys.stages.predict import predict
+    from recsys.api.predict import predict
 
     rows = predict(run, input, out)
     print(f"{rows:,} predictions written to {out}")

@@ -45,8 +45,8 @@ def recommend(
     """Recommend items to a user: retrieve candidates and rank them."""
     given = named_values("feature", list(feature or []))
     start_backend(backend)
+    from recsys.api.recommend import recommend
     from recsys.commands.recommendation_table import print_recommendations
-    from recsys.stages.recommend import recommend
 
     found = recommend(
         run, user, top, score, data, exclude_seen, candidates, given

@@ -17,7 +17,7 @@ def report(
 ) -> None:
     """Report on sweeps, comparisons and runs: tables and figures."""
     start_backend(None)
-    from recsys.stages.report import report
+    from recsys.api.report import report
 
     for title in report(folders, out, sparse_only):
         print(title)

@@ -72,8 +72,8 @@ def serve(
     ] = False,
 ) -> None:
     """Serve an exported model by HTTP, as TensorFlow Serving does."""
-    from recsys.stages.serve import read_token
-    from recsys.stages.serve import serve
+    from recsys.api.serve import read_token
+    from recsys.api.serve import serve
 
     serve(
         model,

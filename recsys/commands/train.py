@@ -47,7 +47,7 @@ def train(
         join_processes(backend_to_start(settings.backend))
     keep_memory()
     start_backend(settings.backend)
-    from recsys.stages.train import train
+    from recsys.api.train import train
 
     try:
         with naming(config):  # What does not fit the data.

@@ -56,7 +56,7 @@ def tune(
     # The space may say how many experts there are.
     fields = {"num_experts": MOST_EXPERTS} | given
     start_backend(TrainConfig.from_mapping(fields).backend)
-    from recsys.stages.tune import tune
+    from recsys.api.tune import tune
     from recsys.tuning.sweep import Sweep
     from recsys.tuning.sweep_summary import print_summary
 

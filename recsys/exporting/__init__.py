@@ -1,7 +1,7 @@
 """The forms in which a ranker is served, one file each, by name.
 
 A format is a class derived from `ExportFormat`, in a file of its own, with one
-line in `FORMATS`. The stage `recsys.stages.export` and the check
+line in `FORMATS`. The stage `recsys.api.export` and the check
 `recsys.exporting.verification` know formats by this registry alone.
 """
 

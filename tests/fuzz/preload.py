@@ -3,12 +3,12 @@
 import keras  # noqa: F401
 import tensorflow  # noqa: F401
 
-import recsys.stages.compare
-import recsys.stages.evaluate
-import recsys.stages.export
-import recsys.stages.predict
-import recsys.stages.report
-import recsys.stages.rerun
-import recsys.stages.train
-import recsys.stages.tune  # noqa: F401
+import recsys.api.compare
+import recsys.api.evaluate
+import recsys.api.export
+import recsys.api.predict
+import recsys.api.report
+import recsys.api.rerun
+import recsys.api.train
+import recsys.api.tune  # noqa: F401
 from tests.fuzz import cases  # noqa: F401

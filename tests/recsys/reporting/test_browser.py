@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from recsys.stages.report import report
+from recsys.api.report import report
 
 pytestmark = pytest.mark.once("torch")
 

@@ -11,6 +11,7 @@ from keras import ops
 
 from recsys import Dataset
 from recsys import TrainConfig
+from recsys.api.report import report
 from recsys.config.gate_names import SEARCH_SUFFIX
 from recsys.measuring.sample import Sample
 from recsys.models.build import build_model
@@ -22,7 +23,6 @@ from recsys.reporting.loss_distributions import with_gates
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
 from recsys.runs.run import Run
-from recsys.stages.report import report
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.reporting.run_folders import metrics
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from recsys import cli
+from recsys.api.report import SECTIONS
+from recsys.api.report import report
 from recsys.errors import RunError
-from recsys.stages.report import SECTIONS
-from recsys.stages.report import report
 from recsys.terminal.progress import shown_progress
 from tests.recsys.reporting.run_folders import write_sweep
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import recsys
+from recsys.api.export_two_stage import export_two_stage
+from recsys.api.export_two_stage import verify_two_stage
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.saved_model import SavedModelFormat
@@ -18,8 +20,6 @@ from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
 from recsys.runs.run import Run
 from recsys.serving.index_file import checksum
-from recsys.stages.export_two_stage import export_two_stage
-from recsys.stages.export_two_stage import verify_two_stage
 from tests.recsys.retrieval.conftest import SCORE
 from tests.recsys.retrieval.id_kinds import IdKinds
 from tests.recsys.retrieval.stored import stored_shapes

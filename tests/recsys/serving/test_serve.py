@@ -16,12 +16,12 @@ import keras
 import pytest
 
 import recsys
+from recsys.api.serve import read_token
 from recsys.cli import run as command_line
 from recsys.errors import FileError
 from recsys.serving.bounded_http import MAX_HEAD_BYTES
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.server import listen
-from recsys.stages.serve import read_token
 from tests.recsys.serving.server_process import ServerProcess
 
 # A server does not import Keras, whatever the backend.

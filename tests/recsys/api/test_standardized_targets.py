@@ -10,13 +10,13 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+from tests.recsys.stages.interruptions import interrupt_at
 
 import recsys
 from recsys import Dataset
 from recsys import Schema
 from recsys.runs.run import Run
 from tests.recsys.conftest import Settings
-from tests.recsys.stages.interruptions import interrupt_at
 
 pytestmark = pytest.mark.slow
 

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import pandas as pd
 import pytest
+from tests.recsys.stages.histories import read_history
 
 import recsys
 from keras_moe.callbacks import RoutingModel
@@ -16,7 +17,6 @@ from recsys import TrainConfig
 from recsys.measuring.outcome import write_outcome
 from recsys.models.build import build_model
 from recsys.training.shuffling import shuffled_rows
-from tests.recsys.stages.histories import read_history
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -284,6 +284,6 @@ def test_the_model_is_let_go_before_another_is_loaded(
         assert [model() for model in models] == [None]
         return write_outcome(*arguments)
 
-    monkeypatch.setattr("recsys.stages.train.build_model", build)
-    monkeypatch.setattr("recsys.stages.train.write_outcome", write)
+    monkeypatch.setattr("recsys.api.train.build_model", build)
+    monkeypatch.setattr("recsys.api.train.write_outcome", write)
     recsys.train(settings(tmp_path / "run", epochs=1))

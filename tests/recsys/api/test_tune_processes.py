@@ -11,12 +11,12 @@ from typing import Any
 import keras
 import pandas as pd
 import pytest
-
-import recsys
-from tests.recsys import fake_trainer
 from tests.recsys.stages.sweeps import SPACE
 from tests.recsys.stages.sweeps import in_order
 from tests.recsys.stages.sweeps import use_fake
+
+import recsys
+from tests.recsys import fake_trainer
 
 once = pytest.mark.once("torch")  # Processes of its own; it starts first.
 

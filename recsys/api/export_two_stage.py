@@ -8,6 +8,10 @@ import keras
 import numpy as np
 import pandas as pd
 
+from recsys.api.recommend import CANDIDATES
+from recsys.api.recommend import ranked
+from recsys.api.recommend import retrieved
+from recsys.api.recommend import score_formula
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
@@ -35,10 +39,6 @@ from recsys.serving.list_lengths import write_list_lengths
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SEEN
 from recsys.serving.two_stage_runner import TWO_STAGE_FILE
-from recsys.stages.recommend import CANDIDATES
-from recsys.stages.recommend import ranked
-from recsys.stages.recommend import retrieved
-from recsys.stages.recommend import score_formula
 
 TOLERANCE = 1e-4  # Relative to 1 and the value: scores are any formula.
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"

@@ -351,7 +351,7 @@ def test_a_full_disk_is_told_with_the_output(
         with open("/dev/full", "wb", buffering=0) as file:
             yield lambda table: file.write(b"7" * table.num_rows)
 
-    monkeypatch.setattr("recsys.stages.predict.table_writer", on_full_disk)
+    monkeypatch.setattr("recsys.api.predict.table_writer", on_full_disk)
     with pytest.raises(OSError, match="No space left") as caught:
         recsys.predict(run, table, out)
     assert caught.value.filename == str(out)

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from keras import tree
+from tests.recsys.stages.histories import read_history
+from tests.recsys.stages.interruptions import interrupt_at
 
 import recsys
 from recsys.data import Dataset
@@ -17,8 +19,6 @@ from recsys.data import write_table
 from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.runs.run import Run
-from tests.recsys.stages.histories import read_history
-from tests.recsys.stages.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -156,7 +156,7 @@ def test_explain_takes_a_sample(
     monkeypatch.setattr("recsys.data.streaming.large.MOST_BYTES", 0)
     sampled = recsys.explain(run, parts, repeats=1)
     assert sampled["rows"] == held["rows"] == 40
-    monkeypatch.setattr("recsys.stages.explain.MOST_ROWS", 10)
+    monkeypatch.setattr("recsys.api.explain.MOST_ROWS", 10)
     assert recsys.explain(run, parts, repeats=1)["rows"] == 10
 
 

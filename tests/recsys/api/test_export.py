@@ -20,6 +20,7 @@ from recsys import Ranker
 from recsys import RunError
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.api.export import export_to
 from recsys.cli import run as command_line
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
@@ -29,7 +30,6 @@ from recsys.exporting.verification import verify
 from recsys.models.build import build_ranker
 from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
-from recsys.stages.export import export_to
 from recsys.training.resolve_config import resolve_config
 from tests.recsys import fake_trainer
 from tests.recsys.conftest import Settings
@@ -341,7 +341,7 @@ def test_failed_check_leaves_nothing(
     def refuse(*_: object) -> None:
         raise ExportError("differs")
 
-    monkeypatch.setattr("recsys.stages.export.verify", refuse)
+    monkeypatch.setattr("recsys.api.export.verify", refuse)
     with pytest.raises(ExportError, match="differs"):
         recsys.export(run, tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -368,7 +368,7 @@ def test_versions_are_numbered(
         assert (folder / "saved_model.pb").is_file()
         seen.append([e.name for e in out.iterdir() if e.name[0] != "."])
 
-    monkeypatch.setattr("recsys.stages.export.verify", watch)
+    monkeypatch.setattr("recsys.api.export.verify", watch)
     for number in (1, 2):
         assert export_to(run, out) == out / str(number)
     assert sorted(entry.name for entry in out.iterdir()) == ["1", "2"]
@@ -379,7 +379,7 @@ def test_versions_are_numbered(
 def test_a_folder_without_versions(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recsys.stages.export.verify", lambda *_: None)
+    monkeypatch.setattr("recsys.api.export.verify", lambda *_: None)
     recsys.export(run, tmp_path / "model", version=False)
     assert (tmp_path / "model" / "saved_model.pb").is_file()
 
@@ -429,7 +429,7 @@ def test_rows_of_the_test_split_are_part_of_the_check(
 ) -> None:
     seen = []
     monkeypatch.setattr(
-        "recsys.stages.export.verify", lambda *given: seen.append(given[-1])
+        "recsys.api.export.verify", lambda *given: seen.append(given[-1])
     )
     recsys.export(run, tmp_path / "out")
     assert len(seen[0]) == len(tiny.split("test")) == 40
@@ -446,7 +446,7 @@ def test_ids_that_are_no_integers_are_not_sent_to_an_input_of_integers(
     """Streamed splits may have texts where the training split has none."""
     seen = []
     monkeypatch.setattr(
-        "recsys.stages.export.verify", lambda *given: seen.append(given[-1])
+        "recsys.api.export.verify", lambda *given: seen.append(given[-1])
     )
     moved, other = tmp_path / "run", tmp_path / "data"
     shutil.copytree(run, moved)

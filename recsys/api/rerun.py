@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from recsys.api.compare import compare
 from recsys.config.old_defaults import with_old_defaults
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.errors.reading import naming
 from recsys.reporting.comparison import Comparison
-from recsys.stages.compare import compare
 from recsys.tuning.sweep import Sweep
 
 
