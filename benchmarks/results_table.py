@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from recsys.markdown import markdown_table
+from recsys.reporting.markdown import markdown_table
 
 
 def results_table(frame: pd.DataFrame) -> str:

@@ -1,0 +1,1 @@
+"""Columns of tables: what all kinds of features and tasks share."""

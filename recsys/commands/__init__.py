@@ -1,1 +1,1 @@
-"""The commands, one a file: each parses, calls a stage, prints."""
+"""The commands, one a file: each parses, calls the API, prints."""

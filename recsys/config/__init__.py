@@ -1,0 +1,1 @@
+"""The fields of a configuration: names, defaults, choices, checks, help."""

@@ -1,0 +1,1 @@
+"""Safe reading and writing: whole files or none, one writer a folder."""

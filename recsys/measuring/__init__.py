@@ -1,0 +1,1 @@
+"""Scores become `metrics.json`; nothing in here trains."""

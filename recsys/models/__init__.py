@@ -1,0 +1,1 @@
+"""Rankers and classifiers, and how they are built, trained and saved."""

@@ -17,10 +17,10 @@ class ProcessTraining:
     """Lets several processes take a step of `fit` together.
 
     A base class beside `keras.Model`, before it and before those that change
-    a step otherwise. Within `recsys.distribution.process_group.shared_with`, each process
-    has its rows of a batch. Losses of tasks are those of all rows; what layers
-    add, such as the losses of gates, is the mean of what each process has for
-    its rows. Anywhere else, the model is as it was.
+    a step otherwise. Within `recsys.distribution.process_group.shared_with`,
+    each process has its rows of a batch. Losses of tasks are those of all rows;
+    what layers add, such as the losses of gates, is the mean of what each
+    process has for its rows. Anywhere else, the model is as it was.
     """
 
     weighting: Any

@@ -1,0 +1,1 @@
+"""Child processes: trainings of their own, which end with their starter."""

@@ -1,0 +1,1 @@
+"""Reports and comparisons of runs, one file a section."""

@@ -1,0 +1,1 @@
+"""A run folder and its files."""

@@ -1,0 +1,1 @@
+"""Training: batches, optimizers, the fit, and going on with one."""

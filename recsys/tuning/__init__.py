@@ -1,0 +1,1 @@
+"""Sweeps: search spaces, trials and their choice."""

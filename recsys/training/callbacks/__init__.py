@@ -1,0 +1,1 @@
+"""What happens during a training, one callback a file."""

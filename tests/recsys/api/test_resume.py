@@ -9,12 +9,12 @@ from typing import Any
 import keras
 import pandas as pd
 import pytest
-from tests.recsys.stages.histories import read_history
-from tests.recsys.stages.interruptions import interrupt_at
 
 import recsys
 from recsys import RunError
 from recsys.runs.run import Run
+from tests.recsys.api.histories import read_history
+from tests.recsys.api.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
-from tests.recsys.stages.interruptions import interrupt_at
 
 import recsys
 from recsys import Dataset
 from recsys import Schema
 from recsys.runs.run import Run
+from tests.recsys.api.interruptions import interrupt_at
 from tests.recsys.conftest import Settings
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from keras import tree
-from tests.recsys.stages.histories import read_history
-from tests.recsys.stages.interruptions import interrupt_at
 
 import recsys
 from recsys.data import Dataset
@@ -19,6 +17,8 @@ from recsys.data import write_table
 from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.runs.run import Run
+from tests.recsys.api.histories import read_history
+from tests.recsys.api.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 

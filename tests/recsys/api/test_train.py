@@ -7,7 +7,6 @@ from typing import Any
 import keras
 import pandas as pd
 import pytest
-from tests.recsys.stages.histories import read_history
 
 import recsys
 from keras_moe.callbacks import RoutingModel
@@ -17,6 +16,7 @@ from recsys import TrainConfig
 from recsys.measuring.outcome import write_outcome
 from recsys.models.build import build_model
 from recsys.training.shuffling import shuffled_rows
+from tests.recsys.api.histories import read_history
 
 Settings = Callable[..., dict[str, Any]]
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import keras
 import pytest
-from tests.recsys.stages.sweeps import SPACE
-from tests.recsys.stages.sweeps import in_order
-from tests.recsys.stages.sweeps import use_fake
 
 import recsys
 from recsys import RunError
 from recsys.runs.run import Run
 from tests.recsys import fake_trainer
+from tests.recsys.api.sweeps import SPACE
+from tests.recsys.api.sweeps import in_order
+from tests.recsys.api.sweeps import use_fake
 
 pytestmark = pytest.mark.once("torch")
 

@@ -11,12 +11,12 @@ from typing import Any
 import keras
 import pandas as pd
 import pytest
-from tests.recsys.stages.sweeps import SPACE
-from tests.recsys.stages.sweeps import in_order
-from tests.recsys.stages.sweeps import use_fake
 
 import recsys
 from tests.recsys import fake_trainer
+from tests.recsys.api.sweeps import SPACE
+from tests.recsys.api.sweeps import in_order
+from tests.recsys.api.sweeps import use_fake
 
 once = pytest.mark.once("torch")  # Processes of its own; it starts first.
 

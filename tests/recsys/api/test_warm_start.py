@@ -10,8 +10,6 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
-from tests.recsys.stages.interruptions import interrupt_at
-from tests.recsys.stages.test_train import read_history
 
 import recsys
 from recsys import DataError
@@ -23,6 +21,8 @@ from recsys.cli import run as command_line
 from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.runs.run import Run
+from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.test_train import read_history
 
 Settings = Callable[..., dict[str, Any]]
 

@@ -10,8 +10,8 @@ import pytest
 
 import recsys
 from recsys.runs.run import Run
-from tests.recsys.stages.histories import read_history
-from tests.recsys.stages.interruptions import interrupt_at
+from tests.recsys.api.histories import read_history
+from tests.recsys.api.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 

@@ -14,8 +14,8 @@ import recsys
 from recsys.config.train_config import TrainConfig
 from recsys.runs.run import Run
 from recsys.training.data_parallel import distributed
-from tests.recsys.stages.histories import read_history
-from tests.recsys.stages.interruptions import interrupt_at
+from tests.recsys.api.histories import read_history
+from tests.recsys.api.interruptions import interrupt_at
 
 Settings = Callable[..., dict[str, Any]]
 

@@ -18,7 +18,7 @@ from recsys.tuning.ray_search import search_on_ray
 from recsys.tuning.ray_search import share
 from recsys.tuning.sweep import Sweep
 from recsys.tuning.trial_runner import TrialRunner
-from tests.recsys.stages.sweeps import use_fake
+from tests.recsys.api.sweeps import use_fake
 
 pytestmark = pytest.mark.once("torch")
 

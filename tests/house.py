@@ -1,0 +1,95 @@
+"""The parts of the two packages, and what imports what; counted for a look.
+
+`python -m tests.house` prints the counts and, of each part, what it imports.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+Graph = dict[str, set[str]]
+
+PROJECT = Path(__file__).parents[1]
+
+
+def imported_modules(file: Path) -> Iterator[str]:
+    """All that a file imports, in functions and for type checks as well."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part_graph(root: Path) -> Graph:
+    """For each part of a package, the other parts that it imports.
+
+    A part is a folder or a module right below the package's folder.
+    """
+    graph: Graph = {}
+    for file, others in file_graph(root).items():
+        part = file.partition("/")[0]
+        names = {other.partition("/")[0] for other in others}
+        graph[part] = graph.get(part, set()) | names
+    return {part: others - {part} for part, others in graph.items()}
+
+
+def file_graph(root: Path) -> Graph:
+    """For each file of a package, the other files that it imports.
+
+    A file is named by its path in the package, without `.py`.
+    """
+    files = {
+        file.relative_to(root).with_suffix("").as_posix(): file
+        for file in root.rglob("*.py")
+    }
+    graph: Graph = {}
+    for name, file in files.items():
+        modules = imported_modules(file)
+        own = (m.split(".")[1:] for m in modules if _is_in(m, root.name))
+        graph[name] = {_file_of(path, set(files)) for path in own} - {name}
+    return graph
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module.partition(".")[0] == package
+
+
+def _file_of(path: list[str], files: set[str]) -> str:
+    """The file of a module, or of the package that exports a name."""
+    for end in (len(path), len(path) - 1):
+        inner = "/".join(path[:end])
+        for name in (inner, f"{inner}/__init__".lstrip("/")):
+            if name in files:
+                return name
+    return "__init__"
+
+
+def counts(root: Path) -> dict[str, int]:
+    """How large a package is, and how entangled."""
+    texts = [file.read_text(encoding="utf-8") for file in root.rglob("*.py")]
+    lines = [text.count("\n") for text in texts]
+    graph = part_graph(root)
+    return {
+        "parts": len(graph),
+        "arrows": sum(map(len, graph.values())),
+        "files": len(texts),
+        "lines": sum(lines),
+        "median file": int(median(lines)),
+        "Any": sum(len(re.findall(r"\bAny\b", text)) for text in texts),
+    }
+
+
+def main() -> None:
+    for package in ("keras_moe", "recsys"):
+        root = PROJECT / package
+        print(package, counts(root))
+        for part, others in sorted(part_graph(root).items()):
+            print(f"  {part}: {', '.join(sorted(others))}")
+
+
+if __name__ == "__main__":
+    main()
