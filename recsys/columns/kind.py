@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import ClassVar
 from typing import TypeVar
 
-import pandas as pd
 from pydantic import BaseModel
 from pydantic import ConfigDict
 
@@ -15,6 +15,9 @@ from recsys.errors import FileError
 from recsys.errors.nearest import did_you_mean
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AnyKind = TypeVar("AnyKind", bound="Kind")
 Declaration = str | Mapping[str, Any]

@@ -16,6 +16,14 @@ def test_import_leaves_the_choice_of_the_backend_open() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_help_waits_for_no_library_of_tables_or_tensors() -> None:
+    code = (
+        "import sys; from recsys.cli import run; assert run(['--help']) == 0;"
+        "assert not {'keras', 'pandas', 'pyarrow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_every_name_is_there() -> None:
     for name in dir(recsys):
         assert callable(getattr(recsys, name))
