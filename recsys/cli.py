@@ -3,6 +3,8 @@
 import os
 import sys
 import warnings
+from importlib import metadata
+from typing import Annotated
 from typing import Any
 
 import typer
@@ -118,8 +120,17 @@ def _report(error: Exception) -> int:
 
 
 @app.callback(invoke_without_command=True)
-def help_unless_told(context: typer.Context) -> None:
-    """Shows the help where no command is given."""
+def help_unless_told(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Shows the version, or the help where no command is given."""
+    if version:
+        # keras_moe itself would start Keras.
+        print("recsys", metadata.version("keras-moe"))
+        raise typer.Exit(0)
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(2)

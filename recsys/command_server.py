@@ -14,9 +14,10 @@ is added to its log. When the standard input ends, so does the process, at once.
 import json
 import os
 import queue
-import resource
 import sys
 import threading
+
+import psutil
 
 from recsys.cli import run
 
@@ -60,6 +61,11 @@ def _print_to(log: str) -> None:
 
 
 def _peak_mib() -> float:
+    if sys.platform == "win32":
+        peak: int = psutil.Process().memory_info().peak_wset
+        return peak / 2**20
+    import resource
+
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_maxrss / _PER_MIB
 

@@ -83,8 +83,7 @@ class SinkhornPermutation(CheckedLayer):
             entropy over all entries; it keeps `S` from settling between two
             permutations.
         normalized: "rows" or "columns", what of the soft `P` sums to 1.
-            Defaults to "rows". A layer that was saved without it, by an
-            earlier version, has "columns".
+            Defaults to "rows".
         logits_initializer: Initializer of `logits`, defaults to
             U(-0.05, 0.05).
         seed: Optional integer, seeds an initializer without a seed.
@@ -323,11 +322,6 @@ class SinkhornPermutation(CheckedLayer):
             "seed": self.seed,
             "normalized": self.normalized,
         }
-
-    @classmethod
-    def from_config(cls, config: Config) -> "SinkhornPermutation":
-        # Earlier versions applied `S` itself, and had no such argument.
-        return cls(**{"normalized": "columns", **config})
 
 
 def _assignment(soft: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -4,7 +4,6 @@ from pathlib import Path
 import pandas as pd
 
 from recsys.api.compare import compare
-from recsys.config.old_defaults import with_old_defaults
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.errors.reading import naming
@@ -73,7 +72,7 @@ def rerun(
     models = {
         f"trial-{record['trial']}": {
             name: value
-            for name, value in with_old_defaults(record["config"]).items()
+            for name, value in record["config"].items()
             if name not in ("out", "seed")
         }
         for record in selection.trials[:top]

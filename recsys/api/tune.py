@@ -6,7 +6,6 @@ from typing import Any
 from keras_tuner.engine.base_tuner import BaseTuner
 
 from recsys.backend import check_backend
-from recsys.config.old_names import with_current_names
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
@@ -100,9 +99,8 @@ def tune(
     for name, number in (("trials", trials), ("workers", workers)):
         check_count(name, number)
     run_trials = _search_of(engine)
-    fields = with_current_names(fields)
     # The space may say how many experts there are.
-    base = TrainConfig.from_mapping({"num_experts": MOST_EXPERTS} | fields)
+    base = TrainConfig.from_mapping({"num_experts": MOST_EXPERTS, **fields})
     if base.warm_start is not None:
         raise ValueError(
             "`warm_start` must be left out: trials begin anew. "
@@ -120,8 +118,6 @@ def tune(
         space, paper, sweep if resume else None, schema, given | gate
     )
     with naming(space if isinstance(space, str | Path) else None):
-        if isinstance(content, Mapping):
-            content = with_current_names(content)
         searched = parse_space(content, given)
         _check(searched, schema, tuner, trials)
     epochs = searched.fields({}).get("epochs", base.epochs)

@@ -19,7 +19,6 @@ import typer
 from recsys.commands.option_groups import GROUPS
 from recsys.commands.option_groups import group_of
 from recsys.config.arguments import Repeated
-from recsys.config.old_names import with_current_names
 from recsys.config.train_config import TrainConfig
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
@@ -48,13 +47,7 @@ def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         for field in sorted(fields(TrainConfig), key=_place)
     ]
-    old = inspect.Parameter(
-        "structure",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[str | None, typer.Option(hidden=True)],
-    )
-    signature = inspect.Signature([*own, *options, old])
+    signature = inspect.Signature([*own, *options])
     command.__signature__ = signature  # type: ignore[attr-defined]
     return command
 
@@ -69,9 +62,9 @@ def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: A pair is not NAME=VALUE, a weight not a number, or a name
             given twice.
     """
-    given = with_current_names(
-        {name: value for name, value in options.items() if value is not None}
-    )
+    given = {
+        name: value for name, value in options.items() if value is not None
+    }
     reads: dict[str, Callable[[str], Any]] = {
         "gate_options": str,
         "task_options": str,

@@ -9,7 +9,6 @@ from recsys.backend import start_backend
 from recsys.commands.metrics_table import print_metrics
 from recsys.commands.options import given_fields
 from recsys.commands.options import with_config_options
-from recsys.config.config_file import GivenFields
 from recsys.config.config_file import read_fields
 from recsys.config.train_config import TrainConfig
 from recsys.distribution.processes import join_processes
@@ -35,7 +34,7 @@ def train(
 
     given = given_fields(options)
     if config is not None:
-        given = read_fields(config, GivenFields) | given
+        given = read_fields(config) | given
     elif resume and "out" in given:
         config = Run(given["out"]).config
         check_written(config, "a run")

@@ -4,8 +4,6 @@ from typing import Any
 
 from pydantic import AfterValidator
 
-from recsys.config.old_names import current_fields
-from recsys.config.old_names import with_current_names
 from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.shapes import check_shape
@@ -23,32 +21,23 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-CurrentNames = Annotated[dict[str, Any], AfterValidator(current_fields)]
-"""The shape of anything by field of `TrainConfig`."""
-
-Fields = Annotated[CurrentNames, AfterValidator(_checked)]
-"""The shape of fields of `TrainConfig`, as this package has written them."""
-
-GivenFields = Annotated[
-    dict[str, Any], AfterValidator(with_current_names), AfterValidator(_checked)
-]
-"""The shape of fields of `TrainConfig` from a user, who is to be warned."""
+Fields = Annotated[dict[str, Any], AfterValidator(_checked)]
+"""The shape of fields of `TrainConfig`, as many as one likes."""
 
 
-def read_fields(file: Path, shape: Any = Fields) -> dict[str, Any]:
+def read_fields(file: Path) -> dict[str, Any]:
     """Reads the fields of a training configuration from a JSON file.
 
     Args:
         file: The `config.json` of a run, or one like it with as many fields
             as one likes.
-        shape: `Fields` or `GivenFields`. Defaults to `Fields`.
 
     Returns:
-        The fields by name, under the names that they have now.
+        The fields by name.
 
     Raises:
         FileError: It is no JSON object, or a field is unknown or wrong.
         FileNotFoundError: There is no file.
     """
-    fields: dict[str, Any] = check_shape(read_json(file), shape, file)
+    fields: dict[str, Any] = check_shape(read_json(file), Fields, file)
     return fields

@@ -15,13 +15,10 @@ from pydantic import ConfigDict
 from pydantic import Field
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
-from pydantic_core import ArgsKwargs
 from pydantic_core import PydanticCustomError
 
 from recsys.config.gate_names import check_k
 from recsys.config.gate_names import known_gate
-from recsys.config.old_defaults import with_old_defaults
-from recsys.config.old_names import with_current_names
 from recsys.config.optimizers import OPTIMIZERS
 from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.config.presets import PRESETS
@@ -281,11 +278,6 @@ class TrainConfig:
         None
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _take_old_names(cls, given: ArgsKwargs) -> ArgsKwargs:
-        return ArgsKwargs(given.args, with_current_names(given.kwargs or {}))
-
     @model_validator(mode="after")
     def _check_k(self) -> Self:
         # The data decide on a preset that is not given.
@@ -315,8 +307,7 @@ class TrainConfig:
 
         Args:
             values: The fields by name. The "versions" that `config.json` of a
-                run holds as well are left out; what such a file does not say
-                is as it was when it was written.
+                run holds as well are left out.
 
         Raises:
             TypeError: A field has a value of another type.
@@ -324,8 +315,7 @@ class TrainConfig:
                 outside its bounds.
         """
         given = dict(values)
-        if given.pop("versions", None) is not None:
-            given = with_old_defaults(given)
+        given.pop("versions", None)
         return cls(**given)
 
     def to_mapping(self) -> dict[str, Any]:

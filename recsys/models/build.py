@@ -154,7 +154,6 @@ def _features(
     train = dataset.split("train")
     kinds = dataset.schema.features
     features: dict[str, FittedFeature] = {}
-    # Ids first: where runs of earlier versions have them, which may be resumed.
     for name in sorted(
         sharing_last(kinds), key=lambda name: not kinds[name].routable
     ):

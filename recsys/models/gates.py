@@ -25,8 +25,7 @@ _BECOMING_SPARSE = {"gamma": 0.03, "entropy_weight": 0.1}
 _DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
     "comet": _BECOMING_SPARSE,
     "dselect-k": _BECOMING_SPARSE,
-    # Annealed. Runs that do not say so are of before there was annealing:
-    # recsys/config/old_defaults.py.
+    # Annealed.
     "gumbel-softmax": {"temperature": None},
 }
 

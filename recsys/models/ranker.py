@@ -354,7 +354,6 @@ class Ranker(MultiTaskModel):
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "Ranker":
-        config = _with_features(config)
         kinds = {
             name: declared(one["declaration"], FEATURES, "'features'", name)
             for name, one in config["features"].items()
@@ -369,30 +368,7 @@ class Ranker(MultiTaskModel):
                 **config,
                 "features": {name: features[name] for name in kinds},
                 "mixture": restore(config["mixture"]),
-                "interaction": restore(config.get("interaction")),
-                "retrieval": restore(config.get("retrieval")),
+                "interaction": restore(config["interaction"]),
+                "retrieval": restore(config["retrieval"]),
             }
         )
-
-
-def _with_features(config: dict[str, Any]) -> dict[str, Any]:
-    """Brings the configuration of an earlier version to today's form."""
-    if "features" in config:
-        return config
-    others = dict(config)
-    vocabularies, numbers = others.pop("vocabularies"), others.pop("numbers")
-    ids = {
-        name: {
-            "declaration": "id",
-            "state": {"vocabulary": vocabulary["config"]},
-        }
-        for name, vocabulary in vocabularies.items()
-    }
-    moments = {
-        name: {
-            "declaration": "number",
-            "state": {"mean": mean, "variance": variance},
-        }
-        for name, (mean, variance) in numbers.items()
-    }
-    return {**others, "features": ids | moments}

@@ -72,11 +72,3 @@ class SharedTower(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "SharedTower":
         restore = keras.saving.deserialize_keras_object
         return cls(**{**config, "layer": restore(config["layer"])})
-
-
-@keras.saving.register_keras_serializable(package="recsys")
-class OneForAll(SharedTower):
-    """What `SharedTower` is called in files of earlier versions.
-
-    Keras finds a layer's weights in a file by the name of its class.
-    """

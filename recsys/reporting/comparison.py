@@ -15,8 +15,7 @@ from pydantic import Field
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
-from recsys.config.config_file import GivenFields
-from recsys.config.old_names import with_current_names
+from recsys.config.config_file import Fields
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.errors.bounds import LARGEST_COUNT
@@ -85,7 +84,7 @@ def _different(seeds: list[int]) -> list[int]:
     return seeds
 
 
-_Fields = Annotated[GivenFields, AfterValidator(_own_fields)]
+_Fields = Annotated[Fields, AfterValidator(_own_fields)]
 _Name = Annotated[str, AfterValidator(_folder_name)]
 _SettingName = Annotated[str, AfterValidator(_setting_name)]
 _Seed = Annotated[StrictInt, Field(ge=0, lt=LARGEST_COUNT)]
@@ -170,7 +169,6 @@ class Comparison:
         Raises:
             ValueError: A run has no data, or a field is wrong.
         """
-        fields = with_current_names(fields)
         return [
             PlannedRun.of(
                 setting,

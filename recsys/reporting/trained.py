@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recsys.config.old_defaults import with_old_defaults
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
@@ -165,9 +164,7 @@ def _sweep(folder: Path) -> Iterator[Trained]:
     sweep = Sweep(folder)
     for record in sweep.log.read():
         if record["status"] == "completed":
-            config = TrainConfig.from_mapping(
-                with_old_defaults(record["config"])
-            )
+            config = TrainConfig.from_mapping(record["config"])
             metrics = {name: record[name] for name in ("validation", "test")}
             run = Run(sweep.runs / record["trial"])
             drawn = record["hyperparameters"]

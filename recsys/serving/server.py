@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import resource
 import signal
 import socket
 import sys
@@ -168,6 +167,10 @@ def _keep_what_is_there() -> None:
 
 def _connections_with_files() -> int:
     """How many connections leave enough files to open for all else."""
+    if sys.platform == "win32":  # It has no such limit.
+        return sys.maxsize
+    import resource
+
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return sys.maxsize

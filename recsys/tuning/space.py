@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from recsys.config.old_names import current_fields
 from recsys.tuning.dimensions import Dimension
 
 
@@ -47,7 +46,6 @@ class Space:
             drawn: `HyperParameters.values`; what does not belong to the space
                 is left out.
         """
-        drawn = current_fields(drawn)
         return {
             name: dimension.decode(drawn[name])
             for name, dimension in self.searched.items()

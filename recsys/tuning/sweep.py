@@ -8,7 +8,6 @@ from pydantic import ConfigDict
 from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
-from recsys.config.config_file import CurrentNames
 from recsys.config.config_file import Fields
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
@@ -39,7 +38,7 @@ class Plan:
     tuner: str
     trials: StrictInt
     fields: Fields
-    space: CurrentNames
+    space: dict[str, Any]
 
 
 class Sweep:

@@ -9,7 +9,6 @@ from typing import Literal
 from pydantic import BaseModel
 from pydantic import StringConstraints
 
-from recsys.config.config_file import CurrentNames
 from recsys.config.config_file import Fields
 from recsys.errors import FileError
 from recsys.errors.reading import read_text
@@ -35,8 +34,8 @@ class TrialRecord(BaseModel):
 
     trial: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
     status: Literal["completed", "failed"]
-    hyperparameters: CurrentNames = {}
-    config: CurrentNames = {}
+    hyperparameters: dict[str, Any] = {}
+    config: dict[str, Any] = {}
 
 
 class CompletedTrial(TrialRecord):
@@ -47,7 +46,7 @@ class CompletedTrial(TrialRecord):
         test: Those on the test split.
     """
 
-    hyperparameters: CurrentNames
+    hyperparameters: dict[str, Any]
     config: Fields
     validation: SplitMetrics
     test: SplitMetrics

@@ -45,7 +45,7 @@ def test_every_name_is_whole(
     listed = re.findall(r"^ {2}(--[a-z-]+)(?: |$)", text, re.M)
     assert len(listed) == len(set(listed))
     for name, parameter in inspect.signature(function).parameters.items():
-        if name in ("structure", "warm_start"):
+        if name == "warm_start":
             continue
         kind = str(parameter.annotation)
         flag = "--" + name.replace("_", "-")

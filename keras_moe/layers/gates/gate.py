@@ -35,13 +35,6 @@ ROUTER_LOSSES = (
     "z_loss_weight",
 )
 
-# The names that older files have for some of them.
-_OLD_NAMES = {
-    "importance_weight": "importance_loss_weight",
-    "load_weight": "load_loss_weight",
-    "load_balance_weight": "load_balance_loss_weight",
-}
-
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class Gate(CheckedLayer):
@@ -360,12 +353,6 @@ class Gate(CheckedLayer):
             **{name: getattr(self, name) for name in ROUTER_LOSSES},
             "load_balance_choices": self.load_balance_choices,
         }
-
-    @classmethod
-    def from_config(cls, config: Config) -> "Gate":
-        return cls(
-            **{_OLD_NAMES.get(name, name): config[name] for name in config}
-        )
 
 
 def check_gate(name: str, gate: object) -> None:

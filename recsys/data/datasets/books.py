@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 from rich.progress import Progress
 
-from recsys.config.old_names import warn_renamed
 from recsys.data.dataset import Dataset
 from recsys.data.datasets.download import read_download
 from recsys.data.datasets.frequent import FILTERS
@@ -78,9 +77,6 @@ def books(
         Cardinality Constrained Mixture of Experts with Trees and Local Search.
         KDD 2023, supplement S1.1.
     """
-    if keep == "fixed-point":
-        warn_renamed("`keep=fixed-point`", "`keep=k-core`")
-        keep = "k-core"
     if keep not in FILTERS:
         raise ValueError(
             f"`keep` must be one of {', '.join(FILTERS)}. "

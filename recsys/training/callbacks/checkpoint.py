@@ -70,16 +70,16 @@ _FILE = r"^epoch-\d+(-step-\d+)?\.(npz|orbax)$"
 
 
 class _Saved(BaseModel):
-    """The content of `progress.json`; earlier versions wrote less."""
+    """The content of `progress.json`."""
 
     variables: Annotated[str, StringConstraints(pattern=_FILE)]
     history: list[_Epoch]
     best: StrictFloat
     wait: _Count
-    step: _Count = 0
-    metrics: list[Any] = []
-    binary_since: StrictFloat | None = None
-    names: list[str] | None = None
+    step: _Count
+    metrics: list[Any]
+    binary_since: StrictFloat | None
+    names: list[str]
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -169,11 +169,10 @@ class Checkpoint(keras.callbacks.Callback):
         """Lets the metrics count the steps before the epoch was resumed.
 
         They are sums and counts. TensorFlow makes them in the first step, so
-        there is nothing to bring them back to before it. Checkpoints of
-        earlier versions lack the last ones.
+        there is nothing to bring them back to before it.
         """
         metrics, known = self.model.metrics_variables, self.progress.metrics
-        for variable, value in zip(metrics, known, strict=False):
+        for variable, value in zip(metrics, known, strict=True):
             variable.assign_add(value)
 
     def _save(self) -> None:
@@ -229,9 +228,7 @@ class Checkpoint(keras.callbacks.Callback):
         if not file.is_file():
             return
         content = check_shape(read_json(file), _Saved, file).model_dump()
-        names = content.pop("names")
-        if names is not None:
-            self._check_names(names, file)
+        self._check_names(content.pop("names"), file)
         self._assign(self.run.checkpoint / content.pop("variables"))
         self.progress = Progress(**content)
 

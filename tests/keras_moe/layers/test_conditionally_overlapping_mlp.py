@@ -286,15 +286,15 @@ def test_kernels_and_routing_kernels_are_drawn_as_published():
         assert not to_numpy(dense.bias).any()
 
 
-def test_another_initializer_may_be_given_as_older_files_name_theirs():
+def test_another_initializer_may_be_given():
     mlp = ConditionallyOverlappingMLP([300, 90], 0.5, kernel_initializer="ones")
     mlp.build((None, 50))
     assert (to_numpy(mlp.dense_layers[0].kernel) == 1).all()
     config = mlp.get_config()
     config["kernel_initializer"] = "glorot_uniform"
-    old = ConditionallyOverlappingMLP.from_config(config)
-    old.build((None, 50))
-    largest = np.abs(to_numpy(old.dense_layers[0].kernel)).max()
+    glorot = ConditionallyOverlappingMLP.from_config(config)
+    glorot.build((None, 50))
+    largest = np.abs(to_numpy(glorot.dense_layers[0].kernel)).max()
     # Glorot's bound, which is below the published one.
     assert largest <= (6 / 350) ** 0.5 < 0.99 * 50**-0.5
 

@@ -223,12 +223,6 @@ def test_only_training_counts_steps(weights):
     assert int(to_numpy(permutation.step)) == 2
 
 
-def test_a_config_of_an_earlier_version_is_of_columns():
-    config = SinkhornPermutation(N).get_config()
-    assert config.pop("normalized") == "rows"
-    assert SinkhornPermutation.from_config(config).normalized == "columns"
-
-
 def logits_gradient(permutation, weights):
     def first_weights():
         return keras.ops.sum(permutation(weights, training=True)[..., 0])

@@ -66,23 +66,6 @@ def test_best_trials_are_trained_with_new_seeds(
     assert asked["embedding_dim"] == 4
 
 
-def test_trials_keep_the_defaults_that_they_had(
-    sweep: Path, tmp_path: Path
-) -> None:
-    def make_old(record: dict[str, Any]) -> None:
-        record["config"]["gate"] = "hash+"
-        for name in ("standardize_targets", "hash_tables", "search_normalized"):
-            del record["config"][name]
-
-    change_log(sweep, make_old)
-    recsys.rerun(sweep, tmp_path / "out", seeds=1)
-    (config,) = (tmp_path / "out").glob("trial-*/seed-6.json")
-    asked = json.loads(config.read_text())
-    assert asked["standardize_targets"] is False
-    assert asked["hash_tables"] == "own"
-    assert asked["search_normalized"] == "columns"
-
-
 def test_goes_on_where_it_was(sweep: Path, tmp_path: Path) -> None:
     recsys.rerun(sweep, tmp_path / "out", seeds=1)
     recsys.rerun(sweep, tmp_path / "out", seeds=2)

@@ -1,7 +1,6 @@
 """Regression labels of any unit, through training and all that follows."""
 
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,37 +234,6 @@ def test_odd_labels_train(
     assert metrics["loss"] < 2
     assert metrics["tasks"]["same"]["rmse"] < 2
     assert 1e13 < metrics["tasks"]["huge"]["rmse"] < 2e14
-
-
-def test_model_of_a_run_without_these_settings_still_loads(
-    run: Path, tmp_path: Path
-) -> None:
-    """As runs were written before there was the choice."""
-    old = Run(tmp_path)
-    recorded = json.loads((run / "config.json").read_text())
-    del recorded["standardize_targets"]
-    old.config.write_text(json.dumps(recorded))
-    with zipfile.ZipFile(run / "model.keras") as source:
-        members = {name: source.read(name) for name in source.namelist()}
-    content = json.loads(members["config.json"])
-    for name in ("constants", "target_scales"):
-        del content["config"][name]
-    members["config.json"] = json.dumps(content).encode()
-    with zipfile.ZipFile(old.model, "w") as target:
-        for name, member in members.items():
-            target.writestr(name, member)
-    assert old.read_config().standardize_targets is False
-    model, new = old.load_model(), Run(run).load_model()
-    assert model.target_scales == model.constants == {}
-    inputs = {
-        "user": np.array([1, 2], np.int32),
-        "film": np.array([3, 0], np.int32),
-        "age": np.array([30.0, 40.0], np.float32),
-    }
-    raw = keras.ops.convert_to_numpy(model(inputs)["rating"])
-    scaled = keras.ops.convert_to_numpy(new(inputs)["rating"])
-    expected = new.constants["rating"] + new.target_scales["rating"] * raw
-    np.testing.assert_allclose(scaled, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

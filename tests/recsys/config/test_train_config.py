@@ -45,40 +45,6 @@ def test_mapping_is_json_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "old", "normalized"),
-    [
-        ("comet+", {"versions": {}}, "columns"),
-        ("comet+", {}, "rows"),
-        ("comet+", {"versions": {}, "search_normalized": "rows"}, "rows"),
-        # No search, so that an interrupted run goes on by the same command.
-        ("comet", {"versions": {}}, "rows"),
-    ],
-)
-def test_a_search_of_an_earlier_version_is_of_columns(
-    gate: str, old: dict[str, Any], normalized: str
-) -> None:
-    fields = {"data": "synthetic", "out": "run", "gate": gate, **old}
-    assert TrainConfig.from_mapping(fields).search_normalized == normalized
-
-
-@pytest.mark.parametrize(
-    ("old", "name"),
-    [
-        ({"versions": {}}, "adam"),
-        ({"versions": {}, "table_optimizer": None}, "adam"),
-        ({"versions": {}, "table_optimizer": "lazy-adam"}, "lazy-adam"),
-        ({"versions": {}, "optimizer": "adagrad"}, None),
-        ({}, None),
-    ],
-)
-def test_adam_of_an_earlier_version_is_of_all_tables(
-    old: dict[str, Any], name: str | None
-) -> None:
-    fields = {"data": "synthetic", "out": "run", **old}
-    assert TrainConfig.from_mapping(fields).table_optimizer == name
-
-
-@pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
         ("num_experts", 1, "at least 2"),
@@ -172,65 +138,12 @@ def test_value_of_another_type_is_named(
         TrainConfig(**fields)
 
 
-def test_a_run_that_does_not_name_its_hash_tables_has_its_own() -> None:
-    """As runs were written before there was the choice."""
-    place = {"data": "synthetic", "out": "run", "gate": "hash"}
-    assert TrainConfig.from_mapping(place).hash_tables == "shared"
-    old = TrainConfig.from_mapping({**place, "versions": {"keras": "3"}})
-    assert old.hash_tables == "own"
-
-
-def test_what_a_gate_does_not_depend_on_keeps_its_default() -> None:
-    """An interrupted training is refused where a field has changed."""
-    run = {"data": "synthetic", "out": "run", "versions": {"keras": "3"}}
-    old = TrainConfig.from_mapping({**run, "gate": "comet"})
-    new = TrainConfig.from_mapping({**run, "gate": "comet", "versions": None})
-    assert old.hash_tables == new.hash_tables
-    assert old.search_normalized == new.search_normalized
-
-
-@pytest.mark.parametrize("gate", ["expert-choice", "expert-choice+"])
-def test_a_run_that_does_not_name_its_capacity_factor_has_2(gate: str) -> None:
-    """As runs were written before it followed from k."""
-    run = {
-        "data": ".",
-        "out": "run",
-        "gate": gate,
-        "k": 4,
-        "versions": {"a": 1},
-    }
-    old = TrainConfig.from_mapping(run)
-    assert old.gate_options == {"capacity_factor": 2.0}
-    given = {"capacity_factor": 4.0, "inference": "batch"}
-    new = TrainConfig.from_mapping({**run, "gate_options": given})
-    assert new.gate_options == given
-
-
-def test_a_run_that_does_not_name_its_temperature_has_a_constant_one() -> None:
-    """As runs were written before it was annealed."""
-    run = {"data": ".", "out": "run", "gate": "gumbel-softmax"}
-    recorded = {**run, "versions": {"keras": "3"}}
-    assert TrainConfig.from_mapping(recorded).gate_options == {
-        "temperature": 1.0
-    }
-    annealed = {**recorded, "gate_options": {"temperature": None}}
-    assert TrainConfig.from_mapping(annealed).gate_options == {
-        "temperature": None
-    }
-    assert TrainConfig.from_mapping(run).gate_options == {}
-
-
 def test_integer_of_thousands_of_digits_is_named() -> None:
     """Python refuses to write it out."""
     with pytest.raises(ValueError, match=r"`k` must be at most .* 5,000 dig"):
         TrainConfig("synthetic", "run", k=10**4999)
     with pytest.raises(TypeError, match=r"`gate` must be .* 5,000 digits"):
         TrainConfig("synthetic", "run", gate=10**4999)
-
-
-def test_file_that_names_no_optimizer_is_of_adam() -> None:
-    config = {"data": "synthetic", "out": "run", "versions": {}}
-    assert TrainConfig.from_mapping(config).optimizer == "adam"
 
 
 def test_unknown_field_is_named() -> None:

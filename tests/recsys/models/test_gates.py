@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from keras_moe import layers
-from recsys.config.train_config import gate_names
+from recsys.config import gate_names
 from recsys.models.gates import GATES
 from recsys.models.gates import create_gate
 from recsys.models.gates import typed_options

@@ -161,18 +161,6 @@ def test_the_options(raw_dir: Path, tmp_path: Path) -> None:
     assert 50 not in users(min_records="6")
 
 
-def test_the_old_name_of_the_k_core(raw_dir: Path, tmp_path: Path) -> None:
-    with pytest.warns(FutureWarning, match="use `keep=k-core` from"):
-        prepare("books", raw_dir, tmp_path / "old", keep="fixed-point")
-    prepare("books", raw_dir, tmp_path / "new")
-    for old, new in zip(
-        splits_of(tmp_path / "old").values(),
-        splits_of(tmp_path / "new").values(),
-        strict=True,
-    ):
-        pd.testing.assert_frame_equal(old, new)
-
-
 def test_options_outside_their_bounds(raw_dir: Path, tmp_path: Path) -> None:
     wrong: dict[str, dict[str, Any]] = {
         "`keep`": {"keep": "twice"},
