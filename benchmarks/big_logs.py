@@ -38,11 +38,11 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import sharing_last
 from recsys.measuring.sample import Sample
+from recsys.training.batches import POOL_ROWS
+from recsys.training.batches import StreamedBatches
 from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.stopwatch import Stopwatch
 from recsys.training.callbacks.validation import Validation
-from recsys.training.streamed_batches import POOL_ROWS
-from recsys.training.streamed_batches import StreamedBatches
 
 
 def write_log(options: argparse.Namespace) -> None:

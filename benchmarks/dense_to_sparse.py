@@ -30,9 +30,9 @@ from recsys import load
 from recsys.models.build import build_ranker
 from recsys.models.feeding import feed
 from recsys.training.batches import TrainingBatches
+from recsys.training.batches import training_arrays
 from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
-from recsys.training.training_arrays import training_arrays
 
 
 def make_ranker(config: TrainConfig, dataset: Dataset) -> Ranker:

@@ -46,7 +46,7 @@ from side_by_side import medians
 
 from recsys.models.feeding import feed
 from recsys.training.batches import TrainingBatches
-from recsys.training.training_arrays import training_arrays
+from recsys.training.batches import training_arrays
 
 LIMITS = ("limit", "limit_one_by_one")
 

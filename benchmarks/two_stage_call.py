@@ -38,9 +38,9 @@ from recsys import Schema
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.serving.faiss_index import FaissIndex
-from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.index_file import checksum
+from recsys.serving.index_file import import_faiss
 from recsys.serving.index_file import read_index
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.training.resolve_config import resolve_config

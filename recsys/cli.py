@@ -13,6 +13,7 @@ from recsys.commands.compare import compare
 from recsys.commands.evaluate import evaluate
 from recsys.commands.explain import explain
 from recsys.commands.export import export
+from recsys.commands.options import SingleOptions
 from recsys.commands.predict import predict
 from recsys.commands.prepare import prepare
 from recsys.commands.prepare_help import PrepareHelp
@@ -20,7 +21,6 @@ from recsys.commands.recommend import recommend
 from recsys.commands.report import report
 from recsys.commands.rerun import rerun
 from recsys.commands.serve import serve
-from recsys.commands.single_options import SingleOptions
 from recsys.commands.train import train
 from recsys.commands.tune import tune
 from recsys.errors import FileError

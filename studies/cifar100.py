@@ -4,7 +4,7 @@ import numpy as np
 
 from recsys.data.datasets.find_file import find_file
 from recsys.data.formats.packed_file import read_packed
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.errors import DataError
 
 FOLDER = "cifar-100-binary"  # What the published archive unpacks to.

@@ -9,7 +9,7 @@ from rich.progress import Progress
 
 from recsys.data.datasets.cifar10 import cifar10
 from recsys.data.datasets.svhn import read_svhn
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from studies.cifar100 import read_cifar100
 from studies.tiny_imagenet import read_tiny_imagenet
 

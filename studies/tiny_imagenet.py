@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from recsys.data.datasets.find_file import find_file
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.errors import DataError
 from recsys.errors.reading import check_fits
 from recsys.errors.reading import read_text

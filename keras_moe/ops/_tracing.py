@@ -2,6 +2,7 @@
 
 import inspect
 
+import jax
 import keras
 
 from keras_moe.types import Tensor
@@ -94,3 +95,10 @@ def _export_format() -> str | None:
             return str(frame.f_locals["format"])
         frame = frame.f_back
     return None
+
+
+def jax_platform() -> str:
+    """The platform that JAX computes on, such as `"cpu"` or `"gpu"`."""
+    device = jax.config.jax_default_device
+    # A device, its platform's name, or the first one there is.
+    return getattr(device, "platform", device) or jax.default_backend()

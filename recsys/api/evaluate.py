@@ -8,7 +8,7 @@ from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors import DataError
 from recsys.errors.bounds import MOST_REPEATS
 from recsys.errors.bounds import check_count
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.measuring.cuts import cuts
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring

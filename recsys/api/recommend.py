@@ -19,7 +19,7 @@ from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.measuring.measure_retrieval import frames_of
 from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.ranker import Ranker

@@ -25,7 +25,7 @@ from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
 from recsys.tuning.progress import SweepProgress
 from recsys.tuning.published_space import published_space
-from recsys.tuning.role import role
+from recsys.tuning.search import role
 from recsys.tuning.search import search
 from recsys.tuning.space import Space
 from recsys.tuning.sweep import Plan

@@ -12,8 +12,8 @@ from pydantic import ConfigDict
 
 from recsys.errors import DataError
 from recsys.errors import FileError
-from recsys.errors.nearest import did_you_mean
 from recsys.errors.shapes import check_shape
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 
 if TYPE_CHECKING:

@@ -15,13 +15,57 @@ from typing import get_origin
 from typing import get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from recsys.commands.option_groups import GROUPS
-from recsys.commands.option_groups import group_of
 from recsys.config.arguments import Repeated
 from recsys.config.train_config import TrainConfig
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
+
+_FIELDS = {
+    "Run": (
+        *("data", "out", "warm_start", "seed", "backend"),
+        *("epochs", "patience", "checkpoint_steps", "metrics_k"),
+    ),
+    "Model": (
+        *("architecture", "preset", "gate", "num_experts", "k"),
+        *("gate_options", "expert_units", "expert_dropout", "head_units"),
+        *("bottom_units", "task_experts", "num_levels", "execution"),
+        *("embedding_dim", "interaction", "cross_layers", "unknown_rate"),
+        *("hash_feature", "hash_tables"),
+    ),
+    "Permutation local search (gates with a +)": (
+        *("search_epochs", "search_entropy_weight", "search_normalized"),
+    ),
+    "Tasks": (
+        *("task_weights", "task_options", "weighting"),
+        "standardize_targets",
+    ),
+    "Retrieval": (
+        *("retrieval", "retrieval_weight", "retrieval_dim"),
+        *("retrieval_label", "retrieval_exclude_seen"),
+    ),
+    "Optimizer": (
+        *("optimizer", "learning_rate", "batch_size", "table_optimizer"),
+        *("table_learning_rate", "min_table_rows"),
+    ),
+    "Reading of rows": ("train_rows", "streaming", "shuffle_buffer"),
+    "Devices": ("distribute", "expert_devices"),
+}
+GROUPS = {field: title for title in _FIELDS for field in _FIELDS[title]}
+
+OTHERS = "Further options"
+
+
+def group_of(field: str) -> str:
+    """Returns the heading of a field of `TrainConfig`.
+
+    Example:
+    >>> group_of("learning_rate")
+    'Optimizer'
+    """
+    return GROUPS.get(field, OTHERS)
+
 
 # A field cannot have the name of a keyword.
 _FLAGS = {"warm_start": "--from"}
@@ -187,3 +231,39 @@ def _pair(name: str, text: str, read: Callable[[str], Any]) -> tuple[str, Any]:
         pass
     expected = "NAME=NUMBER" if read is float else "NAME=VALUE"
     raise ValueError(f"`{name}` must be {expected}. Received: {shown(text)}")
+
+
+class SingleOptions(TyperCommand):
+    """A command that refuses an option that is given twice, but for lists.
+
+    Otherwise the last of them would hold, and the others be dropped without a
+    word. Its help lists the options under the headings that they name as
+    `rich_help_panel`, each name in full in a terminal of any width.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            if given.count(option) > 1 and not getattr(
+                option, "multiple", True
+            ):
+                ctx.fail(
+                    f"`{option.opts[0]}` must be given once. "
+                    f"Received: {given.count(option)} times"
+                )
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes arguments and options, group by group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                kind = parameter.param_type_name
+                title = getattr(parameter, "rich_help_panel", None) or (
+                    f"{kind.capitalize()}s"
+                )
+                groups.setdefault(title, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)

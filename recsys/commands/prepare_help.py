@@ -2,8 +2,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from recsys.commands.options import SingleOptions
 from recsys.commands.options import described_arguments
-from recsys.commands.single_options import SingleOptions
 
 
 class PrepareHelp(SingleOptions):

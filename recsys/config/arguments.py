@@ -6,7 +6,7 @@ from typing import Any
 from typing import get_args
 from typing import get_origin
 
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
 

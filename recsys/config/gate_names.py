@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from pydantic_core import PydanticCustomError
 
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 
 # What a name ends with where a permutation of the experts is searched for.
 SEARCH_SUFFIX = "+"

@@ -6,7 +6,7 @@ from recsys.data.formats.table import read_table as read_table
 from recsys.data.formats.table import write_table as write_table
 from recsys.data.from_table import dataset_from_table as dataset_from_table
 from recsys.data.image_dataset import ImageDataset as ImageDataset
-from recsys.data.images import Images as Images
+from recsys.data.image_dataset import Images as Images
 from recsys.data.load import load as load
 from recsys.data.negative_sampling import with_negatives as with_negatives
 from recsys.data.prepare import prepare as prepare

@@ -27,7 +27,7 @@ from recsys.data.split_files import split_files
 from recsys.data.split_summary import SplitSummary
 from recsys.data.times import parse_times
 from recsys.errors import DataError
-from recsys.features.unseen import Unseen
+from recsys.features.id_values import Unseen
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from recsys.errors import DataError
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 
 

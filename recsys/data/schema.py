@@ -23,7 +23,6 @@ from recsys.data.item_roles import check_item_roles
 from recsys.data.item_roles import found_id
 from recsys.data.row_time import RowTime
 from recsys.errors import DataError
-from recsys.errors.nearest import did_you_mean
 from recsys.errors.reading import reading
 from recsys.errors.shapes import UNKNOWN
 from recsys.errors.shapes import WHOLE
@@ -31,6 +30,7 @@ from recsys.errors.shapes import described
 from recsys.errors.shapes import expected_by
 from recsys.errors.shapes import filled
 from recsys.errors.shapes import first_error
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.features import FEATURES
 from recsys.features import Feature

@@ -7,7 +7,7 @@ from typing import Any
 
 from recsys.data.times import shown_times
 from recsys.errors.shown import printable
-from recsys.features.unseen import Unseen
+from recsys.features.id_values import Unseen
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from pydantic_core import PydanticCustomError
 
 from recsys.errors import FileError
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import printable
 from recsys.errors.shown import shown
 

@@ -15,7 +15,7 @@ from recsys.errors.shown import shown
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
-from recsys.features.one_row import OneRow
+from recsys.features.one_id import OneRow
 from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:

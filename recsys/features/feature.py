@@ -13,8 +13,8 @@ from recsys.columns.column_values import as_strings
 from recsys.columns.kind import Kind
 from recsys.errors import DataError
 from recsys.features.id_positions import integers_among
+from recsys.features.id_values import Unseen
 from recsys.features.id_values import as_ids
-from recsys.features.unseen import Unseen
 from recsys.serving.tensor_spec import ListLength
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from recsys.features.feature import NONE
 from recsys.features.feature import Others
 from recsys.features.id_values import as_ids
 from recsys.features.one_id import OneId
-from recsys.features.one_row import OneRow
+from recsys.features.one_id import OneRow
 
 if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph

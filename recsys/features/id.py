@@ -9,10 +9,10 @@ import pandas as pd
 from recsys.errors.bounds import IdCount
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
+from recsys.features.id_values import Unseen
 from recsys.features.known_ids import known_ids
 from recsys.features.one_id import OneId
-from recsys.features.one_row import OneRow
-from recsys.features.unseen import Unseen
+from recsys.features.one_id import OneRow
 from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
 from recsys.features.feature import check_numbered
+from recsys.features.id_values import Unseen
 from recsys.features.id_values import as_ids
 from recsys.features.known_ids import known_ids
 from recsys.features.list_values import flattened
@@ -32,7 +33,6 @@ from recsys.features.list_values import places_of
 from recsys.features.list_values import split
 from recsys.features.list_values import values_of
 from recsys.features.pooling import POOLINGS
-from recsys.features.unseen import Unseen
 from recsys.features.value_counts import ValueCounts
 from recsys.serving.tensor_spec import ListLength
 

@@ -20,6 +20,7 @@ otherwise.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -192,3 +193,37 @@ def _held(
     if absent.any():
         values = pd.arrays.IntegerArray(integers, absent)
     return pd.Series(values, column.index, name=column.name)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """How many ids of a feature a split has that training does not.
+
+    Attributes:
+        ids: How many different ids the split has.
+        share_of_ids: Share of them that are not in the training split.
+        share_of_rows: Share of the rows that have one of these.
+    """
+
+    ids: int
+    share_of_ids: float
+    share_of_rows: float
+
+    @classmethod
+    def of(cls, column: "pd.Series[Any]", train: "pd.Series[Any]") -> "Unseen":
+        """Compares a column of ids with that of the training split.
+
+        Example:
+        >>> Unseen.of(pd.Series([7, 7, 7, 8]), pd.Series([8, 9]))
+        Unseen(ids=2, share_of_ids=0.5, share_of_rows=0.75)
+        """
+        given, known = unified_ids(
+            [as_ids(one, "ids").dropna() for one in (column, train)]
+        )
+        unseen = given[~given.isin(known.unique())]
+        num_ids = given.nunique()
+        return cls(
+            num_ids,
+            unseen.nunique() / max(1, num_ids),
+            len(unseen) / max(1, len(column)),
+        )

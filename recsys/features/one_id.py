@@ -5,6 +5,8 @@ import pandas as pd
 
 from recsys.errors.bounds import Width
 from recsys.features.feature import Feature
+from recsys.features.feature import FittedFeature
+from recsys.features.feature import check_numbered
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
 
@@ -28,3 +30,25 @@ class OneId(Feature):
         self, columns: Sequence["pd.Series[Any]"]
     ) -> Sequence["pd.Series[Any]"]:
         return unified_ids(columns)
+
+
+class OneRow(FittedFeature):
+    """A feature that is one row of a table of its own, such as an id."""
+
+    num_rows: int
+
+    def check_encoded(self, name: str, values: Any) -> None:
+        super().check_encoded(name, values)
+        check_numbered(name, values, 0, self.num_rows - 1)
+
+    def width(self, dim: int) -> int:
+        return dim
+
+    def vectors(
+        self,
+        values: Any,
+        rows: Any = None,
+        layer: Any = None,
+        query: Any = None,
+    ) -> Any:
+        return rows

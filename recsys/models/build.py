@@ -11,16 +11,16 @@ from recsys.data.streaming.column_parts import column_parts
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
+from recsys.models.architectures import ImageArchitectures
+from recsys.models.architectures import TableArchitectures
 from recsys.models.expected_memory import check_memory
 from recsys.models.gates import gate_class
-from recsys.models.image_architectures import ImageArchitectures
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.interactions import create_interaction
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
-from recsys.models.table_architectures import TableArchitectures
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.retrieval import Retrieval
 

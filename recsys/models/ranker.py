@@ -16,7 +16,7 @@ from recsys.features import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
 from recsys.models.id_embedding import IdEmbedding
-from recsys.models.look_up import look_up
+from recsys.models.id_embedding import look_up
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
 from recsys.retrieval.retrieval import ROW_WEIGHTS

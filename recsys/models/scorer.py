@@ -19,9 +19,9 @@ from recsys.metrics import ExpertUse
 from recsys.models.expert_use import batch_use
 from recsys.models.expert_use import whole_use
 from recsys.models.feeding import InputBatches
+from recsys.models.feeding import StreamedInputs
 from recsys.models.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.streamed_inputs import StreamedInputs
 from recsys.terminal.tensorflow_log import relevant_log
 
 

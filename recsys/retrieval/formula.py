@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import listed
 
 _TOKEN = re.compile(

@@ -1,8 +1,10 @@
 import asyncio
+import hmac
 import logging
 from collections.abc import Mapping
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
@@ -10,12 +12,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
+from starlette.types import Receive
+from starlette.types import Scope
+from starlette.types import Send
 
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
 from recsys.serving.batcher import GoneError
-from recsys.serving.bearer_token import BearerToken
 from recsys.serving.connection_close import CloseUnread
 from recsys.serving.documents import Documents
 from recsys.serving.loaded_model import LoadedModel
@@ -26,6 +31,40 @@ from recsys.serving.request_error import RequestError
 from recsys.serving.request_error import TooLargeError
 from recsys.serving.request_reader import RequestReader
 from recsys.serving.serve_options import ServeOptions
+
+# What asks whether the server is alive bears no token.
+OPEN_PATHS = ("/healthz", "/readyz")
+
+
+class BearerToken:
+    """Lets through what bears a token: `Authorization: Bearer TOKEN`.
+
+    Args:
+        app: What the requests are for.
+        token: The token.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = token.encode()
+
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        app = self._app
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            given = Headers(scope=scope).get("authorization", "")
+            kind, _, token = given.partition(" ")
+            # In constant time: nobody can guess it letter by letter.
+            same = hmac.compare_digest(token.strip().encode(), self._expected)
+            if kind.lower() != "bearer" or not same:
+                app = JSONResponse(
+                    {"error": "expected `Authorization: Bearer TOKEN`"},
+                    401,
+                    {"WWW-Authenticate": "Bearer"},
+                )
+        await app(scope, receive, send)
+
 
 _LOG = logging.getLogger("recsys.serving")
 _JSON = "application/json"

@@ -14,7 +14,7 @@ from recsys.columns.column_values import as_numbers
 from recsys.columns.column_values import refuse
 from recsys.errors import DataError
 from recsys.errors.bounds import LARGEST_FOCUS
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.metrics.probabilities import bounded
 from recsys.tasks.row_roles import ALIKE

@@ -6,7 +6,7 @@ from typing import Any
 from recsys.columns.kind import declared
 from recsys.config.arguments import typed_arguments
 from recsys.errors import DataError
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.tasks import TASKS
 from recsys.tasks import Task

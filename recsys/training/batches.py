@@ -1,8 +1,185 @@
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import keras
 import numpy as np
 
+from recsys.config.train_config import TrainConfig
+from recsys.data.streaming.epoch_order import WHOLE
+from recsys.data.streaming.epoch_order import EpochOrder
+from recsys.data.streaming.epoch_order import Share
 from recsys.data.streaming.pool_reader import Arrays
-from recsys.training.shuffling import shuffled_rows
+from recsys.data.streaming.pool_reader import KeptUnits
+from recsys.data.streaming.pool_reader import PoolReader
+from recsys.data.streaming.split_stream import SplitStream
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.retrieval.retrieval import ROW_WEIGHTS
+from recsys.retrieval.row_weights import row_weights
+from recsys.tasks.chains import labels_of
+from recsys.tasks.row_weight import weights_of
+from recsys.training.data_parallel import process_share
+
+POOL_ROWS = 1 << 20
+
+
+class StreamedBatches(keras.utils.PyDataset):
+    """Batches of a fixed size from units that are read one by one.
+
+    They come in the order that `EpochOrder` has for the seed and the epoch, so
+    a resumed training sees what an uninterrupted one would have seen. A batch
+    may have rows of two pools or more; the rows that do not fill a batch are
+    left out at the end of the epoch, so all epochs have as many steps.
+
+    Of several processes, each may have a share of its own: as many steps as
+    without, each with its part of the rows of a batch. Only units that have
+    rows of the share are read. Another number of shares makes other batches
+    of the rows of an epoch.
+
+    Args:
+        sizes: How many rows each unit has, at least one.
+        load: As in `PoolReader`.
+        batch_size: Most rows in a batch, of all shares together; so many, or
+            all rows if these are fewer, divide by the number of shares.
+        seed: Seed of the order.
+        pool_rows: From how many rows, at least, a row is drawn; twice as many
+            are in memory. It pays for a pool to have several units: rows that
+            are one after the other in the data come apart.
+
+    Example:
+    >>> import numpy as np
+    >>> batches = StreamedBatches(
+    ...     sizes=[3, 3],
+    ...     load=lambda unit: ({"row": 3 * unit + np.arange(3)},),
+    ...     batch_size=2,
+    ...     seed=0,
+    ... )
+    >>> [rows["row"].tolist() for (rows,) in batches]
+    [[3, 2], [5, 4], [0, 1]]
+    >>> batches.shuffle(epoch=0, skip=2)
+    >>> [rows["row"].tolist() for (rows,) in batches]
+    [[0, 1]]
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        load: Callable[[int], Arrays],
+        batch_size: int,
+        seed: int,
+        pool_rows: int = POOL_ROWS,
+        share: Share = WHOLE,
+    ) -> None:
+        super().__init__()
+        self.sizes = list(sizes)
+        self.num_rows = sum(self.sizes)
+        self.batch_size = min(batch_size, self.num_rows)
+        self.seed = seed
+        self.pool_rows = pool_rows
+        self.share = share
+        self._load = load
+        self._thread = ThreadPoolExecutor(1, "read rows")
+        self._skip = 0
+        self._reader = self._reader_of(epoch=0)
+
+    def shuffle(self, epoch: int, skip: int = 0) -> None:
+        """Brings the rows into the order of an epoch.
+
+        Args:
+            epoch: The epoch, counted from 0.
+            skip: How many of its batches to leave out at the beginning. Only
+                pools that have rows of others are read.
+        """
+        self._reader.close()
+        self._skip = skip
+        self._reader = self._reader_of(epoch)
+
+    def _reader_of(self, epoch: int) -> PoolReader:
+        order = EpochOrder(
+            self.sizes, self.pool_rows, self.seed, epoch, self.share
+        )
+        return PoolReader(order, self._load, self._thread)
+
+    def __len__(self) -> int:
+        return self.num_rows // self.batch_size - self._skip
+
+    def __getitem__(self, index: int) -> Arrays:
+        size = self.batch_size // self.share.count
+        start = (self._skip + index) * size
+        return self._reader.read(start, start + size)
+
+
+def shuffled_rows(
+    num_rows: int, buffer: int | None, generator: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Returns the rows in random order.
+
+    A buffer that does not hold all rows is filled with the first ones. Each
+    row is drawn from it at random, and the next row that was not read yet
+    takes its place: what `tf.data.Dataset.shuffle` does. Rows far from each
+    other in the data then stay far from each other in every epoch.
+
+    Args:
+        num_rows: Number of rows.
+        buffer: How many rows the buffer holds; `None` for all.
+        generator: Draws the rows.
+
+    Returns:
+        Integer array `(num_rows,)`.
+
+    Example:
+    >>> order = shuffled_rows(1000, 10, np.random.default_rng(0))
+    >>> bool(np.all(order < np.arange(1000) + 10))
+    True
+    """
+    if buffer is None or buffer >= num_rows:
+        return generator.permutation(num_rows)
+    held = list(range(buffer))
+    places = generator.integers(buffer, size=num_rows - buffer).tolist()
+    order = []
+    for place, read in zip(places, range(buffer, num_rows), strict=True):
+        order.append(held[place])
+        held[place] = read
+    return np.concatenate([order, generator.permutation(held)])
+
+
+def training_arrays(
+    inputs: Mapping[str, Any], labels: Mapping[str, Any], weights: Any = None
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Returns rows as `fit` of Keras takes them.
+
+    Args:
+        inputs: For each feature, an array `(rows, ...)`.
+        labels: For each task, a float array `(rows,)`, NaN where missing.
+        weights: Float array `(rows,)`, how much each row counts in the losses
+            of its batch. Each counts once unless given.
+
+    Returns:
+        The inputs; the labels, float32 `(rows, 1)`, 0 where missing; and how
+        much each row counts in the loss of each task, `(rows,)`: a row without
+        a label not at all.
+
+    Example:
+    >>> _, labels, weights = training_arrays(
+    ...     {"user": np.array([7, 8])}, {"watch": np.array([1.0, np.nan])}
+    ... )
+    >>> labels["watch"].tolist(), weights["watch"].tolist()
+    ([[1.0], [0.0]], [1.0, 0.0])
+    """
+    known = {
+        task: (~np.isnan(values)).astype(np.float32)
+        for task, values in labels.items()
+    }
+    if weights is not None:
+        for counts in known.values():
+            counts *= weights
+    filled = {
+        task: np.nan_to_num(values)[:, None].astype(np.float32)
+        for task, values in labels.items()
+    }
+    return dict(inputs), filled, known
 
 
 class TrainingBatches(keras.utils.PyDataset):
@@ -64,3 +241,43 @@ class TrainingBatches(keras.utils.PyDataset):
             {name: values[rows] for name, values in group.items()}
             for group in self.arrays
         )
+
+
+def create_batches(
+    split: Any, model: MultiTaskModel, config: TrainConfig, weight: str | None
+) -> TrainingBatches | StreamedBatches:
+    """Creates the batches that a model is trained on.
+
+    Args:
+        split: The training split.
+        model: The model.
+        config: The configuration; it has the size of a batch, the seed and
+            from how many rows one is drawn.
+        weight: Column with the weights of rows; `None` for none.
+
+    Returns:
+        Batches of rows in memory, or for a `SplitStream` of rows that are read
+        as they are needed: of those that this process has a share in.
+    """
+
+    def arrays(rows: Any) -> Arrays:
+        labels = labels_of(rows, model.tasks)
+        weights, inputs = weights_of(rows, weight), model.encode(rows)
+        if config.retrieval:
+            inputs[ROW_WEIGHTS] = row_weights(
+                labels, config.retrieval_label, weights, len(rows)
+            )
+        return training_arrays(inputs, labels, weights)
+
+    if not isinstance(split, SplitStream):
+        return TrainingBatches(
+            arrays(split), config.batch_size, config.seed, config.shuffle_buffer
+        )
+    return StreamedBatches(
+        split.sizes,
+        KeptUnits(lambda unit: arrays(split.read(split.units[unit]))),
+        config.batch_size,
+        config.seed,
+        config.shuffle_buffer or POOL_ROWS,
+        process_share(config),
+    )

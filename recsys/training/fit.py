@@ -15,7 +15,9 @@ from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
+from recsys.training.batches import StreamedBatches
 from recsys.training.batches import TrainingBatches
+from recsys.training.batches import create_batches
 from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.finite_loss import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
@@ -28,9 +30,7 @@ from recsys.training.callbacks.task_weight_history import TaskWeightHistory
 from recsys.training.callbacks.validation import Validation
 from recsys.training.callbacks.weight_history import WeightHistory
 from recsys.training.compile_model import compile_model
-from recsys.training.create_batches import create_batches
 from recsys.training.data_parallel import process_index
-from recsys.training.streamed_batches import StreamedBatches
 from recsys.training.warm_start import WarmStart
 
 

@@ -13,9 +13,9 @@ from pydantic import AfterValidator
 
 from recsys.config.train_config import TrainConfig
 from recsys.errors import FileError
-from recsys.errors.nearest import did_you_mean
 from recsys.errors.shapes import check_shape
 from recsys.errors.shapes import described
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.models.gates import option_types
 from recsys.tuning.dimensions import Choices

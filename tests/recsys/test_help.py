@@ -9,7 +9,7 @@ import pytest
 from recsys import TrainConfig
 from recsys.cli import app
 from recsys.cli import run
-from recsys.commands.option_groups import GROUPS
+from recsys.commands.options import GROUPS
 from recsys.data.prepare import DATA_SETS
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]

@@ -12,7 +12,7 @@ from recsys.data.datasets.celeba_lists import read_attributes
 from recsys.data.datasets.celeba_lists import read_partition
 from recsys.data.datasets.release import check_release
 from recsys.data.image_dataset import ImageDataset
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.errors import DataError

@@ -7,7 +7,7 @@ from rich.progress import Progress
 from recsys.data.datasets.release import check_release
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.image_dataset import ImageDataset
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 

@@ -11,7 +11,7 @@ from recsys.data.datasets.svhn import SHAPE
 from recsys.data.datasets.svhn import SIZES
 from recsys.data.datasets.svhn import read_svhn
 from recsys.data.image_dataset import ImageDataset
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 

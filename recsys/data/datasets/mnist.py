@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 from recsys.data.datasets.find_file import find_file
 from recsys.data.datasets.release import check_release
 from recsys.data.formats.idx_file import read_idx
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.errors import DataError
 
 SIDE = 28

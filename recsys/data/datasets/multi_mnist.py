@@ -10,7 +10,7 @@ from recsys.data.datasets.image_pairs import DrawPairs
 from recsys.data.datasets.mnist import CLASSES
 from recsys.data.datasets.mnist import read_shuffled_mnist
 from recsys.data.image_dataset import ImageDataset
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 

@@ -10,7 +10,7 @@ from recsys.data.datasets.mnist import CLASSES
 from recsys.data.datasets.release import check_release
 from recsys.data.formats.mat_file import read_mat
 from recsys.data.image_dataset import ImageDataset
-from recsys.data.images import Images
+from recsys.data.image_dataset import Images
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.errors.shown import shown

@@ -26,7 +26,7 @@ class PoolReader:
         thread: Runs one call at a time.
 
     Example:
-    >>> from recsys.data.streaming.stored_order import StoredOrder
+    >>> from recsys.data.streaming.row_order import StoredOrder
     >>> with ThreadPoolExecutor(1) as thread:
     ...     reader = PoolReader(
     ...         StoredOrder([2, 2]),
@@ -108,3 +108,47 @@ def _taken(arrays: Arrays, rows: slice) -> Arrays:
         {name: values[rows].copy() for name, values in group.items()}
         for group in arrays
     )
+
+
+MOST_BYTES = 1 << 29
+
+
+class KeptUnits:
+    """Keeps units in memory once they were read, while there is room.
+
+    Args:
+        load: Reads a unit, as in `PoolReader`.
+        most_bytes: Most bytes of all arrays that are kept together. Units for
+            which there is no room are read anew each time.
+
+    Example:
+    >>> read = []
+    >>> def load(unit):
+    ...     read.append(unit)
+    ...     return ({"row": np.arange(8, dtype="int8")},)
+    >>> import numpy as np
+    >>> units = KeptUnits(load, most_bytes=10)
+    >>> for unit in (0, 1, 0, 1):
+    ...     _ = units(unit)
+    >>> read
+    [0, 1, 1]
+    """
+
+    def __init__(
+        self, load: Callable[[int], Arrays], most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._load = load
+        self._left = most_bytes
+        self._kept: dict[int, Arrays] = {}
+
+    def __call__(self, unit: int) -> Arrays:
+        if unit in self._kept:
+            return self._kept[unit]
+        arrays = self._load(unit)
+        size = sum(
+            values.nbytes for group in arrays for values in group.values()
+        )
+        if size <= self._left:
+            self._left -= size
+            self._kept[unit] = arrays
+        return arrays

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_moe.ops._prefix_sums import prefix_sums
+from keras_moe.ops.routing_plan import prefix_sums
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 8, 100])
@@ -19,7 +19,7 @@ def test_they_are_cumulative_sums(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        sys.modules["keras_moe.ops._prefix_sums"],
+        sys.modules["keras_moe.ops.routing_plan"],
         "is_traced_for_xla",
         lambda: for_xla,
     )

@@ -15,7 +15,7 @@ from recsys import RunError
 from recsys import TrainConfig
 from recsys.measuring.outcome import write_outcome
 from recsys.models.build import build_model
-from recsys.training.shuffling import shuffled_rows
+from recsys.training.batches import shuffled_rows
 from tests.recsys.api.histories import read_history
 
 Settings = Callable[..., dict[str, Any]]

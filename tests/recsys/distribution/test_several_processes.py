@@ -16,7 +16,7 @@ import recsys
 from recsys.data import Dataset
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
-from recsys.training.streamed_batches import StreamedBatches
+from recsys.training.batches import StreamedBatches
 from tests.recsys.distribution.begun_by_one import assert_same_run
 from tests.recsys.distribution.begun_by_one import begin
 from tests.recsys.distribution.command_processes import run_together
@@ -104,9 +104,7 @@ def test_whichever_dies_the_others_end_and_all_can_go_on(
         checkpoint_steps=2,
     )
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "recsys.training.create_batches.StreamedBatches", Together
-        )
+        patch.setattr("recsys.training.batches.StreamedBatches", Together)
         recsys.train(fields)
     out = tmp_path / "two"
     (tmp_path / "fields.json").write_text(

@@ -1,7 +1,7 @@
 import pytest
 
 from recsys.errors import DataError
-from recsys.errors.nearest import did_you_mean
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import listed
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened

@@ -3,7 +3,7 @@ from typing import Any
 import pandas as pd
 from hypothesis import given
 
-from recsys.features.unseen import Unseen
+from recsys.features.id_values import Unseen
 from tests.recsys.features.id_columns import columns
 from tests.recsys.features.id_columns import texts_of
 

@@ -6,8 +6,8 @@ from keras import ops
 
 from keras_moe import layers
 from recsys.config.train_config import TrainConfig
+from recsys.models.architectures import TableArchitectures
 from recsys.models.gates import GATES
-from recsys.models.table_architectures import TableArchitectures
 
 TASKS = ["watch", "rating"]
 

@@ -21,8 +21,8 @@ from recsys.models.ranker import Ranker
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.runs.run import Run
+from recsys.training.batches import create_batches
 from recsys.training.callbacks.retrieval_index import update_index
-from recsys.training.create_batches import create_batches
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.retrieval.id_kinds import IdKinds
 

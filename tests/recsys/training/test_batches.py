@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recsys.training.batches import TrainingBatches
-from recsys.training.training_arrays import training_arrays
+from recsys.training.batches import training_arrays
 
 pytestmark = pytest.mark.once("torch")
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recsys.training.shuffling import shuffled_rows
+from recsys.training.batches import shuffled_rows
 
 SEEDS = st.integers(0, 2**32 - 1)
 

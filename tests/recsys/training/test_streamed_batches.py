@@ -21,9 +21,9 @@ from recsys.features import Id
 from recsys.features import Number
 from recsys.models.feeding import feed
 from recsys.tasks import Binary
+from recsys.training.batches import StreamedBatches
 from recsys.training.batches import TrainingBatches
-from recsys.training.streamed_batches import StreamedBatches
-from recsys.training.training_arrays import training_arrays
+from recsys.training.batches import training_arrays
 
 pytestmark = pytest.mark.once("torch")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from recsys.tuning.role import role
+from recsys.tuning.search import role
 
 NAMES = ("TUNER_ID", "ORACLE_IP", "ORACLE_PORT")
 

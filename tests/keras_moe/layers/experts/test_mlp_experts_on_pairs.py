@@ -13,7 +13,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_moe import ops
 from keras_moe.layers import MLPExperts
 from keras_moe.layers.isolated_state import run_isolated
-from keras_moe.ops._pairs import Pairs
+from keras_moe.ops._pair_blocks import Pairs
 from keras_moe.ops.combine import pair_weights
 from tests.compiled import compiled
 from tests.gradients import gradient_function
