@@ -12,9 +12,13 @@ from hypothesis import settings
 from matplotlib.figure import Figure
 from PIL import Image
 
+from tests.once import left_out
+from tests.once import name_in_report
+
 # A busy machine is no error.
 settings.register_profile("busy", deadline=None)
-settings.load_profile("busy")
+# Of `tests.examples`.
+settings.register_profile("few", deadline=None, max_examples=5)
 
 # Gates and plans that do not keep what they promise raise errors here.
 os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
@@ -39,7 +43,6 @@ pytest.register_assert_rewrite(
 
 Arrays = dict[str, np.ndarray]
 
-BACKENDS = ("tensorflow", "jax", "torch")
 ORACLES = Path(__file__).parent / "oracles"
 
 
@@ -49,30 +52,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out tests that another backend than this one is to run",
     )
+    parser.addoption(
+        "--left-out",
+        type=Path,
+        metavar="FILE",
+        help="list the tests that `--once` leaves out in this file",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draws fewer examples with `--once` where each may be compiled anew."""
+    few = config.getoption("--once") and _backend() in ("tensorflow", "jax")
+    settings.load_profile("few" if few else "busy")
 
 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """With `--once`, leaves out what is marked `once` for another backend."""
+    """With `--once`, leaves out what other backends are to run."""
     if not config.getoption("--once"):
         return
-    backend = _backend()
-    elsewhere = [item for item in items if once_on(item) not in (None, backend)]
-    config.hook.pytest_deselected(items=elsewhere)
-    left_out = set(elsewhere)
-    items[:] = [item for item in items if item not in left_out]
-
-
-def once_on(item: pytest.Item) -> str | None:
-    """The one backend that `make test` runs a test on, if it is marked."""
-    marker = item.get_closest_marker("once")
-    if marker is None:
-        return None
-    (backend,) = marker.args
-    if backend not in BACKENDS:
-        raise ValueError(f"{item.nodeid}: `once` on {backend!r}")
-    return str(backend)
+    elsewhere = left_out(items, _backend())
+    config.hook.pytest_deselected(items=list(elsewhere))
+    file = config.getoption("--left-out")
+    # Each of several processes leaves out the same.
+    if file and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        names = sorted(name_in_report(item) for item in elsewhere)
+        file.write_text("".join(f"{name}\n" for name in names))
+    items[:] = [item for item in items if item not in elsewhere]
 
 
 @pytest.hookimpl(wrapper=True)

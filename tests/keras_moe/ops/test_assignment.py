@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
@@ -12,6 +11,7 @@ from keras_moe.ops import capped_assignment
 from keras_moe.ops import integral_assignment
 from keras_moe.ops.assignment import ENTROPY_WEIGHT
 from keras_moe.ops.assignment import MAX_ITERATIONS
+from tests.examples import examples
 
 EXCLUDED = np.finfo("float32").min
 
@@ -80,7 +80,7 @@ def by_asking_one_by_one(choice, capacity, cap):
     return taken
 
 
-@settings(max_examples=25)  # JAX traces each of them anew.
+@examples(25)
 @given(
     st.integers(1, 12),
     st.integers(1, 5),

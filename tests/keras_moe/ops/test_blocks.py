@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.ops._blocks import block_size
 from keras_moe.ops._blocks import group_blocks
+from tests.examples import examples
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(
     st.lists(st.integers(0, 20), min_size=5, max_size=5),
     st.sampled_from([1, 3, 8]),

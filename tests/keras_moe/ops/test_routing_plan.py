@@ -2,12 +2,12 @@ import keras
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import ops
 from keras_moe.ops.routing_plan import first_rows
+from tests.examples import examples
 
 ROWS, EXPERTS = 11, 5
 
@@ -41,7 +41,7 @@ def test_pairs_are_sorted_by_expert() -> None:
 def test_every_selected_pair_has_exactly_one_slot(
     max_pairs: int | None,
 ) -> None:
-    @settings(deadline=None, max_examples=30)
+    @examples(30)
     @given(
         st.lists(
             st.lists(st.booleans(), min_size=EXPERTS, max_size=EXPERTS),

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from keras.ops import convert_to_numpy as to_numpy
 
@@ -12,6 +11,7 @@ from keras_moe.ops import masked_softmax
 from keras_moe.ops import top_k_mask
 from keras_moe.ops._softmax_of_largest import softmax_of_largest
 from tests.compiled import compiled
+from tests.examples import examples
 from tests.gradients import gradient
 
 EXPERTS = 5
@@ -27,7 +27,7 @@ def test_it_is_the_masked_softmax(k: int) -> None:
     expected_of = compiled(lambda logits: masked(logits, k))
     inf, nan = float("inf"), float("nan")
 
-    @settings(deadline=None, max_examples=50)
+    @examples(50)
     @given(
         st.lists(
             st.lists(

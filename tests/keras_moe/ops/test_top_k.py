@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
@@ -9,6 +8,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_moe.ops import top_k_indices
 from keras_moe.ops import top_k_mask
 from keras_moe.ops import top_k_softmax
+from tests.examples import examples
 from tests.gradients import gradient
 
 LOGITS = np.log(np.array([1.0, 5.0, 2.0], "float32"))
@@ -59,7 +59,7 @@ def test_a_batch_may_be_empty():
     assert evaluate(np.zeros((0, 3), "float32"), 2).shape == (0, 3)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(
     rows=st.lists(
         st.lists(st.integers(-2, 2), min_size=6, max_size=6),
@@ -103,7 +103,7 @@ def test_softmax_is_finite_for_large_logits():
     assert np.isfinite(grad).all()
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(
         st.lists(

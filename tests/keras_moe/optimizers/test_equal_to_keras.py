@@ -11,10 +11,10 @@ import keras
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 
 import keras_moe
+from tests.examples import examples
 
 Named = list[tuple[str, np.ndarray]]
 
@@ -125,7 +125,7 @@ shapes = st.lists(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=15)
+@examples(15)
 @given(st.data())
 def test_any_shapes_and_options(name: str, data: st.DataObject) -> None:
     options = {

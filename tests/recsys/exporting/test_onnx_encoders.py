@@ -9,7 +9,6 @@ import onnxruntime
 import pandas as pd
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -18,6 +17,7 @@ from recsys.features import Hash
 from recsys.features import Ids
 from recsys.features.feature import FittedFeature
 from recsys.features.onnx_graph import OnnxGraph
+from tests.examples import examples
 from tests.recsys.features.cases import CASES
 from tests.recsys.features.cases import KNOWN
 from tests.recsys.features.cases import WEIGHTED_TEXTS
@@ -94,7 +94,7 @@ def session_of(form: str, raw_dtype: str) -> Any:
 @pytest.mark.parametrize("raw_dtype", KNOWN)
 @pytest.mark.parametrize("form", ROWS)
 @given(data=st.data())
-@settings(max_examples=20)
+@examples(20)
 def test_an_id_is_its_text_in_onnx(
     form: str, raw_dtype: str, data: st.DataObject
 ) -> None:

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from keras.ops import convert_to_numpy as to_numpy
@@ -14,6 +13,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import XMoEGate
 from tests.compiled import compiled
+from tests.examples import examples
 from tests.keras_moe.layers.gates import registry
 from tests.keras_moe.layers.gates.registry import build_gate
 
@@ -32,7 +32,7 @@ NUMBERS = st.one_of(
     st.sampled_from([-LARGEST, LARGEST, 1e30, -1e20, 1e19, 0.0]),
 )
 BATCHES = hnp.arrays("float32", (6, registry.NUM_FEATURES), elements=NUMBERS)
-few = settings(deadline=None, max_examples=10)
+few = examples(10)
 
 
 @pytest.mark.parametrize(("name", "training"), CASES)

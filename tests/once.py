@@ -1,0 +1,69 @@
+"""What `make test` leaves to another backend, by the marks of the tests.
+
+`once("torch")` is a test of what no backend can change: PyTorch has it, and no
+other. `sampled(3)` is a test with many variants, which differ in what a backend
+can hardly tell apart: PyTorch has them all, each other backend a third of its
+own. Without `--once`, as in `make test-all`, every backend has every test.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from hashlib import sha256
+
+import pytest
+
+BACKENDS = ("tensorflow", "jax", "torch")
+# What has all variants: it compiles nothing, and is the fastest by far.
+WITH_ALL = "torch"
+
+
+def left_out(items: list[pytest.Item], backend: str) -> set[pytest.Item]:
+    """The tests of which other backends take care.
+
+    Raises:
+        ValueError: If a mark names no backend.
+    """
+    others = {item for item in items if once_on(item) not in (None, backend)}
+    if backend not in (WITH_ALL, "none"):
+        others.update(_beyond_the_sample(items, backend))
+    return others
+
+
+def once_on(item: pytest.Item) -> str | None:
+    """The one backend that `make test` runs a test on, if it is marked."""
+    marker = item.get_closest_marker("once")
+    if marker is None:
+        return None
+    (backend,) = marker.args
+    if backend not in BACKENDS:
+        raise ValueError(f"{item.nodeid}: `once` on {backend!r}")
+    return str(backend)
+
+
+def name_in_report(item: pytest.Item) -> str:
+    """What `--junitxml` calls a test: `tests.test_a.TestB::test_c[1]`."""
+    names, bracket, variant = item.nodeid.partition("[")
+    file, *path = names.split("::")
+    module = file.removesuffix(".py").replace("/", ".")
+    return f"{'.'.join([module, *path[:-1]])}::{path[-1]}{bracket}{variant}"
+
+
+def _beyond_the_sample(
+    items: list[pytest.Item], backend: str
+) -> Iterator[pytest.Item]:
+    """All variants but each n-th; the backends begin at different ones."""
+    variants = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            variants[item.nodeid.partition("[")[0]].append(item)
+    for group in variants.values():
+        marker = group[0].get_closest_marker("sampled")
+        assert marker is not None
+        (every,) = marker.args
+        # In an order that has nothing to do with that of the parameters: each
+        # third of a product of eight by three would be one column of it.
+        group.sort(key=lambda item: sha256(item.nodeid.encode()).digest())
+        first = BACKENDS.index(backend) % min(every, len(group))
+        yield from (
+            item for number, item in enumerate(group) if number % every != first
+        )
