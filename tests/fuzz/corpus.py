@@ -165,6 +165,10 @@ TARGETS = [
     _prepare("movielens-100k"),
     _prepare("movielens-1m"),
     _prepare("multi-mnist"),
+    _prepare(
+        "sequences",
+        "--option file=log.txt --option attributes=attributes.json",
+    ),
     _prepare("svhn"),
     _prepare("table", _TABLE + "log.csv --option time=time"),
     _prepare("table", _TABLE + "log.csv.gz"),

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import lzma
 import zipfile
 from pathlib import Path
@@ -130,6 +131,17 @@ def _table(folder: Path) -> None:
     table.to_csv(folder / "log.csv.gz", index=False)
 
 
+def _sequences(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [
+        " ".join(map(str, [user, *rng.integers(0, 9, 3 + user)]))
+        for user in range(6)
+    ]
+    (folder / "log.txt").write_text("\n".join(lines))
+    attributes = {str(item): [item % 3, 7] for item in range(9)}
+    (folder / "attributes.json").write_text(json.dumps(attributes))
+
+
 def _zip(file: Path, member: str, text: str) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -149,6 +161,7 @@ _WRITERS = {
     "movielens-100k": _movielens_100k,
     "movielens-1m": _movielens_1m,
     "multi-mnist": _mnist,
+    "sequences": _sequences,
     "svhn": _svhn,
     "table": _table,
 }
