@@ -32,6 +32,7 @@ FLOORS = {
         {"features", "tasks", "weighting"},
         {"data"},
         {"retrieval"},
+        {"sequences"},
         {"models"},
         {"runs"},
         {"measuring", "processes"},

@@ -42,8 +42,10 @@ from recsys.training.data_parallel import process_index
 from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
 from recsys.training.fit import has_search
+from recsys.training.fit_tower import fit_tower
 from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config
+from recsys.training.resolve_tower import with_resolved_tower
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
@@ -130,7 +132,9 @@ def _prepared(
     start = WarmStart.of(config, run)
     if start is not None:
         start.check_columns(dataset.schema)
-    config = resolve_config(config, dataset.schema)
+    config = with_resolved_tower(
+        resolve_config(config, dataset.schema), dataset
+    )
     if config.task_options:
         tasks = with_task_options(dataset.schema.tasks, config.task_options)
         dataset = replace(dataset, schema=dataset.schema.with_tasks(tasks))
@@ -181,6 +185,12 @@ def _fit(
         if writes and isinstance(model, Ranker) and model.retrieval is not None:
             show_roles(model.retrieval.roles)
         try:
+            if config.tower is not None:
+                assert isinstance(model, Ranker), "of tables"
+                fit_tower(model, run, config, dataset)
+            if config.ranker is False:
+                run.save_model(model)
+                return
             fit(model, run, config, dataset, start)
         except KeyboardInterrupt:
             # Alone, a process cannot run what all of them share.

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from recsys.config.arguments import Repeated
+from recsys.config.tower_config import TowerConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
@@ -44,6 +45,13 @@ _FIELDS = {
     "Retrieval": (
         *("retrieval", "retrieval_weight", "retrieval_dim"),
         *("retrieval_label", "retrieval_exclude_seen"),
+    ),
+    "Sequence tower, for retrieval": (
+        *("tower", "tower_width", "tower_blocks", "tower_heads"),
+        *("tower_dropout", "tower_gate", "tower_experts", "tower_k"),
+        *("tower_temperature", "tower_spectral", "tower_tokens"),
+        *("tower_learning_rate", "tower_weight_decay", "tower_epochs"),
+        *("tower_patience", "ranker"),
     ),
     "Optimizer": (
         *("optimizer", "learning_rate", "batch_size", "table_optimizer"),
@@ -200,7 +208,13 @@ def _place(field: Field[Any]) -> int:
 
 def _descriptions() -> dict[str, str]:
     """What the docstring of `TrainConfig` says about each field."""
-    texts = described_arguments(inspect.getdoc(TrainConfig) or "")
+    texts = {
+        name: text
+        for owner in (TowerConfig, TrainConfig)
+        for name, text in described_arguments(
+            inspect.getdoc(owner) or ""
+        ).items()
+    }
     return {
         field.name: texts.get(field.name, "") for field in fields(TrainConfig)
     }

@@ -1,4 +1,3 @@
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -15,15 +14,19 @@ from pydantic import ConfigDict
 from pydantic import Field
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
-from pydantic_core import PydanticCustomError
 
 from recsys.config.gate_names import check_k
 from recsys.config.gate_names import known_gate
+from recsys.config.number_fields import Experts as _Experts
+from recsys.config.number_fields import Share as _Share
+from recsys.config.number_fields import Usable as _Usable
+from recsys.config.number_fields import Weight as _Weight
 from recsys.config.optimizers import OPTIMIZERS
 from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
 from recsys.config.presets import Sizes
+from recsys.config.tower_config import TowerConfig
 from recsys.config.weightings import WEIGHTINGS
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import MOST_EXPERTS
@@ -44,29 +47,15 @@ def _as_text(path: Any) -> Any:
     return os.fspath(path) if isinstance(path, os.PathLike) else path
 
 
-def _usable(number: Any) -> Any:
-    """Refuses numbers that break what they go into; takes anything else."""
-    if isinstance(number, float) and not math.isfinite(number):
-        raise PydanticCustomError("finite", "finite")
-    if isinstance(number, int | float) and abs(number) > LARGEST_COUNT:
-        context = {"largest": f"{LARGEST_COUNT:,}"}
-        raise PydanticCustomError("large", "at most {largest}", context)
-    return number
-
-
 _Lax = Field(strict=False)  # Takes tuples for lists, any mapping for a dict.
-_Usable = BeforeValidator(_usable)
 _Text = Annotated[str, described("a string")]
 _Place = Annotated[_Text, BeforeValidator(_as_text)]
-_Share = Annotated[float, Field(ge=0, lt=1), _Usable]
-_Weight = Annotated[float, Field(ge=0), _Usable]
 _Units = Annotated[
     list[Width],
     _Lax,
     Field(max_length=MOST_LAYERS),
     described("a list of integers"),
 ]
-_Experts = Annotated[int, Field(ge=2, le=MOST_EXPERTS)]
 _Weights = Annotated[dict[str, _Weight], _Lax, described("numbers by name")]
 _Options = Annotated[
     dict[str, Annotated[Any, _Usable]], _Lax, described("values by name")
@@ -75,11 +64,12 @@ _Options = Annotated[
 
 @with_clear_errors
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
-class TrainConfig:
+class TrainConfig(TowerConfig):
     """Everything that one training run depends on.
 
     The defaults are the ranker that the COMET paper trains on MovieLens-1M,
-    or the published model for images of the same name.
+    or the published model for images of the same name. Further fields are
+    those of `recsys.config.tower_config.TowerConfig`.
 
     Args:
         data: Data folder, or "synthetic" for the generated data set.

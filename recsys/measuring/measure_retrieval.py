@@ -29,6 +29,7 @@ def measure_retrieval(
     split: str,
     config: TrainConfig,
     k: int | None = None,
+    most_rows: int | None = None,
 ) -> dict[str, Any]:
     """Returns how well a model retrieves the items of a split.
 
@@ -45,6 +46,8 @@ def measure_retrieval(
         config: The configuration of the model's run.
         k: How many items are retrieved; as the configuration says unless
             given.
+        most_rows: How many rows of the split are drawn, always the same ones;
+            all of them unless given.
 
     Returns:
         By `"retrieval"`, `"recall@<k>"`, `"ndcg@<k>"`, the number of `"rows"`
@@ -63,8 +66,11 @@ def measure_retrieval(
         seen = seen_items(model, dataset, config.retrieval_label)
     block = max(1, min(_ROWS, _SCORES // vectors.shape[1]))
     sums, total, rows = np.zeros(2), 0.0, 0
+    given = dataset.split(split)
+    if most_rows is not None and most_rows < len(given):
+        given = given.sample(most_rows, random_state=0)
     for frame, weights in counting_rows(
-        model, dataset.split(split), schema, config.retrieval_label
+        model, given, schema, config.retrieval_label
     ):
         for start in range(0, len(frame), block):
             part = frame.iloc[start : start + block]
@@ -149,4 +155,11 @@ def _ranks(
     excluded = None
     if seen is not None and user is not None:
         excluded = seen.pairs(rows[user])
+        history = model.retrieval.history
+        if history is not None:
+            of_rows, places = np.nonzero(inputs[history] > 0)
+            excluded = (
+                np.append(excluded[0], of_rows),
+                np.append(excluded[1], inputs[history][of_rows, places]),
+            )
     return Ranks.of(queries @ vectors, items, excluded)

@@ -21,6 +21,7 @@ from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.models.tower import create_sequence_retrieval
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.retrieval import Retrieval
 
@@ -110,8 +111,12 @@ def build_ranker(
     catalogue = _catalogue(config, dataset, features, source)
     num_rows = len(dataset.split("train"))
     check_memory(config, features, width, len(tasks), num_rows, catalogue)
-    retrieval = None
-    if catalogue is not None:
+    retrieval: Retrieval | None = None
+    if catalogue is not None and config.tower is not None:
+        retrieval = create_sequence_retrieval(
+            config, catalogue, features, dataset.schema
+        )
+    elif catalogue is not None:
         retrieval = _retrieval(config, catalogue, source)
     ranker = Ranker(
         features,

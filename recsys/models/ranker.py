@@ -209,6 +209,8 @@ class Ranker(MultiTaskModel):
             inputs: By feature of `query_names`, as `encode` returns them.
         """
         assert self.retrieval is not None, "asked for with retrieval alone"
+        if self.retrieval.history is not None:
+            return self.retrieval.query_tower(inputs[self.retrieval.history])
         return self.retrieval.query_tower(
             self._tower_inputs(inputs, self.query_names)
         )
@@ -220,6 +222,9 @@ class Ranker(MultiTaskModel):
             inputs: By feature of the item, as `encode` returns them.
         """
         assert self.retrieval is not None, "asked for with retrieval alone"
+        if self.retrieval.history is not None:
+            names = self.retrieval.item_names
+            return self.retrieval.item_tower({n: inputs[n] for n in names})
         return self.retrieval.item_tower(
             self._tower_inputs(inputs, self.retrieval.item_names)
         )
@@ -284,7 +289,9 @@ class Ranker(MultiTaskModel):
 
     def _features(self, inputs: Any, training: bool | None) -> Any:
         rows = self._rows(inputs, training)
-        if training and self.retrieval is not None and ROW_WEIGHTS in inputs:
+        retrieval = self.retrieval
+        beside = retrieval is not None and retrieval.history is None
+        if training and beside and ROW_WEIGHTS in inputs:
             self._add_retrieval_loss(inputs, rows)
         parts = [
             feature.vectors(

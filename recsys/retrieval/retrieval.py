@@ -39,9 +39,13 @@ class Retrieval(keras.layers.Layer):
         weight: Float, weight of the loss. Defaults to 0.1.
         label: Binary task whose label is 1 in the rows that count; all rows
             do with `None` (default).
+        towers: The query tower and the item tower of a class derived from
+            this one; dense layers with `None` (default).
         **kwargs: `name`, `trainable`, `dtype`.
 
     Attributes:
+        history: Feature that the query tower takes as it is encoded; `None`
+            where it takes the vectors of all features of the query.
         index: `keras_rs.layers.BruteForceRetrieval` over the items' vectors,
             which answers with their numbers. It is as good as the last call of
             `update_index`.
@@ -65,6 +69,8 @@ class Retrieval(keras.layers.Layer):
         Recommendations. RecSys 2016. Yi et al., RecSys 2019.
     """
 
+    history: str | None = None
+
     def __init__(
         self,
         item: str,
@@ -75,6 +81,7 @@ class Retrieval(keras.layers.Layer):
         units: Sequence[int] = (256,),
         weight: float = 0.1,
         label: str | None = None,
+        towers: tuple[keras.layers.Layer, keras.layers.Layer] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -90,8 +97,8 @@ class Retrieval(keras.layers.Layer):
         self.weight = weight
         self.label = label
         self.roles: Mapping[str, FeatureRole] = {}
-        self.query_tower = self._tower()
-        self.item_tower = self._tower()
+        towers = towers or (self._tower(), self._tower())
+        self.query_tower, self.item_tower = towers
         self.index = BruteForceRetrieval(k=min(10, num_items))
 
     def _tower(self) -> keras.Sequential:
@@ -112,8 +119,7 @@ class Retrieval(keras.layers.Layer):
 
     def build(self, queries_shape: Any, items_shape: Any) -> None:
         """Builds the towers, and a catalogue of which nothing is known yet."""
-        self.query_tower.build(queries_shape)
-        self.item_tower.build(items_shape)
+        self._build_towers(queries_shape, items_shape)
         rows = self.num_items + 1
         self.sampling = self._state("sampling", (rows,), "float32")
         self.features = {
@@ -127,6 +133,10 @@ class Retrieval(keras.layers.Layer):
             np.arange(1, rows, dtype=np.int32),
         )
         self.built = True
+
+    def _build_towers(self, queries_shape: Any, items_shape: Any) -> None:
+        self.query_tower.build(queries_shape)
+        self.item_tower.build(items_shape)
 
     def _state(self, name: str, shape: Any, dtype: str) -> keras.Variable:
         return self.add_weight(

@@ -1,0 +1,130 @@
+"""The retrieval of a configuration with a sequence tower."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_moe.layers import MLPExperts
+from keras_moe.layers import MoE
+from recsys.columns.kind import declarations
+from recsys.config.train_config import TrainConfig
+from recsys.data.schema import Schema
+from recsys.errors import DataError
+from recsys.features import Sequence
+from recsys.features.feature import FittedFeature
+from recsys.features.id_list import FittedIdList
+from recsys.models.gates import create_gate
+from recsys.retrieval.catalogue import Catalogue
+from recsys.sequences.blocks import BLOCKS
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
+from recsys.sequences.sequence_tower import SequenceTower
+
+_HIDDEN = 4  # Hidden units of a feed-forward layer, by the tower's width.
+
+
+def create_sequence_retrieval(
+    config: TrainConfig,
+    catalogue: Catalogue,
+    features: Mapping[str, FittedFeature],
+    schema: Schema,
+) -> SequenceRetrieval:
+    """Creates the retrieval of a configuration with a tower.
+
+    Ids and vectors of items are added to their own vectors; other features of
+    items are for the ranker alone.
+
+    Args:
+        config: The configuration, resolved.
+        catalogue: The items of the training split.
+        features: The features, fitted.
+        schema: What the columns of the data mean.
+
+    Raises:
+        DataError: The data have no sequence of items.
+    """
+    history = history_feature(schema)
+    fitted = features[history]
+    assert isinstance(fitted, FittedIdList), "a sequence"
+    num_ids, widths = {}, {}
+    for name, values in catalogue.values.items():
+        vocabulary = features[name].vocabulary
+        num_rows = features[name].num_rows
+        if values.dtype.kind == "i" and values.ndim <= 2:
+            if vocabulary is not None:
+                num_rows = vocabulary.size + 1
+            assert num_rows is not None, "integers are looked up"
+            num_ids[name] = num_rows
+        elif values.dtype.kind == "f" and values.ndim == 2:
+            widths[name] = values.shape[1]
+    return SequenceRetrieval(
+        catalogue.item,
+        list(catalogue.shapes),
+        catalogue.num_items,
+        catalogue.shapes,
+        history,
+        create_tower(config, fitted.length),
+        num_ids,
+        widths,
+        config.tower_width,
+        config.tower_temperature,
+        config.retrieval_label,
+    )
+
+
+def history_feature(schema: Schema) -> str:
+    """Returns the feature with the items that a user has had before.
+
+    Raises:
+        DataError: There is none.
+    """
+    for name, kind in schema.features.items():
+        if isinstance(kind, Sequence) and kind.of == schema.item_id:
+            return name
+    raise DataError.at(
+        f"data set {schema.name!r}",
+        "for a sequence tower, a feature of type sequence that is `of` the "
+        f"item {schema.item_id!r}",
+        f"the features {declarations(schema.features)}",
+    )
+
+
+def create_tower(config: TrainConfig, length: int) -> SequenceTower:
+    """Creates the tower of a configuration.
+
+    Args:
+        config: The configuration.
+        length: Most positions of a history.
+    """
+    assert config.tower is not None, "asked for with a tower alone"
+    blocks = [
+        BLOCKS[config.tower](
+            lambda: _feed_forward(config),
+            length,
+            config.tower_heads,
+            config.tower_dropout,
+        )
+        for _ in range(config.tower_blocks)
+    ]
+    return SequenceTower(blocks, length, config.tower_dropout)
+
+
+def _feed_forward(config: TrainConfig) -> keras.layers.Layer:
+    """Two dense layers, or experts of which a position takes a few."""
+    width = config.tower_width
+    if config.tower_gate is None:
+        hidden = keras.layers.Dense(_HIDDEN * width, activation="gelu")
+        return keras.Sequential([hidden, keras.layers.Dense(width)])
+    seed = keras.random.randint((), 0, 2**31 - 1)
+    gate = create_gate(
+        config.tower_gate,
+        config.tower_experts,
+        config.tower_k,
+        num_buckets=1,
+        seed=int(seed),
+        options={},
+    )
+    hidden_units = -(-_HIDDEN * width // config.tower_k)
+    units: list[Any] = [hidden_units, width]
+    experts = MLPExperts(config.tower_experts, units, activation=["gelu", None])
+    return MoE(gate, experts)

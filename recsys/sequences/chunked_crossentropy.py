@@ -1,0 +1,77 @@
+from typing import Any
+
+from keras import ops
+
+CHUNK = 256  # Rows whose logits are there at a time: they stay in the cache.
+
+
+def chunked_crossentropy(
+    queries: Any, items: Any, targets: Any, weights: Any, chunk: int = CHUNK
+) -> Any:
+    """Returns the mean softmax loss of rows over a whole catalogue.
+
+        loss_r = log(sum_j exp(<q_r, v_j>)) - <q_r, v_t(r)>
+
+    The logits of all rows are never there at once, and are computed once: the
+    gradient of a few rows is taken while their logits are there. Where the
+    number of rows is not known before, all of them are one chunk.
+
+    Args:
+        queries: Tensor `(R, D)`, the vectors q.
+        items: Tensor `(V, D)`, the vectors v.
+        targets: Integer tensor `(R,)`, the row t of `items` that is right.
+        weights: Tensor `(R,)`, how much each row counts; 0 for padding.
+        chunk: Most rows at a time. Defaults to 256.
+
+    Returns:
+        Float32 scalar, sum_r w_r loss_r / sum_r w_r, 0 where nothing counts.
+
+    Example:
+    >>> same = ops.ones((4, 2))
+    >>> loss = chunked_crossentropy(same[:3], same, [0, 1, 2], ops.ones(3))
+    >>> round(float(loss), 4)  # log 4
+    1.3863
+
+    References:
+        Wijmans et al. Cut Your Losses in Large-Vocabulary Language Models.
+        ICLR 2025, section 4.
+    """
+    targets = ops.convert_to_tensor(targets)
+    weights = ops.cast(weights, "float32")
+    total = ops.sum(weights)
+    weights = weights / ops.where(total > 0, total, 1.0)
+    num_rows = queries.shape[0]
+    starts = [0] if num_rows is None else range(0, num_rows, chunk)
+
+    def losses(queries: Any, items: Any) -> Any:
+        loss = ops.zeros((), "float32")
+        of_queries, of_items = [], ops.zeros_like(items)
+        for start in starts:
+            rows = slice(start, None if num_rows is None else start + chunk)
+            part, counts = queries[rows], weights[rows]
+            logits = ops.matmul(part, ops.transpose(items))  # (R, V)
+            own = ops.take_along_axis(logits, targets[rows, None], axis=1)
+            top = ops.max(logits, axis=1, keepdims=True)
+            exps = ops.exp(logits - top)
+            sums = ops.sum(exps, axis=1, keepdims=True)
+            each = (ops.log(sums) + top - own)[:, 0]
+            loss = loss + ops.sum(counts * each)
+            shares = exps * (counts[:, None] / sums)
+            of_queries.append(ops.matmul(shares, items))
+            of_items = of_items + ops.matmul(ops.transpose(shares), part)
+        right = ops.take(items, targets, axis=0)
+        toward = weights[:, None] * right
+        of_queries = ops.concatenate(of_queries) - toward
+        of_items = of_items - ops.segment_sum(
+            weights[:, None] * queries, targets, ops.shape(items)[0]
+        )
+
+        def gradient(*args: Any, upstream: Any = None) -> tuple[Any, Any]:
+            factor = args[0] if upstream is None else upstream
+            return factor * of_queries, factor * of_items
+
+        return loss, gradient
+
+    return ops.custom_gradient(losses)(
+        ops.cast(queries, "float32"), ops.cast(items, "float32")
+    )

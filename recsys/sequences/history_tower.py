@@ -1,0 +1,76 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from recsys.sequences.item_vectors import ItemVectors
+from recsys.sequences.sequence_tower import SequenceTower
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class HistoryTower(keras.layers.Layer):
+    """The query of a user: what the tower has at the end of a history.
+
+    Args:
+        items: The vectors of items, which a history consists of.
+        tower: What reads them in their order.
+        temperature: Float, what the cosine of query and item is divided by;
+            scores are dot products with `None` (default).
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    Call arguments:
+        history: Integer tensor `(B, T)`, numbers of items, oldest first: 0 for
+            an unknown item, -1 where there is none. An empty history is read
+            as one of an unknown item.
+        training: Boolean.
+
+    Returns:
+        Float32 tensor `(B, D)`.
+    """
+
+    def __init__(
+        self,
+        items: ItemVectors,
+        tower: SequenceTower,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.items = items
+        self.tower = tower
+        self.temperature = temperature
+
+    def build(self, history_shape: Any) -> None:
+        if not self.tower.built:
+            self.tower.build((None, self.tower.length, self.items.dim))
+        self.built = True
+
+    def call(self, history: Any, training: bool | None = None) -> Any:
+        history = ops.convert_to_tensor(history)
+        first = ops.arange(ops.shape(history)[1]) == 0
+        empty = ops.logical_not(ops.any(history >= 0, axis=1, keepdims=True))
+        history = ops.where(ops.logical_and(empty, first), 0, history)
+        vectors = self.queries(history, training)
+        places = ops.arange(ops.shape(history)[1])
+        last = ops.max(  # (B,)
+            ops.where(history >= 0, places, ops.zeros_like(places)), axis=1
+        )
+        taken = ops.take_along_axis(vectors, last[:, None, None], axis=1)
+        return taken[:, 0]
+
+    def queries(self, history: Any, training: bool | None = None) -> Any:
+        """Returns the query after each position, `(B, T, D)`.
+
+        Args:
+            history: As that of a call.
+            training: Boolean.
+        """
+        vectors = ops.take(
+            self.items.catalogue(), ops.maximum(history, 0), axis=0
+        )
+        if not self.items.unit:
+            vectors = vectors * self.items.dim**0.5
+        found = self.tower(vectors, mask=history >= 0, training=training)
+        if self.temperature is None:
+            return found
+        return ops.normalize(found, axis=-1) / self.temperature

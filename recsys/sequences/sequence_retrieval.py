@@ -1,0 +1,132 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from recsys.retrieval.catalogue import Catalogue
+from recsys.retrieval.retrieval import Retrieval
+from recsys.sequences.chunked_crossentropy import chunked_crossentropy
+from recsys.sequences.history_tower import HistoryTower
+from recsys.sequences.item_vectors import ItemVectors
+from recsys.sequences.sequence_tower import SequenceTower
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class SequenceRetrieval(Retrieval):
+    """Retrieval by the order of what a user has had.
+
+    The query is what a `SequenceTower` makes of the history; it is compared
+    with the vectors that the history itself consists of. It is trained on its
+    own, before the tasks: by the softmax over all items of the next one after
+    each position of a user's sequence.
+
+    Args:
+        item: The id feature that says which item a row has.
+        item_features: Its further features.
+        num_items: Integer, how many items there are, numbered from 1.
+        features: For each of `item_features`, the shape and the dtype of what
+            stands for it in a batch, without the batch.
+        history: The feature with a user's earlier items, oldest first.
+        tower: What reads them.
+        num_ids: For each item feature with ids whose vectors are added to the
+            item's, how many ids there are.
+        widths: For each item feature with a vector of which a linear map is
+            added to the item's, its width.
+        dim: Integer, width of the vectors. Defaults to 128.
+        temperature: Float, what the cosine of query and item is divided by;
+            scores are dot products with `None` (default).
+        label: As that of `Retrieval`.
+        **kwargs: `name`, `trainable`, `dtype`.
+
+    References:
+        Kang, McAuley. Self-Attentive Sequential Recommendation. ICDM 2018.
+        Klenitskiy, Vasilev. Turning Dross Into Gold Loss: is BERT4Rec really
+        better than SASRec? RecSys 2023, for the softmax over all items.
+    """
+
+    def __init__(
+        self,
+        item: str,
+        item_features: Sequence[str],
+        num_items: int,
+        features: Mapping[str, tuple[Sequence[int], str]],
+        history: str,
+        tower: SequenceTower,
+        num_ids: Mapping[str, int] = {},
+        widths: Mapping[str, int] = {},
+        dim: int = 128,
+        temperature: float | None = None,
+        label: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        unit = temperature is not None
+        items = ItemVectors(num_items, dim, item, num_ids, widths, unit)
+        super().__init__(
+            item,
+            item_features,
+            num_items,
+            features,
+            dim=dim,
+            units=(),
+            label=label,
+            towers=(HistoryTower(items, tower, temperature), items),
+            **kwargs,
+        )
+        self.history = history
+        self.tower = tower
+        self.num_ids = dict(num_ids)
+        self.widths = dict(widths)
+        self.temperature = temperature
+
+    def _build_towers(self, queries_shape: Any, items_shape: Any) -> None:
+        shapes = {
+            name: (None, *shape)
+            for name, (shape, _) in self.feature_shapes.items()
+        }
+        self.item_tower.build({self.item: (None,), **shapes})
+        self.query_tower.build((None, self.tower.length))
+
+    def fill(self, catalogue: Catalogue) -> None:
+        super().fill(catalogue)
+        self.item_tower.fill(self.features)
+
+    def call(
+        self, items: Any, targets: Any, training: bool | None = None
+    ) -> Any:
+        """Returns the mean loss of the next items, a float32 scalar.
+
+        Args:
+            items: Integer tensor `(B, T)`, histories as of `HistoryTower`.
+            targets: Integer tensor `(B, T)`, the item after each position; 0
+                where none counts.
+            training: Boolean.
+        """
+        queries = self.query_tower.queries(items, training)
+        vectors = self.item_tower.looked_for(self.item_tower.catalogue()[1:])
+        # (B, T, ...) to (B T, ...).
+        queries = ops.reshape(queries, (-1, self.dim))
+        targets = ops.reshape(targets, (-1,))
+        loss = chunked_crossentropy(
+            queries, vectors, ops.maximum(targets - 1, 0), targets > 0
+        )
+        return loss
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        for name in ("units", "weight"):
+            del config[name]
+        return {
+            **config,
+            "history": self.history,
+            "tower": keras.saving.serialize_keras_object(self.tower),
+            "num_ids": self.num_ids,
+            "widths": self.widths,
+            "temperature": self.temperature,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "SequenceRetrieval":
+        restore = keras.saving.deserialize_keras_object
+        return cls(**{**config, "tower": restore(config["tower"])})

@@ -1,0 +1,71 @@
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from typing import Self
+
+import numpy as np
+import pandas as pd
+
+from recsys.features.id_values import as_ids
+from recsys.features.id_values import unified_ids
+
+
+@dataclass(frozen=True, eq=False)
+class UserSequences:
+    """What each user has had, in its order.
+
+    Attributes:
+        items: Numbers of items, one user after the other, int32 `(rows,)`,
+            oldest first; 0 for unknown ones.
+        starts: Where the items of each user begin, and the number of rows,
+            int64 `(users + 1,)`.
+
+    Example:
+    >>> users = pd.Series(["b", "a", "b"])
+    >>> found = UserSequences.of([users], [np.array([1, 2, 3])], None)
+    >>> [found[user].tolist() for user in range(len(found))]
+    [[1, 3], [2]]
+    """
+
+    items: Any
+    starts: Any
+
+    @classmethod
+    def of(
+        cls,
+        users: Iterable["pd.Series[Any]"],
+        items: Iterable[Any],
+        times: Iterable[Any] | None,
+    ) -> Self:
+        """Brings rows into the order of users and times.
+
+        Args:
+            users: The users of rows, part by part. Rows without one are left
+                out.
+            items: The numbers of their items, integer arrays, part by part.
+            times: When they were, arrays that sort, part by part. The order of
+                rows decides between equal times, and about all rows where it
+                is `None`.
+
+        Returns:
+            The sequences, users in the order of their first row.
+        """
+        ids = unified_ids([as_ids(part, "users") for part in users])
+        codes, known = pd.factorize(pd.concat(ids))
+        numbers = np.concatenate([*items]).astype(np.int32)
+        if times is None:
+            order = np.argsort(codes, kind="stable")
+        else:
+            order = np.lexsort([np.concatenate([*times]), codes])
+        order = order[np.searchsorted(codes[order], 0) :]  # -1: no user.
+        counts = np.bincount(codes[order], minlength=len(known))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return cls(numbers[order], starts)
+
+    def __len__(self) -> int:
+        """The number of users."""
+        return len(self.starts) - 1
+
+    def __getitem__(self, user: int) -> Any:
+        """The items of one user, counted from 0."""
+        return self.items[self.starts[user] : self.starts[user + 1]]

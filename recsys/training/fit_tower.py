@@ -1,0 +1,200 @@
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+from keras import ops
+
+from recsys.config.train_config import TrainConfig
+from recsys.data.load import AnyDataset
+from recsys.data.schema import Schema
+from recsys.data.streaming.column_parts import column_parts
+from recsys.data.times import parse_times
+from recsys.errors import DataError
+from recsys.errors import NonFiniteLossError
+from recsys.measuring.measure_retrieval import measure_retrieval
+from recsys.models.ranker import Ranker
+from recsys.retrieval.row_weights import ALL_ROWS
+from recsys.runs.run import Run
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
+from recsys.sequences.spectral import spectral_vectors
+from recsys.sequences.user_sequences import UserSequences
+from recsys.terminal.progress import announce
+from recsys.training.callbacks.retrieval_index import update_index
+from recsys.training.tower_training import WindowBatches
+from recsys.training.tower_training import create_tower_training
+
+HISTORY = "tower_history.csv"
+_FIRST_LENGTH = 0.02  # Of item vectors, by the square root of their width.
+_VALIDATED = 1024  # Most rows of the validation split, always the same ones.
+
+
+def fit_tower(
+    ranker: Ranker, run: Run, config: TrainConfig, dataset: AnyDataset
+) -> None:
+    """Trains the sequence tower of a ranker; its best epoch is kept.
+
+    Each position of a user's sequence in the training split is to predict the
+    next item, by the softmax over all items. The best epoch is that of the
+    highest ndcg of up to 1,024 rows of the validation split. The run gets a
+    table of the epochs, `tower_history.csv`.
+
+    Args:
+        ranker: The ranker; its retrieval has a tower.
+        run: The folder of its run.
+        config: The configuration, resolved.
+        dataset: The data set to train on.
+
+    Raises:
+        DataError: No user has two items in the training split.
+        KeyboardInterrupt: After Ctrl-C; the best epoch is in the ranker.
+        NonFiniteLossError: The loss became NaN or infinite.
+    """
+    retrieval = ranker.retrieval
+    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
+    sequences = training_sequences(ranker, dataset, config)
+    length = retrieval.tower.length
+    if config.tower_spectral:
+        _begin_spectral(retrieval, sequences)
+    batches = WindowBatches(sequences, config, length, epoch=0)
+    if not len(batches):
+        raise DataError.at(
+            f"data set {dataset.schema.name!r}, train split",
+            "a user with at least two items",
+            "none",
+        )
+    steps = len(batches) * config.tower_epochs
+    training = create_tower_training(retrieval, config, steps)
+    best = _Best(retrieval, config.tower_patience)
+    rows: list[dict[str, Any]] = []
+    try:
+        for epoch in range(config.tower_epochs):
+            if epoch:
+                batches = WindowBatches(sequences, config, length, epoch)
+            found = training.fit(batches, shuffle=False, verbose=0)
+            update_index(ranker)
+            measured = _validated(ranker, dataset, config)
+            rows.append({"epoch": epoch + 1, **_row(found, measured)})
+            pd.DataFrame(rows).to_csv(run.folder / HISTORY, index=False)
+            if best.is_over(rows[-1][f"val_ndcg@{config.metrics_k}"]):
+                break
+    finally:
+        best.restore()
+        update_index(ranker)
+
+
+def training_sequences(
+    ranker: Ranker, dataset: AnyDataset, config: TrainConfig
+) -> UserSequences:
+    """Returns what each user has had in the training split, oldest first.
+
+    Rows without the label that the retrieval looks at are left out; the order
+    is that of the time, where the data name one, or else that of the rows.
+    """
+    schema, train = dataset.schema, dataset.split("train")
+    assert schema.item_id is not None, "checked before"
+    if schema.user_id is None:
+        raise DataError.at(
+            f"data set {schema.name!r}",
+            "an id feature that is the 'user' in dataset.json, or is called "
+            "user, to train a sequence tower",
+            f"the features {[*schema.features]}",
+        )
+    counting = [*_counting(train, schema, config.retrieval_label)]
+
+    def chosen(name: str) -> Iterator["pd.Series[Any]"]:
+        for part, rows in zip(column_parts(train, name), counting, strict=True):
+            yield part[rows]
+
+    encode = ranker.fitted[schema.item_id].encode
+    times = None
+    if schema.time is not None:
+        times = (
+            parse_times(part, "the training split").to_numpy()
+            for part in chosen(schema.time)
+        )
+    return UserSequences.of(
+        chosen(schema.user_id), map(encode, chosen(schema.item_id)), times
+    )
+
+
+def _counting(train: Any, schema: Schema, label: str | None) -> Iterator[Any]:
+    """Which rows of each part count, boolean arrays."""
+    assert schema.item_id is not None, "checked before"
+    if label in (None, ALL_ROWS):
+        for part in column_parts(train, schema.item_id):
+            yield np.ones(len(part), bool)
+        return
+    for part in column_parts(train, str(label)):
+        yield part.to_numpy() == 1
+
+
+def _begin_spectral(
+    retrieval: SequenceRetrieval, sequences: UserSequences
+) -> None:
+    """Gives item vectors their first values; an unknown one keeps its own."""
+    announce("Decomposing the matrix of users and items")
+    vectors = spectral_vectors(sequences, retrieval.num_items, retrieval.dim)
+    if retrieval.temperature is None:
+        vectors = vectors * (_FIRST_LENGTH * retrieval.dim**0.5)
+    own = retrieval.item_tower.own
+    values = ops.convert_to_numpy(own).copy()
+    known = np.abs(vectors).sum(axis=1) > 0
+    values[1:][known] = vectors[known]
+    own.assign(values)
+
+
+def _validated(
+    ranker: Ranker, dataset: AnyDataset, config: TrainConfig
+) -> dict[str, Any]:
+    """The retrieval's metrics of some rows of the validation split."""
+    measured = measure_retrieval(
+        ranker, dataset, "validation", config, most_rows=_VALIDATED
+    )
+    return dict(measured["retrieval"])
+
+
+def _row(found: keras.callbacks.History, measured: Any) -> dict[str, Any]:
+    """What the table has of an epoch."""
+    (loss,) = found.history["loss"]
+    if not np.isfinite(loss):
+        raise NonFiniteLossError(
+            "The loss of the tower must stay finite; a lower "
+            f"tower_learning_rate may help. Received: a loss of {loss}"
+        )
+    metrics = {
+        f"val_{name}": value for name, value in measured.items() if "@" in name
+    }
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+    announce(f"Tower: loss {loss:.4f}, {shown}")
+    return {"loss": loss, **metrics}
+
+
+class _Best:
+    """The weights of the epoch with the highest figure."""
+
+    def __init__(self, retrieval: SequenceRetrieval, patience: int) -> None:
+        self.variables = retrieval.query_tower.trainable_variables
+        self.patience = patience
+        self.figure = -np.inf
+        self.waited = 0
+        self.values: list[Any] | None = None
+
+    def is_over(self, figure: float | None) -> bool:
+        """Takes the figure of an epoch; whether patience is at its end."""
+        if figure is not None and figure > self.figure:
+            self.figure, self.waited = figure, 0
+            self.values = [
+                ops.convert_to_numpy(each).copy() for each in self.variables
+            ]
+            return False
+        self.waited += 1
+        return self.waited >= self.patience
+
+    def restore(self) -> None:
+        """Brings the weights back, where there are some."""
+        for variable, value in zip(
+            self.variables, self.values or [], strict=self.values is not None
+        ):
+            variable.assign(value)

@@ -1,0 +1,98 @@
+import math
+from typing import Any
+
+import keras
+import numpy as np
+
+from recsys.config.train_config import TrainConfig
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
+from recsys.sequences.user_sequences import UserSequences
+from recsys.sequences.windows import window_batches
+
+_WARMUP = 100  # Steps until the full learning rate.
+_CLIP = 5.0  # Largest norm of a step's gradient.
+_BETA_2 = 0.98
+
+
+class TowerTraining(keras.Model):
+    """Trains the towers of a `SequenceRetrieval`, as `fit` of Keras does.
+
+    Args:
+        retrieval: The retrieval.
+    """
+
+    def __init__(self, retrieval: SequenceRetrieval) -> None:
+        super().__init__()
+        self.retrieval = retrieval
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        loss = self.retrieval(
+            inputs["items"], inputs["targets"], training=training
+        )
+        self.add_loss(loss)
+        return loss
+
+
+class WindowBatches(keras.utils.PyDataset):
+    """The batches of one epoch.
+
+    Args:
+        sequences: What users have had in the training split.
+        config: The configuration.
+        length: Most positions of a history.
+        epoch: Integer, which decides, with the seed, on all that is drawn.
+    """
+
+    def __init__(
+        self,
+        sequences: UserSequences,
+        config: TrainConfig,
+        length: int,
+        epoch: int,
+    ) -> None:
+        super().__init__()
+        generator = np.random.default_rng([config.seed, epoch])
+        self.batches = [
+            *window_batches(
+                sequences,
+                length,
+                config.tower_tokens,
+                config.unknown_rate,
+                generator,
+            )
+        ]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: int) -> tuple[dict[str, Any]]:
+        return (self.batches[index],)
+
+
+def create_tower_training(
+    retrieval: SequenceRetrieval, config: TrainConfig, steps: int
+) -> TowerTraining:
+    """Returns a compiled training: AdamW, a warm-up and a cosine.
+
+    Args:
+        retrieval: The retrieval to train.
+        config: The configuration.
+        steps: How many steps the whole training has at most.
+    """
+    warmup = min(_WARMUP, math.ceil(steps / 10))
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0,
+        max(1, steps - warmup),
+        warmup_target=config.tower_learning_rate,
+        warmup_steps=warmup,
+    )
+    training = TowerTraining(retrieval)
+    training.compile(
+        keras.optimizers.AdamW(
+            rate,
+            weight_decay=config.tower_weight_decay,
+            beta_2=_BETA_2,
+            global_clipnorm=_CLIP,
+        )
+    )
+    return training
