@@ -24,6 +24,7 @@ from recsys.measuring.measure_retrieval import frames_of
 from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
+from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
@@ -45,7 +46,8 @@ def recommend(
     """Recommends items to a user: retrieves candidates and ranks them.
 
     What is known of the user is what the user's last row in the training split
-    says, the latest one where the data have times. Of a user who is not there
+    says, the latest one where the data have times; a sequence tower reads the
+    history of that row and its item. Of a user who is not there
     nothing is known, which the model has learned to deal with, and a warning
     says so.
 
@@ -56,9 +58,11 @@ def recommend(
         score: What items are ranked by, a `recsys.retrieval.formula.Formula`
             over the predictions, such as `"watch^0.7 * rating"`: the tasks by
             name, `<task>_0`, `<task>_1`, ... for the classes of a multiclass
-            task. An item for which it has no finite value in float32 comes
-            last, with a NaN. Unless given, the task that retrieval was trained
-            on, or the first prediction.
+            task, and `retrieval`, what items are retrieved by. An item for
+            which it has no finite value in float32 comes last, with a NaN.
+            Unless given, the task that retrieval was trained
+            on, or the first prediction; the retrieval where the tasks have not
+            been trained.
         data: Data folder, or "synthetic"; that of the run unless given.
         exclude_seen: Whether to leave out what the user has had in the rows
             of the training split that retrieval was trained on. Defaults to
@@ -96,14 +100,17 @@ def recommend(
     dataset = load(source)
     ranker.check_fits(dataset)
     query = _query(ranker, dataset, user, features or {})
-    seen: Any = np.zeros(0, np.int32)
-    if exclude_seen:
-        had = seen_items(ranker, dataset, config.retrieval_label)
-        seen = had.by(query[str(dataset.schema.user_id)].iloc[0])
     inputs = {
         name: ranker.fitted[name].encode(query[name])
         for name in ranker.query_names
     }
+    seen: Any = np.zeros(0, np.int32)
+    if exclude_seen:
+        had = seen_items(ranker, dataset, config.retrieval_label)
+        seen = had.by(query[str(dataset.schema.user_id)].iloc[0])
+        if retrieval.history is not None:
+            history = inputs[retrieval.history]
+            seen = np.append(seen, history[history > 0])
     numbers = retrieved(ranker, retrieval, inputs, seen, candidates)
     found = ranked(ranker, retrieval, inputs, numbers, formula)
     return _with_titles(found.head(top), source, retrieval.item)
@@ -115,17 +122,21 @@ def score_formula(ranker: Ranker, score: str | None) -> Formula:
     Args:
         ranker: A ranker with retrieval.
         score: The formula; `None` for the task that retrieval was trained on,
-            or the first prediction.
+            or the first prediction, or the retrieval where the tasks have not
+            been trained.
 
     Raises:
         ValueError: It is no formula over the predictions.
     """
+    retrieval = ranker.retrieval
     names = [*ranker.columns(ranker.no_predictions())]
-    if score is None:
-        label = ranker.retrieval and ranker.retrieval.label
+    if retrieval is not None and retrieval.alone:
+        names, score = [], score or RETRIEVAL
+    elif score is None:
+        label = retrieval and retrieval.label
         score = f"`{names[0] if label in (None, ALL_ROWS) else label}`"
     try:
-        return Formula(score, names)
+        return Formula(score, [*names, RETRIEVAL])
     except ValueError as error:
         raise ValueError(f"`score`: {error}") from None
 
@@ -153,7 +164,7 @@ def _query(
                 f"features among {others}{did_you_mean(name, others)}",
                 repr(name),
             )
-    known = _last_row(ranker, dataset, schema, user)
+    known = _last_row(ranker, dataset, schema, user, features)
     values = {name: known.get(name) for name in names}
     # As the data have it: a text may stand for an id that is a number.
     values[schema.user_id] = known.get(schema.user_id, user)
@@ -170,11 +181,18 @@ def _query(
 
 
 def _last_row(
-    ranker: Ranker, dataset: AnyDataset, schema: Schema, user: Any
+    ranker: Ranker,
+    dataset: AnyDataset,
+    schema: Schema,
+    user: Any,
+    features: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What the training split knows of a user; nothing of an unknown one."""
     rows = _rows_of_user(ranker, dataset, schema, user)
+    history = ranker.retrieval and ranker.retrieval.history
     if not len(rows):
+        if history in features:
+            return {}  # A tower reads no more than that.
         warnings.warn(
             f"the training split has no {schema.user_id} {user!r}: these are "
             f"recommendations for an unknown {schema.user_id}",
@@ -185,7 +203,11 @@ def _last_row(
     if schema.time is not None:
         times = parse_times(rows[schema.time], "train").to_numpy()
         last = int(np.flatnonzero(times == times.max())[-1])
-    return {column: rows[column].iloc[last] for column in ranker.query_names}
+    known = {column: rows[column].iloc[last] for column in ranker.query_names}
+    if history is not None:
+        item = rows[str(schema.item_id)].iloc[last]
+        known[history] = [*known[history], item]
+    return known
 
 
 def _rows_of_user(
@@ -242,9 +264,39 @@ def ranked(
         formula: What they are ranked by.
 
     Returns:
-        A row for each item: its id, the score, the predictions and experts.
+        A row for each item: its id, the score, and where the tasks have been
+        trained the predictions and experts.
     """
     ids = ranker.vocabularies[retrieval.item].values[numbers - 1]
+    columns, experts = _predicted(ranker, retrieval, inputs, numbers)
+    (query,) = ops.convert_to_numpy(ranker.query_vectors(inputs))
+    fits = np.asarray(retrieval.vectors[numbers - 1] @ query, np.float64)
+    scores = formula({**columns, RETRIEVAL: fits})
+    scores = np.broadcast_to(scores, len(numbers))
+    # As an exported model has it, whose scores are float32.
+    is_score = np.abs(scores) <= np.finfo(np.float32).max
+    scores = np.where(is_score, scores, np.nan)
+    table = pd.DataFrame(
+        {retrieval.item: ids, "score": scores, **columns, **experts}
+    )
+    # What has no score, such as a logarithm of 0, is last.
+    return table.sort_values(
+        "score", ascending=False, kind="stable", ignore_index=True
+    )
+
+
+def _predicted(
+    ranker: Ranker,
+    retrieval: Retrieval,
+    inputs: Mapping[str, Any],
+    numbers: Any,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """By column, the predictions for items, and which experts made them.
+
+    Nothing of tasks that have not been trained.
+    """
+    if retrieval.alone:
+        return {}, {}
     predictions = ranker.no_predictions()
     experts: dict[str, Any] = {}
     if len(numbers):
@@ -268,17 +320,7 @@ def ranked(
         name: np.asarray(values, np.float64)
         for name, values in ranker.columns(predictions).items()
     }
-    scores = np.broadcast_to(formula(columns), len(numbers))
-    # As an exported model has it, whose scores are float32.
-    is_score = np.abs(scores) <= np.finfo(np.float32).max
-    scores = np.where(is_score, scores, np.nan)
-    table = pd.DataFrame(
-        {retrieval.item: ids, "score": scores, **columns, **experts}
-    )
-    # What has no score, such as a logarithm of 0, is last.
-    return table.sort_values(
-        "score", ascending=False, kind="stable", ignore_index=True
-    )
+    return columns, experts
 
 
 def _experts(

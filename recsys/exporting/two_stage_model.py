@@ -8,6 +8,7 @@ from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.retrieval.formula import Formula
+from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SCANN
@@ -62,6 +63,12 @@ class TwoStageModel:
         self._ids = tf.constant(
             [MISSING[item.raw_dtype], *vocabulary.values], item.raw_dtype
         )
+        # By number, 0 for none, for a formula that asks for it.
+        self._vectors = None
+        if RETRIEVAL in formula.used:
+            self._vectors = tf.pad(
+                tf.constant(retrieval.vectors), [[1, 0], [0, 0]]
+            )
         self._of_items = {
             name: tf.constant(variable.numpy())
             for name, variable in retrieval.features.items()
@@ -89,7 +96,18 @@ class TwoStageModel:
             query: As in a call.
             numbers: Int32 tensor `(batch, size)` of items, 0 for none.
         """
-        return self._best(numbers, self._predict(query, numbers))
+        predicted = self._predict(query, numbers)
+        return self._best(numbers, predicted, self._fits(query, numbers))
+
+    def _fits(self, query: dict[str, Any], numbers: Any) -> dict[str, Any]:
+        """What items are retrieved by `(batch, size)`, where it is needed."""
+        import tensorflow as tf
+
+        if self._vectors is None:
+            return {}
+        queries = self.ranker.query_vectors(query)
+        vectors = tf.gather(self._vectors, numbers)  # (batch, size, D)
+        return {RETRIEVAL: tf.einsum("bd,bsd->bs", queries, vectors)}
 
     def _retrieve(self, queries: Any, seen: Any) -> Any:
         """Numbers of items `(batch, size)` that are not seen, 0 for none."""
@@ -123,6 +141,8 @@ class TwoStageModel:
         import tensorflow as tf
 
         ranker, items = self.ranker, tf.reshape(numbers, [-1])
+        if ranker.retrieval is not None and ranker.retrieval.alone:
+            return {}  # The tasks have not been trained.
         rows = {
             name: tf.repeat(values, self.size, axis=0)
             for name, values in query.items()
@@ -139,13 +159,15 @@ class TwoStageModel:
                 )
         return columns
 
-    def _best(self, numbers: Any, columns: dict[str, Any]) -> dict[str, Any]:
+    def _best(
+        self, numbers: Any, columns: dict[str, Any], fits: dict[str, Any]
+    ) -> dict[str, Any]:
         """The outputs for the items with the highest scores."""
         import tensorflow as tf
 
         exact = {
             name: tf.cast(values, tf.float64)
-            for name, values in columns.items()
+            for name, values in {**columns, **fits}.items()
         }
         scores = tf.cast(self.formula(exact, tf.math), tf.float32)
         scores = tf.broadcast_to(scores, tf.shape(numbers))

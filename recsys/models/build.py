@@ -22,6 +22,7 @@ from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.tower import create_sequence_retrieval
+from recsys.models.tower import history_feature
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.retrieval import Retrieval
 
@@ -182,6 +183,10 @@ def _catalogue(
     if not config.retrieval:
         return None
     schema, train = dataset.schema, dataset.split("train")
+    if config.tower is not None:
+        # Not of the item, and too long to be looked at.
+        history = history_feature(schema)
+        features = {n: one for n, one in features.items() if n != history}
     if source is None or source.retrieval is None:
         return Catalogue.of(train, schema, features)
     names = source.retrieval.item_features

@@ -17,6 +17,8 @@ from recsys.retrieval.in_batch_softmax import in_batch_softmax
 ROW_WEIGHTS = "/retrieval"
 # What a history calls the loss, without its weight.
 RETRIEVAL_LOSS = "retrieval_loss"
+# What a formula calls the dot product that items are retrieved by.
+RETRIEVAL = "retrieval"
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -46,6 +48,8 @@ class Retrieval(keras.layers.Layer):
     Attributes:
         history: Feature that the query tower takes as it is encoded; `None`
             where it takes the vectors of all features of the query.
+        alone: Whether the tasks have not been trained, so that items are
+            ranked by the retrieval.
         index: `keras_rs.layers.BruteForceRetrieval` over the items' vectors,
             which answers with their numbers. It is as good as the last call of
             `update_index`.
@@ -70,6 +74,7 @@ class Retrieval(keras.layers.Layer):
     """
 
     history: str | None = None
+    alone = False
 
     def __init__(
         self,

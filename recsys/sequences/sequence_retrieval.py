@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from recsys.retrieval.catalogue import Catalogue
+from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.retrieval import Retrieval
 from recsys.sequences.chunked_crossentropy import chunked_crossentropy
 from recsys.sequences.history_tower import HistoryTower
@@ -38,6 +39,8 @@ class SequenceRetrieval(Retrieval):
         temperature: Float, what the cosine of query and item is divided by;
             scores are dot products with `None` (default).
         label: As that of `Retrieval`.
+        alone: Boolean, whether the tasks are not trained, so that items are
+            ranked by the retrieval. Defaults to `False`.
         **kwargs: `name`, `trainable`, `dtype`.
 
     References:
@@ -59,6 +62,7 @@ class SequenceRetrieval(Retrieval):
         dim: int = 128,
         temperature: float | None = None,
         label: str | None = None,
+        alone: bool = False,
         **kwargs: Any,
     ) -> None:
         unit = temperature is not None
@@ -79,6 +83,7 @@ class SequenceRetrieval(Retrieval):
         self.num_ids = dict(num_ids)
         self.widths = dict(widths)
         self.temperature = temperature
+        self.alone = alone
 
     def _build_towers(self, queries_shape: Any, items_shape: Any) -> None:
         shapes = {
@@ -91,6 +96,11 @@ class SequenceRetrieval(Retrieval):
     def fill(self, catalogue: Catalogue) -> None:
         super().fill(catalogue)
         self.item_tower.fill(self.features)
+        seen = (self.item, *self.num_ids, *self.widths)
+        self.roles = {
+            **{name: catalogue.roles[name] for name in seen},
+            str(self.history): FeatureRole("query", "what the tower reads"),
+        }
 
     def call(
         self, items: Any, targets: Any, training: bool | None = None
@@ -124,6 +134,7 @@ class SequenceRetrieval(Retrieval):
             "num_ids": self.num_ids,
             "widths": self.widths,
             "temperature": self.temperature,
+            "alone": self.alone,
         }
 
     @classmethod

@@ -82,6 +82,7 @@ def fit_tower(
     finally:
         best.restore()
         update_index(ranker)
+    retrieval.trainable = False  # While the tasks are trained.
 
 
 def training_sequences(

@@ -34,6 +34,7 @@ def sequences(
     progress: Progress,
     file: str,
     length: int = 50,
+    train_length: int | None = None,
     attributes: str | None = None,
 ) -> Dataset:
     """Prepares users' sequences of items, leave one out by time.
@@ -51,6 +52,9 @@ def sequences(
         file: Name of the file, packed where it ends in `.gz` or `.xz`. A line
             is a user and then items, all or one, oldest first.
         length: Most items of a history, the last ones.
+        train_length: The same for the rows of the training split, which a
+            sequence tower does not read the histories of; 0 for none. As
+            length says unless given.
         attributes: Name of a JSON file, which may be packed: an object with a
             list of attributes for each item. They become a feature of the
             items. None unless given.
@@ -69,6 +73,8 @@ def sequences(
         published files have both layouts).
     """
     check_count("length", length, LARGEST_WIDTH)
+    if train_length:
+        check_count("train_length", train_length, LARGEST_WIDTH)
     path = raw_dir / file
     rows = parse_sequences(_content(path), path, progress)
     positions, lengths = positions_of(rows["user"].to_numpy())
@@ -99,7 +105,10 @@ def sequences(
     items, splits = rows["item"].to_numpy(), {}
     for name, chosen in leave_one_out(positions, lengths).items():
         split = rows.iloc[chosen].reset_index(drop=True)
-        before = earlier_items(items, positions, chosen, length)
+        most = length
+        if name == "train" and train_length is not None:
+            most = min(length, train_length)
+        before = earlier_items(items, positions, chosen, most)
         split["history"] = pd.Series(before, dtype=object)
         splits[name] = split[[*schema.columns]]
     return Dataset(schema, splits)

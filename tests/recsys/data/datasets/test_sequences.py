@@ -93,6 +93,16 @@ def test_a_history_has_the_last_items(tmp_path: Path) -> None:
     assert dataset.schema.features["history"].length == 2
 
 
+@pytest.mark.parametrize("train_length", [0, 1])
+def test_histories_of_training_may_be_shorter(
+    tmp_path: Path, train_length: int
+) -> None:
+    dataset = prepared(tmp_path, "u a b c d e\n", train_length=train_length)
+    assert rows_of(dataset, "test") == [("u", "e", ["a", "b", "c", "d"])]
+    expected = [[], ["a"], ["b"]] if train_length else [[], [], []]
+    assert [row[2] for row in rows_of(dataset, "train")] == expected
+
+
 def test_the_folder_is_read_as_it_was_prepared(tmp_path: Path) -> None:
     (tmp_path / "log.txt.gz").write_bytes(gzip.compress(LINES.encode()))
     attributes = {"a": [LARGE, 2], "c": [], str(LARGE): ["x"]}

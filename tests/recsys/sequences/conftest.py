@@ -1,0 +1,68 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.progress import Progress
+
+import recsys
+from recsys.data.datasets.sequences import sequences
+from recsys.runs.run import Run
+
+ITEMS, LENGTH = 12, 6
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Users who go around a circle of items, with a step now and then two.
+
+    Items are texts; those of even number have an attribute of their own.
+    """
+    folder = tmp_path_factory.mktemp("circle")
+    rng = np.random.default_rng(0)
+    lines = []
+    for user in range(60):
+        steps = np.append(rng.integers(0, ITEMS), 1 + (rng.random(11) < 0.1))
+        places = np.cumsum(steps) % ITEMS
+        lines.append(" ".join([f"u{user}", *(f"i{at}" for at in places)]))
+    (folder / "log.txt").write_text("\n".join(lines))
+    even = ", ".join(f'"i{at}": [{at}]' for at in range(0, ITEMS, 2))
+    (folder / "attributes.json").write_text(f"{{{even}}}")
+    dataset = sequences(
+        folder,
+        0,
+        Progress(disable=True),
+        file="log.txt",
+        length=LENGTH,
+        attributes="attributes.json",
+    )
+    dataset.write(folder / "data")
+    return folder / "data"
+
+
+def fields(data: Path, out: Path, **given: Any) -> dict[str, Any]:
+    """A configuration that trains in a second."""
+    small = {
+        "retrieval": True,
+        "tower": "transformer",
+        "tower_width": 16,
+        "tower_blocks": 1,
+        "tower_dropout": 0.0,
+        "tower_learning_rate": 0.02,
+        "tower_tokens": 100,
+        "tower_epochs": 4,
+        "num_experts": 2,
+        "expert_units": [2],
+        "head_units": [2],
+        "embedding_dim": 2,
+        "metrics_k": 3,
+    }
+    return {"data": str(data), "out": str(out), **small, **given}
+
+
+@pytest.fixture(scope="session")
+def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of a tower alone."""
+    out = tmp_path_factory.mktemp("run") / "tower"
+    recsys.train(fields(data, out))
+    return Run(out)

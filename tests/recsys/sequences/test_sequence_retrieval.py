@@ -1,0 +1,137 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from recsys.sequences.hstu_block import HSTUBlock
+from recsys.sequences.item_vectors import ItemVectors
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
+from recsys.sequences.sequence_tower import SequenceTower
+from tests.compiled import compiled
+
+NUM_ITEMS, LENGTH, DIM = 7, 5, 4
+FEATURES = {"genres": ([2], "int32"), "text": ([3], "float32")}
+
+
+def retrieval(temperature: float | None = None, **given: Any) -> Any:
+    tower = SequenceTower([HSTUBlock(LENGTH, num_heads=1)], LENGTH)
+    layer = SequenceRetrieval(
+        "film",
+        list(FEATURES),
+        NUM_ITEMS,
+        FEATURES,
+        "history",
+        tower,
+        num_ids={"genres": 4},
+        widths={"text": 3},
+        dim=DIM,
+        temperature=temperature,
+        **given,
+    )
+    layer.build(None, None)
+    rng = np.random.default_rng(0)
+    for weight in layer.query_tower.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) * 0.5)
+    genres = rng.integers(-1, 4, (NUM_ITEMS + 1, 2)).astype("int32")
+    text = rng.normal(size=(NUM_ITEMS + 1, 3)).astype("float32")
+    layer.item_tower.fill({"genres": genres, "text": text})
+    return layer
+
+
+def array(tensor: Any) -> Any:
+    return ops.convert_to_numpy(tensor)
+
+
+def test_an_item_is_its_own_vector_and_what_its_features_add() -> None:
+    layer: ItemVectors = retrieval().item_tower
+    own, table, kernel = (array(weight) for weight in layer.trainable_weights)
+    genres = np.array([[3, 1], [2, -1], [-1, -1]], np.int32)
+    text = np.array([[0, 0, 0], [1, 0, 2], [0, 1, 0]], np.float32)
+    inputs = {"film": np.array([7, 0, 2]), "genres": genres, "text": text}
+    expected = own[[7, 0, 2]] + text @ kernel
+    expected[0] += (table[3] + table[1]) / 2
+    expected[1] += table[2]
+    np.testing.assert_allclose(array(layer(inputs)), expected, rtol=1e-5)
+
+
+def test_the_catalogue_is_of_the_features_it_was_filled_with() -> None:
+    layer = retrieval().item_tower
+    known = {name: array(values) for name, values in layer.known.items()}
+    inputs = {"film": np.arange(NUM_ITEMS + 1), **known}
+    np.testing.assert_allclose(
+        array(layer.catalogue()), array(layer(inputs)), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("temperature", [None, 0.05])
+def test_a_query_is_that_of_the_last_item_however_long_the_padding(
+    temperature: float | None,
+) -> None:
+    tower = retrieval(temperature).query_tower
+    history = np.array([[3, 5, 0, -1, -1], [1, 2, 3, 4, 5]], np.int32)
+    received = array(tower(history))
+    alone = array(tower(history[:1, :3]))
+    np.testing.assert_allclose(received[:1], alone, rtol=1e-4, atol=1e-5)
+    places = array(tower.queries(ops.convert_to_tensor(history)))
+    np.testing.assert_allclose(received[0], places[0, 2], rtol=1e-4)
+    np.testing.assert_allclose(received[1], places[1, 4], rtol=1e-4)
+    if temperature is not None:
+        lengths = np.linalg.norm(received, axis=1)
+        np.testing.assert_allclose(lengths, 1 / temperature, rtol=1e-4)
+        items = array(retrieval(temperature).item_tower.catalogue())
+        layer = retrieval(temperature).item_tower
+        units = array(layer.looked_for(ops.convert_to_tensor(items)))
+        np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, rtol=1e-4)
+
+
+def test_an_empty_history_is_that_of_an_unknown_item() -> None:
+    tower = retrieval().query_tower
+    empty = np.full((1, LENGTH), -1, np.int32)
+    unknown = empty.copy()
+    unknown[0, 0] = 0
+    np.testing.assert_allclose(array(tower(empty)), array(tower(unknown)))
+    assert np.isfinite(array(tower(empty))).all()
+
+
+@pytest.mark.parametrize("temperature", [None, 0.5])
+def test_the_loss_is_the_softmax_over_all_items_at_each_position(
+    temperature: float | None,
+) -> None:
+    layer = retrieval(temperature)
+    items = np.array([[3, 5, 1, -1, -1], [-1] * 5, [2, 0, 4, 6, 7]], np.int32)
+    targets = np.array([[5, 1, 0, 0, 0], [0] * 5, [3, 4, 6, 7, 1]], np.int32)
+    queries = array(layer.query_tower.queries(ops.convert_to_tensor(items)))
+    vectors = array(layer.item_tower.looked_for(layer.item_tower.catalogue()))
+    losses = []
+    for row, place in zip(*np.nonzero(targets), strict=True):
+        logits = vectors[1:] @ queries[row, place]
+        own = logits[targets[row, place] - 1]
+        losses.append(np.log(np.exp(logits).sum()) - own)
+    received = compiled(layer)(items, targets)
+    np.testing.assert_allclose(received, np.mean(losses), rtol=1e-4)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_saved_retrieval_is_the_same(alone: bool, tmp_path: Path) -> None:
+    layer = retrieval(0.1, alone=alone, label="watch")
+    inputs = [keras.Input((LENGTH,), dtype="int32") for _ in range(2)]
+    model = keras.Model(inputs, layer(*inputs))
+    model.save(tmp_path / "retrieval.keras")
+    loaded = keras.saving.load_model(tmp_path / "retrieval.keras")
+    (other,) = (one for one in loaded.layers if one.name == layer.name)
+    given, restored = layer.get_config(), other.get_config()
+    for config in (given, restored):
+        del config["tower"]  # What it was built with is a list once restored.
+    assert restored == given
+    assert (other.alone, other.label) == (alone, "watch")
+    history = np.array([[3, 5, 1, -1, -1]], np.int32)
+    np.testing.assert_allclose(
+        array(other.query_tower(history)), array(layer.query_tower(history))
+    )
+    np.testing.assert_array_equal(
+        array(other.item_tower.known["text"]),
+        array(layer.item_tower.known["text"]),
+    )
