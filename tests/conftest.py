@@ -12,13 +12,14 @@ from hypothesis import settings
 from matplotlib.figure import Figure
 from PIL import Image
 
+from tests.examples import FEW
 from tests.once import left_out
 from tests.once import name_in_report
 
 # A busy machine is no error.
 settings.register_profile("busy", deadline=None)
 # Of `tests.examples`.
-settings.register_profile("few", deadline=None, max_examples=5)
+settings.register_profile("few", deadline=None, max_examples=FEW)
 
 # Gates and plans that do not keep what they promise raise errors here.
 os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")

@@ -60,10 +60,17 @@ def _beyond_the_sample(
         marker = group[0].get_closest_marker("sampled")
         assert marker is not None
         (every,) = marker.args
-        # In an order that has nothing to do with that of the parameters: each
-        # third of a product of eight by three would be one column of it.
-        group.sort(key=lambda item: sha256(item.nodeid.encode()).digest())
+        group.sort(key=_shuffled)
         first = BACKENDS.index(backend) % min(every, len(group))
         yield from (
             item for number, item in enumerate(group) if number % every != first
         )
+
+
+def _shuffled(item: pytest.Item) -> bytes:
+    """Orders variants by what has nothing to do with their parameters.
+
+    Each third of a product of eight by three would be one column of it. Tests
+    of the same parameters keep the same ones, and their fixtures are shared.
+    """
+    return sha256(item.nodeid.partition("[")[2].encode()).digest()

@@ -43,6 +43,7 @@ def run(
 TINY = "--experts 4 --rows 8 --width 4 --runs 1"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "arguments",
     [TINY, f"{TINY} --jit --tasks 2 --layers 2", f"{TINY} --routing zipf"],
@@ -56,6 +57,7 @@ def test_layer_execution(run: Run, arguments: str) -> None:
             assert line[step][f"{way}_ms"] > 0
 
 
+@pytest.mark.once("torch")
 def test_peak_memory_of_one_step(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +72,7 @@ def test_peak_memory_of_one_step(
     assert run("layer_execution.py", f"{TINY} --peak-of sparse forward") == []
 
 
+@pytest.mark.once("torch")
 def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
     lines = run("layer_execution.py", TINY.replace("4", "4 8", 1))
     file = tmp_path / "lines.jsonl"
@@ -78,6 +81,7 @@ def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("script", "arguments", "wanted"),
     [
@@ -142,6 +146,7 @@ def test_scaling(run: Run) -> None:
     assert all(line["predicted_cpu_ms"] > 0 for line in lines)
 
 
+@pytest.mark.once("torch")
 def test_a_model_of_scaling(run: Run) -> None:
     lines = run("scaling_model.py", "")
     found = {
@@ -218,6 +223,7 @@ def test_hostile_requests(run: Run) -> None:
         assert not status.startswith("5")
 
 
+@pytest.mark.once("jax")
 @pytest.mark.slow
 @pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="of TensorFlow or JAX"
@@ -300,6 +306,7 @@ def test_published_code_takes_its_turns(run: Run, tmp_path: Path) -> None:
     assert line["faster_than_published"] == pytest.approx(ratio, rel=0.1)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
     synthetic(2_000, num_users=100, num_items=100).write(tmp_path / "data")
@@ -311,6 +318,7 @@ def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
     assert lines[0]["experts_per_example"] > 0
 
 
+@pytest.mark.once("torch")
 def test_steps_over_tables_of_growing_size(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -337,6 +345,7 @@ def test_steps_over_tables_of_growing_size(
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
+@pytest.mark.once("torch")
 def test_a_log_that_is_read_as_it_is_needed(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -393,6 +402,7 @@ def test_training_on_a_log_by_few_steps(tmp_path: Path) -> None:
     assert set(line["phases"]) > {"steps", "checkpoint", "validate"}
 
 
+@pytest.mark.once("torch")
 def test_active_neurons(run: Run) -> None:
     """The script compares the outputs itself."""
     lines = run(

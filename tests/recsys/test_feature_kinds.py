@@ -157,6 +157,7 @@ def run(data: Path, tmp_path_factory: Any) -> Path:
     return folder
 
 
+@pytest.mark.once("torch")
 def test_the_data_have_every_kind_of_a_table(data: Path) -> None:
     features = load(data).schema.features
     kinds = {type(kind) for kind in features.values()}
@@ -164,11 +165,13 @@ def test_the_data_have_every_kind_of_a_table(data: Path) -> None:
     assert json.loads((data / "dataset.json").read_text()) == SCHEMA
 
 
+@pytest.mark.once("torch")
 def test_the_data_have_every_kind_of_task(data: Path) -> None:
     tasks = load(data).schema.tasks.values()
     assert {type(kind) for kind in tasks} == set(TASKS.values())
 
 
+@pytest.mark.once("torch")
 def test_text_files_have_the_same_features(data: Path, tmp_path: Path) -> None:
     """Lists of integers and of texts, empty ones too, survive a CSV file."""
     (tmp_path / "dataset.json").write_text(json.dumps(SCHEMA))
@@ -196,6 +199,7 @@ def test_a_loaded_run_predicts_what_it_was_tested_on(
     assert again["loss"] == pytest.approx(metrics["loss"], rel=1e-5)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_predictions_of_a_file_and_of_a_table(
     run: Path, tmp_path: Path, suffix: str
@@ -296,6 +300,7 @@ def test_the_export_is_verified_and_takes_strange_rows(
             np.testing.assert_allclose(received, wanted, 1e-4, 1e-6)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("feature", "declaration", "message"),
     [
@@ -359,6 +364,7 @@ def test_a_wrong_declaration(
     assert str(caught.value) == message
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [

@@ -37,6 +37,7 @@ def words(task: str, *more: str) -> list[str]:
     return ["--task", task, "--smoke", "--seeds", "1", *more]
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_a_small_bert_is_trained_and_made_a_mixture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -52,6 +52,7 @@ def write_rte(folder: Path) -> None:
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.once("torch")
 def test_the_head_sees_the_last_token(rng: np.random.Generator) -> None:
     model = small_model(length=6)
     classifier = sentence_classifier(model, 3)

@@ -105,6 +105,7 @@ def test_auto_runs_what_pays(
 PLANS_COST = keras.backend.backend() != "tensorflow"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rows", "n", "width", "num_tasks", "sparse"),
     [
@@ -142,6 +143,7 @@ def test_auto_as_shipped_is_equal_and_goes_the_way_that_pays(
     assert_equal(*outputs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [16, 4, 2])
 def test_auto_as_shipped_decides_for_a_list_by_the_share(
     n: int, rng: np.random.Generator
@@ -164,6 +166,7 @@ def test_auto_as_shipped_decides_for_a_list_by_the_share(
     assert_equal(*outputs)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("most", [2, 4])
 @pytest.mark.parametrize(("n", "width"), [(16, 128), (4, 8)])
 def test_auto_as_shipped_counts_gates_that_promise_nothing(

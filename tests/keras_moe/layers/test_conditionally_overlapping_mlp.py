@@ -127,6 +127,7 @@ def test_a_rate_of_one_is_a_plain_perceptron(rng):
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("keep_rate", [0.3, [0.1, 0.9], 1])
 @pytest.mark.parametrize("shape", [(5,), (1, 5), (2, 3, 5), (0, 5)])
 def test_sparse_execution_computes_the_same(keep_rate, shape, rng):
@@ -385,6 +386,7 @@ def cifar10_images():
     return channels.reshape(-1, 3072)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_no_unit_is_dead_on_real_images(cifar10_images, rng):
     """Section 4.1.2: networks of 4 layers, widths and rates drawn at random.
@@ -403,6 +405,7 @@ def test_no_unit_is_dead_on_real_images(cifar10_images, rng):
     assert dead / units < 1e-4
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -93,6 +93,7 @@ def x(rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=(ROWS, INPUTS)).astype("float32")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pattern", [balanced, skewed, ragged])
 @pytest.mark.parametrize(("n", "k"), SIZES)
 def test_all_executions_agree(
@@ -101,6 +102,7 @@ def test_all_executions_agree(
     assert_same(n, k, [pattern(ROWS, n, k)], x)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", [0, 1])
 def test_they_agree_on_batches_of_no_row_and_one(
     rows: int, x: np.ndarray
@@ -108,6 +110,7 @@ def test_they_agree_on_batches_of_no_row_and_one(
     assert_same(5, 2, [balanced(rows, 5, 2)], x[:rows])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(5, 1), (16, 2)])
 def test_they_agree_with_three_tasks(
@@ -167,6 +170,7 @@ def test_rows_without_any_weight_get_zeros(x: np.ndarray) -> None:
         np.testing.assert_array_equal(to_numpy(output), np.zeros((ROWS, UNITS)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("num_tasks", [1, 2])
 @pytest.mark.parametrize("extra", [0, 1, 8])
 def test_auto_is_exact_at_the_budgets_edge_and_beyond(

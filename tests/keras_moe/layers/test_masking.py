@@ -56,6 +56,7 @@ def test_masked_positions_count_in_no_loss(name, rng):
     np.testing.assert_allclose(masked, alone, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", registry.ON_FEATURES)
 def test_every_gate_can_have_every_router_loss(name, loss, rng):
@@ -99,6 +100,7 @@ def test_the_mask_of_the_gate_inputs_goes_first(rng):
         assert to_numpy(output)[mask].any()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("execution", ["dense", "sparse", "auto"])

@@ -101,6 +101,7 @@ def test_frozen_experts_stay_as_they_are(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(one, to_numpy(other))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", ["auto", "dense", "sparse"])
 def test_it_is_a_proper_layer(

@@ -54,6 +54,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "training"), CASES)
 def test_every_gate_shows_it_in_every_execution(
     name: str, training: bool, rng: np.random.Generator
@@ -90,6 +91,7 @@ def given_weights() -> np.ndarray:
     return weights
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("as_list", [False, True])
 @pytest.mark.parametrize("num_tasks", [1, 2])
@@ -135,6 +137,7 @@ def test_each_output_of_cgc_shows_it(
         assert_nan_in_these_rows_alone(output)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("max_experts_per_token", [None, 2])
 @pytest.mark.parametrize("training", [False, True])
 def test_experts_choose_as_if_it_were_not_there(

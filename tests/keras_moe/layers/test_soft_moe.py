@@ -131,6 +131,7 @@ def test_sequences_may_have_any_leading_dimensions(leading, rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("normalize", "weights"), [(False, 3), (True, 4)])
 def test_it_is_a_proper_layer(
     normalize: bool, weights: int, rng: np.random.Generator, tmp_path: Path

@@ -38,6 +38,7 @@ def projected(scores, capacity, cap):
     return np.exp(np.minimum(log_scores - rows - np.array(columns), 0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spread", [0.02, 1.0])
 @pytest.mark.parametrize(
     ("rows", "capacity", "cap"), [(12, 2, 1), (12, 6, 2), (9, 1, 1), (5, 4, 3)]

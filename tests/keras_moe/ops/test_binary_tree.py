@@ -40,6 +40,7 @@ def test_five_leaves_by_hand():
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("num_leaves", [2, 3, 5, 6, 8, 9, 16, 33])
 def test_leaves_match_a_recursive_walk(num_leaves, rng):
     left = rng.uniform(size=(2, 3, num_leaves - 1)).astype("float32")

@@ -27,6 +27,7 @@ def test_outputs_are_weighted_and_added_for_each_task() -> None:
     assert to_numpy(second).tolist() == [[10.0], [10.0]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spare", [None, 0, 5])
 @pytest.mark.parametrize("num_tasks", [1, 2, 3])
 def test_the_sums_are_those_of_all_experts(

@@ -40,6 +40,7 @@ def shapes(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sizes", "behind"),
     [

@@ -74,6 +74,7 @@ def test_every_selected_pair_has_exactly_one_slot(
     check()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("num_rows", [0, 15, 16, 17, 100])
 def test_any_number_of_rows_is_searched(
     num_rows: int, rng: np.random.Generator

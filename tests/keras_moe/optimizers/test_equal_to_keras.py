@@ -124,6 +124,7 @@ shapes = st.lists(
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @examples(15)
 @given(st.data())
@@ -228,6 +229,7 @@ def fitted(optimizer: Any, dtype: str = "float32", **options: Any) -> Named:
     return values([*model.weights, *model.optimizer.variables])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_fit(name: str, jit_compile: bool) -> None:
@@ -240,6 +242,7 @@ def test_fit(name: str, jit_compile: bool) -> None:
     assert_equal(ours, theirs, rounding=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_fit_in_mixed_precision_with_a_scaled_loss(name: str) -> None:
     theirs, ours = (

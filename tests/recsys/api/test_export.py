@@ -104,6 +104,7 @@ def live_outputs(ranker: Ranker, frame: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.once("tensorflow")
 def test_features_that_are_left_out_are_missing(
     saved_model: Path, run: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_features_that_are_left_out_are_missing(
     np.testing.assert_allclose(fetched, expected["watch"], rtol=1e-5)
 
 
+@pytest.mark.once("tensorflow")
 def test_one_row_goes_with_all_rows_of_other_features(
     saved_model: Path,
 ) -> None:
@@ -142,6 +144,7 @@ def test_one_row_goes_with_all_rows_of_other_features(
         served({"user": np.array([7, 8]), "film": films})
 
 
+@pytest.mark.once("tensorflow")
 def test_a_server_finds_requests_to_warm_up_with(saved_model: Path) -> None:
     pytest.importorskip("tensorflow")
     served = SAVED_MODEL.load(saved_model)
@@ -347,6 +350,7 @@ def test_failed_check_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.once("tensorflow")
 def test_folder_in_use_is_refused(run: Path) -> None:
     before = sorted(run.iterdir())
     with pytest.raises(RunError, match="`out` must be a new or empty folder"):
@@ -384,6 +388,7 @@ def test_a_folder_without_versions(
     assert (tmp_path / "model" / "saved_model.pb").is_file()
 
 
+@pytest.mark.once("tensorflow")
 def test_unknown_format_is_refused(run: Path, tmp_path: Path) -> None:
     expected = "`format` must be one of tf_saved_model.*format='tflite'"
     with pytest.raises(ValueError, match=expected):
@@ -399,6 +404,7 @@ BROKEN: dict[str, Callable[[bytes], bytes | None]] = {
 once = pytest.mark.once("tensorflow")
 
 
+@pytest.mark.once("tensorflow")
 @pytest.mark.parametrize(
     "name",
     [
@@ -486,6 +492,7 @@ def test_other_data_at_the_place_of_the_run_s_are_told_of(
     assert sorted(e.name for e in (tmp_path / "out").iterdir()) == ["1", "2"]
 
 
+@pytest.mark.once("tensorflow")
 def test_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no folder of that name"):
         recsys.export(tmp_path / "run", tmp_path / "out")

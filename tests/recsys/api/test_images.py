@@ -96,6 +96,7 @@ def image_run(
     return folder
 
 
+@pytest.mark.once("torch")
 def test_run_folder_is_complete(image_run: Path) -> None:
     assert {path.name for path in image_run.iterdir()} == {
         "config.json",
@@ -143,6 +144,7 @@ def test_learns_and_measures(image_run: Path) -> None:
     assert history["val_brightest_accuracy"].max() > 0.9
 
 
+@pytest.mark.once("torch")
 def test_pixels_may_be_wider_than_bytes(
     image_settings: Settings, tmp_path: Path
 ) -> None:
@@ -161,6 +163,7 @@ def test_pixels_may_be_wider_than_bytes(
     assert metrics[0] == metrics[1]
 
 
+@pytest.mark.once("torch")
 def test_configuration_holds_the_sizes(image_run: Path) -> None:
     config = json.loads((image_run / "config.json").read_text())
     assert config["preset"] == "svhn"
@@ -195,6 +198,7 @@ def test_run_is_evaluated_as_it_was_in_training(
     pd.testing.assert_frame_equal(received, expected, rtol=1e-6)
 
 
+@pytest.mark.once("torch")
 def test_other_data_are_refused(
     image_run: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -205,6 +209,7 @@ def test_other_data_are_refused(
         recsys.evaluate(image_run, tmp_path / "large")
 
 
+@pytest.mark.once("torch")
 def test_a_run_on_tables_does_not_take_images(
     run: Path, image_data: Path
 ) -> None:
@@ -236,6 +241,7 @@ def test_prediction_and_export_are_for_tables(
             recsys.export(image_run, tmp_path / "out")
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -260,6 +266,7 @@ def test_wrong_setting_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.once("torch")
 def test_resumed_run_ends_as_an_uninterrupted_one(
     image_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +295,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     pd.testing.assert_frame_equal(resumed, whole, rtol=1e-5)
 
 
+@pytest.mark.once("torch")
 def test_comparison_reports_the_accuracy(
     image_run: Path, image_settings: Settings
 ) -> None:
@@ -303,6 +311,7 @@ def test_comparison_reports_the_accuracy(
     assert result["experts per example"] == metrics["experts_per_example"]
 
 
+@pytest.mark.once("torch")
 def test_command_line(
     image_settings: Settings,
     image_data: Path,

@@ -26,6 +26,7 @@ def unrated(tiny: Dataset, tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_a_split_in_which_nothing_counts_is_an_error(
     unrated: Callable[[str], Path],
@@ -43,6 +44,7 @@ def test_a_split_in_which_nothing_counts_is_an_error(
     )
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_a_task_without_labels_is_a_warning(
     unrated: Callable[[str], Path],
@@ -62,6 +64,7 @@ def test_a_task_without_labels_is_a_warning(
     assert metrics["test"]["tasks"]["rating"]["loss"] is not None
 
 
+@pytest.mark.once("torch")
 def test_a_sample_without_labels_is_an_error(
     tiny: Dataset, settings: Callable[..., Settings], tmp_path: Path
 ) -> None:

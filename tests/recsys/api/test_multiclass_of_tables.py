@@ -60,6 +60,7 @@ def trained(
     return folder
 
 
+@pytest.mark.once("torch")
 def test_the_schema_and_the_labels(shop: Path) -> None:
     dataset = recsys.load(shop)
     assert json.loads(dataset.schema.to_json())["tasks"] == {
@@ -82,6 +83,7 @@ def test_classes_are_learned(trained: Path, shop: Path) -> None:
     assert "val_reason_accuracy" in history
 
 
+@pytest.mark.once("torch")
 def test_a_column_for_each_class(
     trained: Path, shop: Path, tmp_path: Path
 ) -> None:
@@ -116,6 +118,7 @@ def test_the_export_returns_each_class(
     np.testing.assert_allclose(outputs["reason"], expected, rtol=1e-4)
 
 
+@pytest.mark.once("torch")
 def test_data_with_more_classes_do_not_fit(
     trained: Path, shop: Path, tmp_path: Path
 ) -> None:
@@ -133,6 +136,7 @@ def test_data_with_more_classes_do_not_fit(
     )
 
 
+@pytest.mark.once("torch")
 def test_pruning_keeps_the_classes(trained: Path) -> None:
     model = Run(trained).load_ranker()
     pruned = model.with_mixture(model.mixture)

@@ -83,6 +83,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert not run.checkpoint.exists()
 
 
+@pytest.mark.once("torch")
 def test_accumulators_of_adagrad_are_resumed(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_tables_that_are_trained_by_rows_are_resumed(
     assert not any("moments" in variable.path for variable in model.variables)
 
 
+@pytest.mark.once("torch")
 def test_a_run_of_another_default_is_resumed_with_that(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_run_of_another_default_is_resumed_with_that(
     assert json.loads(run.config.read_text())["table_optimizer"] == "adam"
 
 
+@pytest.mark.once("torch")
 def test_interrupted_first_epoch_leaves_a_model(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +161,7 @@ def test_interrupted_first_epoch_leaves_a_model(
     assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
 
 
+@pytest.mark.once("torch")
 def test_run_is_not_resumed_on_other_data(
     settings: Settings,
     data: Path,
@@ -175,12 +179,14 @@ def test_run_is_not_resumed_on_other_data(
         recsys.train(fields, resume=True)
 
 
+@pytest.mark.once("torch")
 def test_finished_run_is_not_resumed(run: Path, settings: Settings) -> None:
     fields = settings(run, task_weights={"watch": 0.9})
     with pytest.raises(RunError, match="finished already"):
         recsys.train(fields, resume=True)
 
 
+@pytest.mark.once("torch")
 def test_resuming_nothing(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no folder of that name"):
         recsys.train(settings(tmp_path / "run"), resume=True)
@@ -188,6 +194,7 @@ def test_resuming_nothing(settings: Settings, tmp_path: Path) -> None:
         recsys.train(settings(tmp_path), resume=True)
 
 
+@pytest.mark.once("torch")
 def test_a_search_is_resumed_in_either_phase(
     settings: Settings,
     tmp_path: Path,

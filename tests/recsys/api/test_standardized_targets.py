@@ -95,6 +95,7 @@ def metrics_of(run: Path) -> dict[str, Any]:
     return dict(json.loads((run / "metrics.json").read_text()))
 
 
+@pytest.mark.once("torch")
 def test_labels_in_the_thousands_do_not_drown_a_binary_task(
     trained: Path, drowned: Path
 ) -> None:
@@ -144,6 +145,7 @@ def test_history_has_the_trained_loss_and_errors_in_the_own_unit(
     assert history["price_loss"].iloc[-1] < 2
 
 
+@pytest.mark.once("torch")
 def test_off_keeps_the_losses_as_they_are(drowned: Path) -> None:
     metrics = metrics_of(drowned)["test"]
     tasks = metrics["tasks"]
@@ -154,6 +156,7 @@ def test_off_keeps_the_losses_as_they_are(drowned: Path) -> None:
     assert Run(drowned).load_model().target_scales == {}
 
 
+@pytest.mark.once("torch")
 def test_predictions_are_in_the_own_unit(
     trained: Path, shop: Dataset, tmp_path: Path
 ) -> None:
@@ -183,6 +186,7 @@ def test_exported_model_predicts_in_the_own_unit(
     assert expected.min() > 3000
 
 
+@pytest.mark.once("torch")
 def test_experts_left_out_of_the_export_change_nothing(
     train_shop: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -197,6 +201,7 @@ def test_experts_left_out_of_the_export_change_nothing(
     assert pruned.constants == model.constants
 
 
+@pytest.mark.once("torch")
 def test_resumed_run_ends_as_an_uninterrupted_one(
     trained: Path,
     train_shop: Callable[..., Any],
@@ -236,6 +241,7 @@ def test_odd_labels_train(
     assert 1e13 < metrics["tasks"]["huge"]["rmse"] < 2e14
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("scales", "constants"),
     [
@@ -253,6 +259,7 @@ def test_wrong_scales(
         recsys.Ranker.from_config(changed)
 
 
+@pytest.mark.once("torch")
 def test_constant_of_another_form(trained: Path) -> None:
     config = Run(trained).load_ranker().get_config()
     changed = {**config, "target_scales": {}, "constants": {"click": [0.1, 1]}}

@@ -86,6 +86,7 @@ def test_a_training_is_that_of_rows_in_memory(
         np.testing.assert_array_equal(samples[0][name], samples[1][name])
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
 def test_so_it_is_of_text_files(
     run: Path, suffix: str, settings: Settings, tiny: Dataset, tmp_path: Path
@@ -98,6 +99,7 @@ def test_so_it_is_of_text_files(
     assert_same_content(tmp_path / "run", run)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("by", [None, "user", "film", "age"])
 def test_an_evaluation_is_that_of_rows_in_memory(
     by: str | None,
@@ -112,6 +114,7 @@ def test_an_evaluation_is_that_of_rows_in_memory(
     assert recsys.evaluate(run, parts, by=by) == held
 
 
+@pytest.mark.once("torch")
 def test_a_training_whose_pools_are_smaller_than_its_data(
     settings: Settings,
     parts: Path,
@@ -135,6 +138,7 @@ def test_a_training_whose_pools_are_smaller_than_its_data(
     assert history["val_loss"].is_monotonic_decreasing
 
 
+@pytest.mark.once("torch")
 def test_streaming_of_what_has_no_rows_to_read(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -144,6 +148,7 @@ def test_streaming_of_what_has_no_rows_to_read(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.once("torch")
 def test_explain_takes_a_sample(
     run: Path,
     data: Path,
@@ -160,6 +165,7 @@ def test_explain_takes_a_sample(
     assert recsys.explain(run, parts, repeats=1)["rows"] == 10
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("streaming", "changes"),
     [
@@ -203,6 +209,7 @@ def test_a_training_is_resumed_in_the_middle_of_an_epoch(
     assert_same_content(tmp_path / "halves", tmp_path / "whole")
 
 
+@pytest.mark.once("torch")
 def test_steps_of_a_search_are_not_resumed(
     settings: Settings, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def trained(
     return folder
 
 
+@pytest.mark.once("torch")
 def test_predictions_are_named_by_the_classes(
     trained: Path, shop: Path, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_predictions_are_named_by_the_classes(
     assert right.mean() == metrics["tasks"]["why"]["accuracy"]
 
 
+@pytest.mark.once("torch")
 def test_data_with_other_classes_do_not_fit(
     trained: Path, shop: Path, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ Settings = Callable[..., dict[str, Any]]
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.once("torch")
 def test_run_folder_is_complete(run: Path) -> None:
     files = {path.name for path in run.iterdir()}
     assert files == {
@@ -68,6 +69,7 @@ def test_history_and_metrics_agree(run: Path) -> None:
         assert routing["dead_experts"] in range(3)
 
 
+@pytest.mark.once("torch")
 def test_a_gate_that_routes_by_nothing_is_told(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -148,6 +150,7 @@ def test_learns(settings: Settings, tmp_path: Path) -> None:
     assert metrics["test"]["tasks"]["rating"]["mse"] < 2
 
 
+@pytest.mark.once("torch")
 def test_tables_are_trained_by_rows_from_their_least_size_on(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -166,11 +169,13 @@ def test_tables_are_trained_by_rows_from_their_least_size_on(
     assert loss[13] != pytest.approx(loss[14], rel=1e-6)
 
 
+@pytest.mark.once("torch")
 def test_folder_in_use_is_refused(settings: Settings, run: Path) -> None:
     with pytest.raises(RunError, match="`out` must be a new or empty folder"):
         recsys.train(settings(run))
 
 
+@pytest.mark.once("torch")
 def test_other_backend_says_how_to_set_it(
     settings: Settings, tmp_path: Path, other_backend: str
 ) -> None:
@@ -178,6 +183,7 @@ def test_other_backend_says_how_to_set_it(
         recsys.train(settings(tmp_path / "run", backend=other_backend))
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -196,6 +202,7 @@ def test_wrong_setting_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fields",
     [
@@ -226,6 +233,7 @@ def test_every_kind_of_model_trains(
     assert metrics["test"]["loss"] < 20
 
 
+@pytest.mark.once("torch")
 def test_training_rows_are_limited(settings: Settings, tmp_path: Path) -> None:
     fields = settings(tmp_path / "run", train_rows=20, epochs=1)
     recsys.train(fields)
@@ -233,6 +241,7 @@ def test_training_rows_are_limited(settings: Settings, tmp_path: Path) -> None:
     assert ranker.vocabularies["user"].size <= 20
 
 
+@pytest.mark.once("torch")
 def test_rows_are_shuffled_within_the_buffer(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +256,7 @@ def test_rows_are_shuffled_within_the_buffer(
     assert set(buffers) == {7}
 
 
+@pytest.mark.once("torch")
 def test_the_monitored_sample_is_one_batch(
     tiny: Dataset,
     settings: Settings,
@@ -270,6 +280,7 @@ def test_the_monitored_sample_is_one_batch(
     assert set(sizes) == {1500}
 
 
+@pytest.mark.once("torch")
 def test_the_model_is_let_go_before_another_is_loaded(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_model_of_two_days_predicts_for_the_ids_of_both(
     assert before.predict(new)["click"].nunique() == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["adam", "lazy-adam", "rowwise-adagrad"])
 def test_it_begins_where_the_other_run_has_ended(
     name: str,
@@ -216,6 +217,7 @@ def test_it_begins_where_the_other_run_has_ended(
     assert int(started[0].optimizer.iterations.numpy()) == 10
 
 
+@pytest.mark.once("torch")
 def test_resumed_run_ends_as_an_uninterrupted_one(
     days: list[Path],
     day_1: Path,
@@ -248,6 +250,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
         assert not run.checkpoint.exists()
 
 
+@pytest.mark.once("torch")
 def test_its_configuration_says_where_it_came_from(
     days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:
@@ -271,6 +274,7 @@ def test_its_configuration_says_where_it_came_from(
         assert file["iteration"] == 10 * (4 + 1 + 1)
 
 
+@pytest.mark.once("torch")
 def test_streamed_rows_grow_a_model_as_held_ones_do(
     days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:
@@ -290,6 +294,7 @@ def test_streamed_rows_grow_a_model_as_held_ones_do(
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
+@pytest.mark.once("torch")
 def test_a_search_that_is_over_stays_over(
     days: list[Path], settings: Settings, tmp_path: Path
 ) -> None:
@@ -300,6 +305,7 @@ def test_a_search_that_is_over_stays_over(
     assert (history["permutation_distance"] == 0).all()
 
 
+@pytest.mark.once("torch")
 def test_weights_of_tasks_go_on_adapting(
     days: list[Path], settings: Settings, tmp_path: Path
 ) -> None:
@@ -312,6 +318,7 @@ def test_weights_of_tasks_go_on_adapting(
     assert 0 < abs(second.iloc[0] - first.iloc[-1]) < 2 * steps
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -336,6 +343,7 @@ def test_another_model_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.once("torch")
 def test_a_configuration_object_says_all_of_it(
     days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:
@@ -344,6 +352,7 @@ def test_a_configuration_object_says_all_of_it(
         recsys.train(config)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("part", "column", "kind", "message"),
     [
@@ -382,12 +391,14 @@ def test_other_columns_are_refused(
         recsys.train(fields_of(data, tmp_path / "run", day_1))
 
 
+@pytest.mark.once("torch")
 def test_a_new_class_is_refused(day_1: Path, tmp_path: Path) -> None:
     data = write_day(tmp_path / "data", 5, classes=4)
     with pytest.raises(DataError, match=r"one of 3 classes of 'reason'.* 3"):
         recsys.train(fields_of(data, tmp_path / "run", day_1))
 
 
+@pytest.mark.once("torch")
 def test_a_run_of_an_earlier_version_has_no_optimizer(
     days: list[Path],
     day_1: Path,
@@ -402,6 +413,7 @@ def test_a_run_of_an_earlier_version_has_no_optimizer(
         assert file["iteration"] == 10
 
 
+@pytest.mark.once("torch")
 def test_from_the_command_line(
     days: list[Path],
     day_1: Path,
@@ -420,6 +432,7 @@ def test_from_the_command_line(
     )
 
 
+@pytest.mark.once("torch")
 def test_tune_begins_anew(
     days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:
@@ -440,6 +453,7 @@ def write_images(folder: Path, side: int) -> Path:
     return folder
 
 
+@pytest.mark.once("torch")
 def test_images_of_one_size(settings: Settings, tmp_path: Path) -> None:
     small, large = (
         write_images(tmp_path / str(side), side) for side in (16, 20)

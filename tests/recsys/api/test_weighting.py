@@ -22,6 +22,7 @@ Settings = Callable[..., dict[str, Any]]
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_resumed_run_ends_as_an_uninterrupted_one(
     name: str,
@@ -64,6 +65,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert config["weighting"] == name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -83,6 +85,7 @@ def test_gradnorm_knows_what_every_architecture_shares(
     assert abs(history["watch_task_weight"][0] - 0.5) > 1e-6
 
 
+@pytest.mark.once("torch")
 def test_a_task_of_weight_0_is_not_weighed(
     settings: Settings, tmp_path: Path
 ) -> None:

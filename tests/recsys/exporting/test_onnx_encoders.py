@@ -107,6 +107,7 @@ def test_an_id_is_its_text_in_onnx(
     assert_alike(received, fitted.encode(column), fitted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_encodes_the_same(name: str) -> None:
     kind, column = CASES[name]

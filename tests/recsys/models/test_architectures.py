@@ -87,6 +87,7 @@ def test_gates_with_weights_never_share_their_seed() -> None:
     assert gates["watch"].seed != gates["rating"].seed
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("gate", ["softmax", "comet", "hash", "top-k+"])
 @pytest.mark.parametrize("units", [[256], [64, 32], [32, 32, 16]])
 @pytest.mark.parametrize("num_experts", [4, 16])

@@ -45,6 +45,7 @@ def gates_of(ranker: Ranker) -> list[object]:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "changes",
     [

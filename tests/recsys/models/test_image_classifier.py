@@ -83,6 +83,7 @@ def gate(shape: tuple[int, int, int], num_experts: int) -> int:
     return (height * width * channels + 1) * num_experts
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "shape", "num_tasks", "kind", "expected"),
     [
@@ -160,6 +161,7 @@ def test_published_numbers_of_experts() -> None:
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in GATES if name != "hash"])
 def test_predicts_with_every_gate(name: str) -> None:
     outputs = predict(build(gate=name), dataset().split("test"))
@@ -176,6 +178,7 @@ def test_hash_gates_have_no_id() -> None:
         build(gate="hash")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("architecture", ["moe", "cgc", "shared-bottom"])
 def test_other_architectures(architecture: str) -> None:
     outputs = predict(build(architecture=architecture), dataset().split("test"))

@@ -33,6 +33,7 @@ def predict(ranker: Ranker, frame: pd.DataFrame) -> dict[str, Any]:
     return {task: to_numpy(values) for task, values in outputs.items()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gate", GATES)
 def test_predicts_with_every_gate(gate: str, tiny: Dataset) -> None:
     outputs = predict(build(tiny, gate=gate), tiny.split("test"))

@@ -54,6 +54,7 @@ def numpy_loss(ranker: Ranker, batch: dict[str, Any], weights: Any) -> float:
     return float((weights * losses).sum() / weights.sum())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("label", ["watch", "all"])
 def test_the_loss_of_the_rows_that_count_is_added(
     fields: Fields, films: Dataset, label: str
@@ -77,6 +78,7 @@ def test_the_loss_of_the_rows_that_count_is_added(
     np.testing.assert_allclose(ops.convert_to_numpy(loss), expected, rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 def test_what_counts_nothing_adds_nothing(
     fields: Fields, films: Dataset
 ) -> None:
@@ -97,6 +99,7 @@ def test_rows_count_by_their_weight(fields: Fields, films: Dataset) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 def test_inference_has_no_retrieval_loss(
     fields: Fields, films: Dataset
 ) -> None:
@@ -106,6 +109,7 @@ def test_inference_has_no_retrieval_loss(
     assert ranker.losses == []
 
 
+@pytest.mark.sampled(2)
 def test_the_item_is_not_what_a_query_is_told(
     fields: Fields, films: Dataset
 ) -> None:
@@ -118,6 +122,7 @@ def test_the_item_is_not_what_a_query_is_told(
     np.testing.assert_array_equal(*map(ops.convert_to_numpy, queries))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("table_optimizer", ["adam", "lazy-adam"])
 def test_the_tables_learn_from_the_retrieval_alone(
     fields: Fields,
@@ -145,6 +150,7 @@ def test_the_tables_learn_from_the_retrieval_alone(
     np.testing.assert_allclose(others, retrieval, rtol=1e-4)
 
 
+@pytest.mark.sampled(2)
 def test_under_mixed_precision(fields: Fields, films: Dataset) -> None:
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")
@@ -164,6 +170,7 @@ def test_under_mixed_precision(fields: Fields, films: Dataset) -> None:
         keras.config.set_dtype_policy(before)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_a_run_retrieves_what_is_watched(retrieving_run: Path) -> None:
     metrics = json.loads((retrieving_run / "metrics.json").read_text())
@@ -173,6 +180,7 @@ def test_a_run_retrieves_what_is_watched(retrieving_run: Path) -> None:
     assert measured["recall@5"] > 0.3  # By chance 0.15.
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_the_index_is_saved_and_up_to_date(retrieving_run: Path) -> None:
     ranker = Run(retrieving_run).load_ranker()
@@ -188,6 +196,7 @@ def test_the_index_is_saved_and_up_to_date(retrieving_run: Path) -> None:
     np.testing.assert_allclose(scores[0], (saved @ query[0])[order], rtol=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("exclude", [False, True])
 def test_metrics_against_numpy(
@@ -224,6 +233,7 @@ def test_metrics_against_numpy(
     }
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_streamed_data_have_the_same_metrics(
     retrieving_run: Path, films: Dataset, films_folder: Path
@@ -237,6 +247,7 @@ def test_streamed_data_have_the_same_metrics(
     ) == measure_retrieval(ranker, films, "test", config)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_streamed_training_is_that_of_rows_in_memory(
     fields: Fields, tmp_path: Path
@@ -250,6 +261,7 @@ def test_streamed_training_is_that_of_rows_in_memory(
     assert retrieved[1]["rows"] == retrieved[0]["rows"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_evaluate_says_what_training_said(
     retrieving_run: Path, films_folder: Path
@@ -259,6 +271,7 @@ def test_evaluate_says_what_training_said(
     assert again == pytest.approx(trained)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_a_run_that_goes_on_knows_further_items(
     retrieving_run: Path,
@@ -289,6 +302,7 @@ def test_a_run_that_goes_on_knows_further_items(
     assert genre == "g9"
 
 
+@pytest.mark.once("torch")
 def test_a_task_of_the_name_of_the_loss_is_refused(
     fields: Fields, films: Dataset
 ) -> None:
@@ -301,11 +315,13 @@ def test_a_task_of_the_name_of_the_loss_is_refused(
         resolve_config(config, named)
 
 
+@pytest.mark.once("torch")
 def test_labels_that_cannot_be(fields: Fields, films: Dataset) -> None:
     with pytest.raises(ValueError, match=r"'watch'\] or 'all'.*'rating'"):
         resolved(fields, films, retrieval_label="rating")
 
 
+@pytest.mark.once("torch")
 def test_seen_items_need_a_user(fields: Fields, films: Dataset) -> None:
     schema = replace(
         films.schema,
@@ -321,6 +337,7 @@ def test_seen_items_need_a_user(fields: Fields, films: Dataset) -> None:
         measure_retrieval(ranker, nobody, "test", config)
 
 
+@pytest.mark.once("torch")
 def test_many_items_are_scored_few_rows_at_a_time(
     fields: Fields, films: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +351,7 @@ def test_many_items_are_scored_few_rows_at_a_time(
     assert blocks["retrieval"] == pytest.approx(whole["retrieval"])
 
 
+@pytest.mark.sampled(2)
 def test_softmax_of_a_batch_is_what_the_layer_returns(
     fields: Fields, films: Dataset
 ) -> None:

@@ -163,6 +163,7 @@ def test_what_a_task_cannot_come_after(
     assert message in str(caught.value)
 
 
+@pytest.mark.once("tensorflow")
 @pytest.mark.slow
 def test_training_to_export(
     settings: Callable[..., Settings], tmp_path: Path

@@ -120,6 +120,7 @@ def test_what_is_fitted_to_a_training_split(kind: Task) -> None:
     assert bool(target_scales(data)) is kind.standardizable
 
 
+@pytest.mark.sampled(2)
 @SEVERAL
 @pytest.mark.parametrize("standardised", [False, True])
 def test_what_is_measured_is_what_is_trained(
@@ -143,6 +144,7 @@ def test_what_is_measured_is_what_is_trained(
     assert trained_loss(metrics["tasks"]["y"]) == metrics["loss"]
 
 
+@pytest.mark.sampled(3)
 @SEVERAL
 def test_a_model_is_trained_and_comes_back(kind: Task, tmp_path: Path) -> None:
     model = small_model(kind)
@@ -159,6 +161,7 @@ def test_a_model_is_trained_and_comes_back(kind: Task, tmp_path: Path) -> None:
     assert_frame_equal(again.predict(ROWS), model.predict(ROWS))
 
 
+@pytest.mark.sampled(3)
 @SEVERAL
 @pytest.mark.parametrize("num_rows", [0, 1, 6])
 def test_predictions_are_columns(kind: Task, num_rows: int) -> None:

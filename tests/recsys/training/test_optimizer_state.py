@@ -63,6 +63,7 @@ def _no_word_of_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("tensorflow"), "disabled", True)
 
 
+@pytest.mark.sampled(2)
 def test_slots_of_known_rows_go_on_and_others_begin(
     options: dict[str, Any],
     tmp_path: Path,
@@ -104,6 +105,7 @@ def test_the_learning_rate_is_that_of_the_model(
     assert float(model.optimizer.learning_rate) == pytest.approx(0.1)
 
 
+@pytest.mark.sampled(2)
 def test_it_goes_on_as_without_a_break(
     options: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def gradients_of(
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("pattern", "bounded"),
     [(balanced, False), (ragged, False), (skewed, True)],
@@ -105,6 +106,7 @@ def test_all_executions_agree(
         assert_all_close(actual, expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chosen", [slice(0, 2), slice(8, 10)])
 def test_nothing_is_dropped_where_all_rows_choose_the_same_group(
     chosen: slice, x: np.ndarray
@@ -162,6 +164,7 @@ def gated_cgc(execution: str, make_gate: Any) -> CGC:
     return layer
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("hard_rows", "execution"), [(4, "auto"), (ROWS, "auto"), (ROWS, "sparse")]
 )

@@ -116,6 +116,7 @@ def test_both_ways_agree() -> None:
     check()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -169,6 +169,7 @@ def test_is_sparse_only_once_its_splits_are_certain():
     assert not gate.always_sparse
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "trainable_weights", "training_losses"),
     [

@@ -89,6 +89,7 @@ def test_the_penalty_is_0_where_all_codes_have_experts(rng):
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("unreachable", ["fold", "penalty"])
 @pytest.mark.parametrize("num_experts", [2, 3, 5, 6, 8, 9, 16, 33])
 def test_matches_a_reference(num_experts, unreachable, rng):
@@ -203,6 +204,7 @@ def test_is_sparse_only_once_its_bits_are_certain():
     assert not gate.always_sparse
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "output_shape", "trainable_weights", "training_losses"),
     [

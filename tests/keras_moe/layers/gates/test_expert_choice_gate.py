@@ -39,6 +39,7 @@ def reference(scores, capacity):
     return weights
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("capacity_factor", [0.5, 1.0, 2.0, 2.3, 6.0, 9.0])
 @pytest.mark.parametrize("rows", [1, 2, 7, 40])
 def test_matches_a_reference(capacity_factor, rows, rng):
@@ -95,6 +96,7 @@ def linear_program(scores, capacity, cap):
     return -result.fun
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize(
     ("rows", "capacity_factor", "cap"), [(48, 2, 3), (24, 1, 2), (20, 2, 2)]
@@ -137,6 +139,7 @@ def test_padding_takes_no_capacity(cap, rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cap", [None, 2])
 def test_nothing_but_padding_is_no_trouble(cap, rng):
     gate, x = score_gate(random_scores(rng, 4), max_experts_per_token=cap)
@@ -207,6 +210,7 @@ def test_batch_inference_is_the_rule_of_training(rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cap", [None, 3])
 def test_the_router_has_a_gradient(cap, rng):
     gate = ExpertChoiceGate(N, max_experts_per_token=cap)
@@ -236,6 +240,7 @@ def test_compiled(cap, rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("execution", ["sparse", "auto"])
@@ -254,6 +259,7 @@ def test_sparse_execution_computes_the_same(cap, execution, training, rng):
     np.testing.assert_allclose(sparse, dense, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cap", [None, 3])
 def test_is_a_layer(cap, rng, tmp_path):
     check_layer(
@@ -269,6 +275,7 @@ def test_is_a_layer(cap, rng, tmp_path):
     )
 
 
+@pytest.mark.once("torch")
 def test_refuses_wrong_arguments():
     for arguments, message in [
         ({"capacity_factor": 0}, "capacity_factor"),

@@ -52,6 +52,7 @@ def test_finite_inputs_have_finite_weights(name: str, training: bool) -> None:
     check()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.ON_FEATURES)
 def test_many_features_of_both_signs_do_not_cancel(name: str) -> None:
     gate = registry.GATES[name]()

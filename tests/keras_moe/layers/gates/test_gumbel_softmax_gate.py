@@ -217,6 +217,7 @@ def test_is_static_and_dense():
     assert not gate.always_sparse
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "losses", "counters"),
     [

@@ -170,6 +170,7 @@ def test_is_always_sparse():
     assert gate.k == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "trainable_weights", "losses"),
     [

@@ -146,6 +146,7 @@ def test_a_shared_permutation_is_shared_when_loaded(tmp_path, x):
         np.testing.assert_allclose(to_numpy(output), to_numpy(model(x)[task]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", ["dense", "auto", "sparse"])
 @pytest.mark.parametrize("training", [False, True])

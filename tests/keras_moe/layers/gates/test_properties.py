@@ -179,6 +179,7 @@ def test_large_inputs_give_finite_weights_and_gradients(name):
     assert all(np.isfinite(grad).all() for grad in grads)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.ON_FEATURES)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_inputs_of_any_float_type_are_weighed_in_float32(name, dtype, rng):
@@ -255,6 +256,7 @@ def test_a_batch_may_be_empty(name, rng):
     assert all(to_numpy(loss) == 0.0 for loss in gate.losses)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("name", registry.COUNTING)
 @pytest.mark.parametrize("num_experts", [1, 0, -2])
 def test_refuses_too_few_experts(name, num_experts):
@@ -267,6 +269,7 @@ def test_refuses_too_few_experts(name, num_experts):
         type(GATES[name]())(**config)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("name", registry.COUNTING)
 @pytest.mark.parametrize("num_experts", [4.0, "4", None, True])
 def test_refuses_a_number_of_experts_that_is_no_integer(name, num_experts):
@@ -277,6 +280,7 @@ def test_refuses_a_number_of_experts_that_is_no_integer(name, num_experts):
         type(GATES[name]())(**config)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     "make", [layers.TopKGate, layers.DSelectKGate, layers.COMETGate]
 )
@@ -315,6 +319,7 @@ def assert_never_equal(first, second):
             assert (to_numpy(one) != to_numpy(other)).any()
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("option", ROUTER_LOSSES)
 def test_gates_without_logits_refuse_router_losses(option):
     for make in (

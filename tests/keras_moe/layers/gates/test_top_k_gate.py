@@ -145,6 +145,7 @@ def test_is_always_sparse():
     assert TopKGate(4, k=2).k == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "output_shape", "trainable_weights"),
     [

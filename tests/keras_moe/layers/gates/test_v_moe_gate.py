@@ -124,6 +124,7 @@ def test_is_always_sparse():
     assert gate.k == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "losses"),
     [

@@ -111,6 +111,7 @@ def test_is_always_sparse():
     assert XMoEGate(4, k=2).k == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "trainable_weights", "losses"),
     [
