@@ -11,6 +11,8 @@ WORKERS ?= 2
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 # What no backend can change is tested on one of them.
 ONCE ?= --once
+# How many times the CPU seconds of the budget the tests may take here.
+SLOWER ?= 1
 # PyTorch is pinned: other releases are not tested, and may bring CUDA along.
 TORCH ?= torch==2.13.0
 RUN ?= runs/quickstart
@@ -61,8 +63,11 @@ test: lint ## Run every check on every backend; what needs none, without
 		tests='$(WITHOUT_KERAS:%=--ignore=%)'; \
 		if [ $$backend = none ]; then tests='$(WITHOUT_KERAS)'; fi; \
 		KERAS_BACKEND=$$backend $(PYTEST) $(ONCE) $$tests \
-			--junitxml=.durations/$$backend.xml || exit 1; \
+			--junitxml=.durations/$$backend.xml \
+			--left-out=.durations/$$backend.left_out.txt || exit 1; \
 	done
+	$(BIN)/python -m tests.durations.budget --slower $(SLOWER) \
+		$(if $(ONCE),,--all) .durations $(BACKENDS)
 
 test-all: ## Run each check on every backend that can, for hours
 	$(MAKE) test ONCE=

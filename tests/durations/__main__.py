@@ -3,7 +3,8 @@
     python -m tests.durations REPORT.xml ...
 
 Each report is what `pytest --junitxml` wrote, named after its backend. The CPU
-seconds of its tests go to `tests/durations/BACKEND.csv`, the sum is printed.
+seconds of its tests go to `tests/durations/BACKEND.csv`;
+`python -m tests.durations.budget` sums them up.
 """
 
 import csv
@@ -11,7 +12,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
+
+from tests.durations.report import read_report
 
 FOLDER = Path(__file__).parent
 # Tests below are kept as one sum for each file.
@@ -20,26 +22,14 @@ LEAST_SECONDS = 0.5
 
 def main(reports: list[str]) -> None:
     for report in map(Path, reports):
-        seconds = cpu_seconds(report)
-        total = sum(seconds.values())
-        print(f"{report.stem:10} {len(seconds):5,} tests {total:6,.0f} CPU s")
+        seconds = {
+            test: case.seconds for test, case in read_report(report).items()
+        }
         file = FOLDER / f"{report.stem}.csv"
         with file.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(["test", "cpu_seconds"])
             writer.writerows(rows(seconds))
-
-
-def cpu_seconds(report: Path) -> dict[str, float]:
-    """The CPU seconds of each test in a report, child processes included."""
-    return {
-        f"{case.get('classname')}::{case.get('name')}": sum(
-            float(one.get("value", 0))
-            for one in case.iter("property")
-            if one.get("name") == "cpu"
-        )
-        for case in ElementTree.parse(report).iter("testcase")
-    }
 
 
 def rows(seconds: dict[str, float]) -> Iterator[tuple[str, float]]:
