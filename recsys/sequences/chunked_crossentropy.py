@@ -41,13 +41,14 @@ def chunked_crossentropy(
     total = ops.sum(weights)
     weights = weights / ops.where(total > 0, total, 1.0)
     num_rows = queries.shape[0]
-    starts = [0] if num_rows is None else range(0, num_rows, chunk)
+    known = isinstance(num_rows, int)  # Not within a model of any batch size.
+    starts = range(0, num_rows, chunk) if known else [0]
 
     def losses(queries: Any, items: Any) -> Any:
         loss = ops.zeros((), "float32")
         of_queries, of_items = [], ops.zeros_like(items)
         for start in starts:
-            rows = slice(start, None if num_rows is None else start + chunk)
+            rows = slice(start, start + chunk if known else None)
             part, counts = queries[rows], weights[rows]
             logits = ops.matmul(part, ops.transpose(items))  # (R, V)
             own = ops.take_along_axis(logits, targets[rows, None], axis=1)

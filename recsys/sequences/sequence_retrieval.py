@@ -102,7 +102,7 @@ class SequenceRetrieval(Retrieval):
             str(self.history): FeatureRole("query", "what the tower reads"),
         }
 
-    def call(
+    def next_item_loss(
         self, items: Any, targets: Any, training: bool | None = None
     ) -> Any:
         """Returns the mean loss of the next items, a float32 scalar.
@@ -118,10 +118,9 @@ class SequenceRetrieval(Retrieval):
         # (B, T, ...) to (B T, ...).
         queries = ops.reshape(queries, (-1, self.dim))
         targets = ops.reshape(targets, (-1,))
-        loss = chunked_crossentropy(
+        return chunked_crossentropy(
             queries, vectors, ops.maximum(targets - 1, 0), targets > 0
         )
-        return loss
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

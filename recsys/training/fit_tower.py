@@ -7,9 +7,12 @@ import pandas as pd
 from keras import ops
 
 from recsys.config.train_config import TrainConfig
+from recsys.data import Dataset
+from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.errors import NonFiniteLossError
@@ -53,6 +56,7 @@ def fit_tower(
     """
     retrieval = ranker.retrieval
     assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
+    assert not isinstance(dataset, ImageDataset), "of tables"
     sequences = training_sequences(ranker, dataset, config)
     length = retrieval.tower.length
     if config.tower_spectral:
@@ -86,7 +90,9 @@ def fit_tower(
 
 
 def training_sequences(
-    ranker: Ranker, dataset: AnyDataset, config: TrainConfig
+    ranker: Ranker,
+    dataset: Dataset | StreamedDataset,
+    config: TrainConfig,
 ) -> UserSequences:
     """Returns what each user has had in the training split, oldest first.
 

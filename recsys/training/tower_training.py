@@ -26,8 +26,8 @@ class TowerTraining(keras.Model):
         self.retrieval = retrieval
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        loss = self.retrieval(
-            inputs["items"], inputs["targets"], training=training
+        loss = self.retrieval.next_item_loss(
+            inputs["items"], inputs["targets"], training
         )
         self.add_loss(loss)
         return loss
