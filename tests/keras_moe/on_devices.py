@@ -43,6 +43,8 @@ from tests.keras_moe.layers.given_gate import GivenGate
 NUM_DEVICES = (1, 4)
 # What fit does, and with it most of the others, also on a mesh of two.
 ON_TWO = ("training",)
+# On one device, what such a check computes is what it computes without it.
+SPLIT = "_with_split_experts"
 
 COLLECTIVE = (
     r"(all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)"
@@ -110,8 +112,9 @@ def random_rows(num_rows: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=shape).astype("float32")
 
 
-def every_gate(num_experts: int = NUM_EXPERTS) -> Results:
-    """In every mode; the rows do not divide by the devices."""
+def every_gate() -> Results:
+    """In every mode; the rows do not divide by the devices, the experts do."""
+    num_experts = 8
     inputs = keras.Input((NUM_FEATURES,))
     outputs = []
     with patch.object(registry, "NUM_EXPERTS", num_experts):
@@ -179,7 +182,7 @@ def use_mesh(
 def every_gate_with_split_experts() -> Results:
     """On two groups of two devices, each with half of the experts."""
     use_mesh((2, 2))
-    return every_gate(num_experts=8)
+    return every_gate()
 
 
 def layout_map() -> Results:
@@ -438,13 +441,16 @@ def run(check: Callable[[], Results], num_devices: int) -> Results:
 
 def main() -> None:
     names = sys.argv[2:] or CHECKS
+    results = {}
     # The shapes are tiny.
     with patch.object(execution, "sparse_pays", lambda *_: True):
-        results = {
-            (name, count): run(CHECKS[name], count)
-            for name in names
-            for count in (*NUM_DEVICES, *[2] * (name in ON_TWO))
-        }
+        for name in names:
+            for count in (*NUM_DEVICES, *[2] * (name in ON_TWO)):
+                whole = (name.removesuffix(SPLIT), count)
+                if count > 1 or whole not in results:
+                    results[name, count] = run(CHECKS[name], count)
+                else:
+                    results[name, count] = results[whole]
     with open(sys.argv[1], "wb") as file:
         pickle.dump(results, file)
 

@@ -92,6 +92,7 @@ def soft_reference(logits, fraction):
     return np.exp(matrix)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_planted_permutation_is_found(seed):

@@ -86,6 +86,7 @@ def run_epochs(callbacks, first, epochs, model=None):
     return callback_list.callbacks[-2].history
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("new_model", [functional, sequential, Subclassed])
 def test_an_epoch_is_measured_with_the_weights_of_its_end(new_model):
     model, monitor = new_model(), RoutingMonitor(X, batch_size=20)

@@ -48,6 +48,7 @@ def test_ties_go_to_the_lower_index():
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("keep_rate", "units", "expected"),
     [

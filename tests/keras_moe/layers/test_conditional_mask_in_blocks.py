@@ -58,6 +58,7 @@ def x(rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=(5, TOKENS, WIDTH)).astype("float32")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_token_keeps_its_own_units(block: str, x: np.ndarray) -> None:
     model = make_model(block)
@@ -69,6 +70,7 @@ def test_every_token_keeps_its_own_units(block: str, x: np.ndarray) -> None:
             assert len({tuple(units) for units in kept.reshape(-1, HIDDEN)}) > 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_trains_and_is_loaded_again(
     block: str, x: np.ndarray, tmp_path: Path

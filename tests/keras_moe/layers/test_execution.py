@@ -93,7 +93,7 @@ def x(rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=(ROWS, INPUTS)).astype("float32")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("pattern", [balanced, skewed, ragged])
 @pytest.mark.parametrize(("n", "k"), SIZES)
 def test_all_executions_agree(
@@ -110,7 +110,7 @@ def test_they_agree_on_batches_of_no_row_and_one(
     assert_same(5, 2, [balanced(rows, 5, 2)], x[:rows])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(5, 1), (16, 2)])
 def test_they_agree_with_three_tasks(

@@ -108,6 +108,7 @@ def test_an_instance_that_has_served_before_draws_the_same(make: Make) -> None:
     assert any((a != b).any() for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", MODELS)
 def test_a_clone_starts_alike(make: Make) -> None:
     layer = make(keras.initializers.RandomUniform(seed=3))

@@ -60,6 +60,7 @@ LAYERS: dict[str, Callable[[], keras.layers.Layer]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -76,6 +77,7 @@ def test_integers_are_what_floats_of_their_values_are(
     assert_alike(layer, inputs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["MoE sparse", "SoftMoE", "MLPExperts"])
 def test_half_precision_computes_them_in_half_precision(
     name: str, rng: np.random.Generator

@@ -33,6 +33,7 @@ WITHOUT_NOISE = [
 LOSSES = ["importance", "load", "load_balance", "z"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.PER_EXAMPLE)
 def test_masked_positions_have_no_weight(name, rng):
     gate = build_gate(name)
@@ -44,6 +45,7 @@ def test_masked_positions_have_no_weight(name, rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [n for n in WITHOUT_NOISE if n != "hash"])
 def test_masked_positions_count_in_no_loss(name, rng):
     weights = {f"{loss}_loss_weight": 1.0 for loss in LOSSES}

@@ -40,6 +40,7 @@ def test_only_the_experts_of_some_task_are_kept(x: np.ndarray) -> None:
         )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "make_gate",
     [

@@ -52,6 +52,7 @@ def test_leaves_match_a_recursive_walk(num_leaves, rng):
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("num_leaves", [2, 3, 5, 6, 8, 9, 16, 33])
 def test_leaves_are_spread_over_at_most_two_levels(num_leaves):
     # Going left with probability 1/2 everywhere, a leaf at depth d has 2^-d.

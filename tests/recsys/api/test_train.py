@@ -202,7 +202,7 @@ def test_wrong_setting_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "fields",
     [

@@ -297,6 +297,7 @@ class TwoTasksOfIds(WeightedTraining, TableTraining, keras.Model):
         return keras.losses.MeanSquaredError()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_tables_by_rows_are_weighed_as_whole_ones(name: str) -> None:
     """In one step, from no moments, lazy Adam is Adam.

@@ -127,6 +127,7 @@ def test_a_cap_that_does_not_bind_changes_nothing(rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cap", [None, 3])
 def test_padding_takes_no_capacity(cap, rng):
     scores = random_scores(rng, 20)
@@ -182,6 +183,7 @@ def test_only_training_moves_the_cutoffs(rng):
         np.testing.assert_allclose(to_numpy(gate.cutoffs), 1 / N)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cap", [None, 2])
 def test_a_threshold_knows_no_batch(cap, rng):
     gate, x = trained_gate(rng, max_experts_per_token=cap)

@@ -35,6 +35,7 @@ BATCHES = hnp.arrays("float32", (6, registry.NUM_FEATURES), elements=NUMBERS)
 few = examples(10)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "training"), CASES)
 def test_finite_inputs_have_finite_weights(name: str, training: bool) -> None:
     gate = build_gate(name)

@@ -63,6 +63,7 @@ def test_every_gate_is_what_its_attributes_say(name, rng):
     layers.verify_gate(gate, make_inputs(gate, rng, leading=(40,)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", registry.ON_SIMPLEX)
 def test_weights_lie_on_the_simplex(name, training):
@@ -107,6 +108,7 @@ def test_top_k_selects_exactly_k_whatever_the_ties(k):
     check()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.PER_EXAMPLE)
 def test_weights_do_not_depend_on_the_batch(name):
     gate = build_gate(name)
@@ -124,6 +126,7 @@ def test_weights_do_not_depend_on_the_batch(name):
     check()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.PER_EXAMPLE)
 def test_tokens_are_routed_like_examples(name, rng):
     gate = build_gate(name)
@@ -193,21 +196,25 @@ def test_inputs_of_any_float_type_are_weighed_in_float32(name, dtype, rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", GATES)
 def test_the_same_seed_gives_the_same_weights(name):
     assert_all_equal(build_gate(name, seed=3), build_gate(name, seed=3))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.COUNTING)
 def test_another_seed_gives_other_weights(name):
     assert_never_equal(build_gate(name, seed=3), build_gate(name, seed=4))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.TRAINED)
 def test_two_gates_are_never_initialized_alike(name):
     assert_never_equal(build_gate(name), build_gate(name))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("name", registry.TRAINED)
 def test_not_even_with_a_shared_initializer(name, seed):
@@ -218,6 +225,7 @@ def test_not_even_with_a_shared_initializer(name, seed):
     assert len(set(heads)) == len(heads)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.TRAINED)
 def test_an_equal_seeded_initializer_gives_the_same_weights(name):
     first, second = (
@@ -248,6 +256,7 @@ def test_traces_with_unknown_leading_dimensions(name, jit_compile, rng):
     np.testing.assert_allclose(weigh(tokens), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", registry.PER_EXAMPLE)
 def test_a_batch_may_be_empty(name, rng):
     gate = GATES[name]()

@@ -110,6 +110,7 @@ class WeighsPadding(SoftmaxGate):
         return super().call(inputs, training)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("gate", "message"),
     [
