@@ -31,6 +31,7 @@ def options(fields: dict[str, Any], **more: Any) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @once
 def test_killed_sweep_goes_on_as_an_uninterrupted_one(
     fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -122,6 +122,7 @@ def test_the_item_is_not_what_a_query_is_told(
     np.testing.assert_array_equal(*map(ops.convert_to_numpy, queries))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("table_optimizer", ["adam", "lazy-adam"])
 def test_the_tables_learn_from_the_retrieval_alone(
