@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tests.examples import FEW
+from tests.once import WITH_ALL
 from tests.once import left_out
 from tests.once import name_in_report
+from tests.once import once_on
 
 # A busy machine is no error.
 settings.register_profile("busy", deadline=None)
@@ -127,6 +129,9 @@ def _backend() -> str:
     return keras.backend.backend()
 
 
+_DRAW = Figure.savefig
+
+
 def _save_blank(
     figure: Figure, file: Any, dpi: float | None = None, **_: Any
 ) -> None:
@@ -136,15 +141,21 @@ def _save_blank(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _figures_drawn_once() -> Iterator[None]:
-    """Draws figures on PyTorch alone, and saves blank ones elsewhere.
-
-    They are the same on every backend, and take a third of many a training.
-    """
+def _figures_are_blank() -> Iterator[None]:
+    """Saves blank figures: drawing them takes a third of many a training."""
     with pytest.MonkeyPatch.context() as patch:
-        if _backend() != "torch":
-            patch.setattr(Figure, "savefig", _save_blank)
+        patch.setattr(Figure, "savefig", _save_blank)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _figures_of_tests_that_draw(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws them on one backend: they are the same on each."""
+    here = _backend() in (once_on(request.node), WITH_ALL)
+    if here and request.node.get_closest_marker("draws"):
+        monkeypatch.setattr(Figure, "savefig", _DRAW)
 
 
 @pytest.fixture(autouse=True)

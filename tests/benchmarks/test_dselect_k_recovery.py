@@ -44,6 +44,7 @@ def test_the_seed_decides(script: ModuleType) -> None:
     assert not np.array_equal(first.kernels, other.kernels)
 
 
+@pytest.mark.draws
 @pytest.mark.once("torch")
 def test_training_moves_the_gates_and_leaves_the_experts(
     script: ModuleType, tmp_path: Path

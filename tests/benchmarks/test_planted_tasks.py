@@ -275,6 +275,7 @@ def test_expected_jaccard_by_hand(
     assert script.expected_jaccard(num_experts, k) == pytest.approx(expected)
 
 
+@pytest.mark.draws
 def test_figures(script: ModuleType, tmp_path: Path) -> None:
     table = pd.DataFrame(
         {

@@ -72,6 +72,7 @@ def test_peak_memory_of_one_step(
     assert run("layer_execution.py", f"{TINY} --peak-of sparse forward") == []
 
 
+@pytest.mark.draws
 @pytest.mark.once("torch")
 def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
     lines = run("layer_execution.py", TINY.replace("4", "4 8", 1))
@@ -318,6 +319,7 @@ def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
     assert lines[0]["experts_per_example"] > 0
 
 
+@pytest.mark.draws
 @pytest.mark.once("torch")
 def test_steps_over_tables_of_growing_size(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

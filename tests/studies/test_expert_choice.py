@@ -118,6 +118,7 @@ def check_shares(row: dict[str, Any], prefix: str) -> None:
     assert sum(shares) == pytest.approx(1)
 
 
+@pytest.mark.draws
 @pytest.mark.slow
 @pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="compiles for a minute"

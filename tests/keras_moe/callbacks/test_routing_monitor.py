@@ -275,6 +275,7 @@ def test_data_has_the_structure_of_the_models_inputs(structure):
     np.testing.assert_allclose(monitor.loads["watch"].sum(-1), [2, 2])
 
 
+@pytest.mark.draws
 def test_plots_are_written_when_training_ends(tmp_path):
     folder = tmp_path / "run" / "plots"
     monitor = RoutingMonitor(X, plots=folder)

@@ -40,6 +40,7 @@ def test_importance_is_what_shuffling_costs(
         assert growths["user"]["mean"] == pytest.approx(growth, rel=1e-4)
 
 
+@pytest.mark.draws
 @pytest.mark.slow
 def test_the_most_important_comes_first_and_a_constant_costs_nothing(
     own_run: Path, tiny: Dataset, tmp_path: Path

@@ -218,6 +218,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert metrics["test"]["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
 
+@pytest.mark.draws
 def test_odd_labels_train(
     shop: Dataset, train_shop: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -141,6 +141,7 @@ def test_loss_is_the_mean_over_the_labelled_rows(
     assert history["loss"][0] == pytest.approx(metrics["loss"], rel=1e-4)
 
 
+@pytest.mark.draws
 def test_learns(settings: Settings, tmp_path: Path) -> None:
     fields = settings(
         tmp_path / "run", gate="comet", epochs=10, learning_rate=0.05

@@ -14,6 +14,7 @@ from tests.recsys.reporting.run_folders import write_sweep
 pytestmark = pytest.mark.once("torch")
 
 
+@pytest.mark.draws
 def test_the_page_holds_its_figures_and_the_markdown_says_the_same(
     two_sweeps: list[Path], tmp_path: Path
 ) -> None:
