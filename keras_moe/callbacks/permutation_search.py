@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe.checks import check_integer
 from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
+from keras_moe.private_names import each_layer
 
 
 class PermutationSearch(keras.callbacks.Callback):
@@ -88,7 +89,7 @@ class PermutationSearch(keras.callbacks.Callback):
         """The permutations of the model, each once."""
         return [
             layer
-            for layer in self.model._flatten_layers()
+            for layer in each_layer(self.model)
             if isinstance(layer, SinkhornPermutation)
         ]
 

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_moe.distribution.devices import EXCHANGE_SLACK
+from keras_moe.private_names import own_layout
 from keras_moe.types import Shape
 
 # Whether the weights that are being made have an entry for each expert.
@@ -132,7 +133,7 @@ class ExpertParallel(keras.distribution.ModelParallel):
         return keras.distribution.TensorLayout(axes, self._rows)
 
     def get_variable_layout(self, variable: keras.Variable) -> Any:
-        own = getattr(variable, "_layout", None)
+        own = own_layout(variable)
         if own is not None or not self._splits(variable.shape):
             return super().get_variable_layout(variable)
         axes = [self._expert_dim_name, *[None] * (len(variable.shape) - 1)]

@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 from typing import TypeVar
 
 import keras
@@ -9,6 +8,7 @@ from keras import ops
 from keras_moe.distribution.devices import device_index
 from keras_moe.distribution.devices import map_over_devices
 from keras_moe.distribution.devices import max_over_devices
+from keras_moe.private_names import NestedScope
 from keras_moe.types import Tensor
 
 # Tensors, in any structure.
@@ -17,16 +17,6 @@ Outputs = TypeVar("Outputs")
 # How far apart the seeds of two devices are; those of a device's blocks, which
 # count from 0, lie between.
 SEED_STRIDE = 1_000_000_007
-
-
-class _NestedScope(keras.StatelessScope):
-    """A stateless scope that sees the values of the scope around it."""
-
-    def get_current_value(self, variable: keras.Variable) -> Any:
-        value = super().get_current_value(variable)
-        if value is None and self.original_scope is not None:
-            value = self.original_scope.get_current_value(variable)
-        return value
 
 
 def random_states(layer: keras.layers.Layer) -> list[keras.Variable]:
@@ -61,12 +51,12 @@ def run_isolated(
         ValueError: If `function` adds a loss or assigns another variable:
             neither can leave the branch.
     """
-    scope = _NestedScope(
+    scope = NestedScope(
         list(zip(states, values, strict=True)), collect_losses=True
     )
     with scope:
         outputs = function()
-    if scope.losses or len(scope.state_mapping) > len(states):
+    if scope.holds_more_than(states):
         raise ValueError(
             "Sparse execution needs experts that neither add losses nor "
             "change variables when they are called, random states apart. "
@@ -99,9 +89,9 @@ def run_on_values(
         states: The variables that `function` may assign.
         starts: What they hold when `function` starts.
     """
-    scope = _NestedScope()
+    scope = NestedScope()
     # Keras itself would refuse those of some experts as too few.
-    scope.state_mapping.update(zip(map(id, weights), values, strict=True))
+    scope.give(weights, values)
     with scope:
         return run_isolated(function, states, starts)
 

@@ -15,6 +15,7 @@ from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
 from keras_moe.ops.entropy import entropy
 from keras_moe.ops.sinkhorn import log_sinkhorn
+from keras_moe.private_names import is_stateless
 from keras_moe.types import Config
 from keras_moe.types import DTypeLike
 from keras_moe.types import InitializerLike
@@ -172,9 +173,7 @@ class SinkhornPermutation(CheckedLayer):
     def _initial_order(
         self, shape: tuple[int, ...], dtype: DTypeLike
     ) -> Tensor:
-        with keras.StatelessScope(initialize_variables=False) as scope:
-            is_placeholder = scope.original_scope is not None
-        if is_placeholder:  # Keras traces the model, in order to build it.
+        if is_stateless():  # Keras traces the model, in order to build it.
             return ops.arange(self.num_experts, dtype=dtype)
         order = _assignment(self._soft_matrix())
         return ops.convert_to_tensor(order, dtype=dtype)

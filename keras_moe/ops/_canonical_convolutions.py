@@ -12,9 +12,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr
-from jax.extend.core import Literal
 
+from keras_moe.private_names import bind_again
+from keras_moe.private_names import is_literal
 from keras_moe.types import Tensor
 
 
@@ -35,13 +35,13 @@ def with_canonical_convolutions(
     return changed
 
 
-def _evaluate(closed: ClosedJaxpr, args: Sequence[Tensor]) -> list[Tensor]:
+def _evaluate(closed: Any, args: Sequence[Tensor]) -> list[Tensor]:
     jaxpr = closed.jaxpr
     values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, args, strict=True))
 
     def read(variable: Any) -> Tensor:
-        if isinstance(variable, Literal):
+        if is_literal(variable):
             return variable.val
         return values[variable]
 
@@ -50,18 +50,11 @@ def _evaluate(closed: ClosedJaxpr, args: Sequence[Tensor]) -> list[Tensor]:
         if equation.primitive is jax.lax.conv_general_dilated_p:
             results: Any = _convolve(*operands, **equation.params)
         else:
-            results = _bind(equation.primitive, operands, equation.params)
+            results = bind_again(equation, list(operands))
         if not equation.primitive.multiple_results:
             results = [results]
         values.update(zip(equation.outvars, results, strict=True))
     return list(map(read, jaxpr.outvars))
-
-
-def _bind(primitive: Any, operands: Any, params: dict[str, Any]) -> Any:
-    bound = primitive.get_bind_params(params)
-    # Releases of JAX differ in what stands before the parameters.
-    functions, params = bound if isinstance(bound, tuple) else ((), bound)
-    return primitive.bind(*functions, *operands, **params)
 
 
 def _convolve(

@@ -42,7 +42,7 @@ def _on_jax(
     from keras_moe.ops._canonical_convolutions import (
         with_canonical_convolutions,
     )
-    from keras_moe.ops._tracing import jax_platform
+    from keras_moe.ops._jax_platform import jax_platform
 
     def gradients(upstream_grad: Tensor, *args: Tensor) -> Sequence[Tensor]:
         return jax.vjp(function, *args)[1](upstream_grad)

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_moe.private_names import multiply_sparse
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
 
@@ -71,15 +72,13 @@ def _on_tensorflow(
     products = tf.cast(dense, tf.float32) if dense.dtype.size < 4 else dense
     if values is None:
         values = tf.ones(tf.shape(rows), products.dtype)
-    matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
-        indices=tf.cast(tf.stack([rows, columns], axis=1), tf.int64),  # (P, 2)
-        values=tf.cast(values, products.dtype),
-        # Of nothing times nothing the kernel makes a crash.
-        dense_shape=tf.cast(
-            [tf.maximum(num_rows, 1), tf.shape(dense)[0]], tf.int64
-        ),
-    )
     # (N, M) times (M, H)
-    products = tf.raw_ops.SparseMatrixMatMul(a=matrix, b=products)[:num_rows]
+    products = multiply_sparse(
+        tf.cast(tf.stack([rows, columns], axis=1), tf.int64),  # (P, 2)
+        tf.cast(values, products.dtype),
+        # Of nothing times nothing the kernel makes a crash.
+        tf.cast([tf.maximum(num_rows, 1), tf.shape(dense)[0]], tf.int64),
+        products,
+    )[:num_rows]
     products = tf.ensure_shape(products, (None, dense.shape[1]))
     return tf.cast(products, dense.dtype)

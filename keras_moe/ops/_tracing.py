@@ -1,10 +1,10 @@
 """What the backend knows while it traces."""
 
-import inspect
-
-import jax
 import keras
 
+from keras_moe.private_names import export_format
+from keras_moe.private_names import is_graph_for_xla
+from keras_moe.private_names import is_transformed_on_torch
 from keras_moe.types import Tensor
 
 
@@ -12,14 +12,7 @@ def is_traced_for_xla() -> bool:
     """Whether TensorFlow traces this call for its XLA compiler."""
     if keras.backend.backend() != "tensorflow":
         return False
-    import tensorflow as tf
-    from tensorflow.python.ops import control_flow_util
-
-    return bool(
-        control_flow_util.GraphOrParentsInXlaContext(
-            tf.compat.v1.get_default_graph()
-        )
-    )
+    return is_graph_for_xla()
 
 
 def has_dynamic_shapes() -> bool:
@@ -49,8 +42,7 @@ def is_eager_on_torch() -> bool:
     return not (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
-        # `torch.func`, such as `vmap`.
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        or is_transformed_on_torch()
     )
 
 
@@ -70,7 +62,7 @@ def is_traced_for_export(rows: Tensor) -> bool:
         import tensorflow as tf
 
         # A SavedModel has all that a graph has.
-        return not tf.executing_eagerly() and _export_format() not in (
+        return not tf.executing_eagerly() and export_format() not in (
             None,
             "tf_saved_model",
         )
@@ -81,24 +73,3 @@ def is_traced_for_export(rows: Tensor) -> bool:
         is_exporting = getattr(torch.compiler, "is_exporting", bool)
         return bool(torch.jit.is_tracing() or is_exporting())
     return not isinstance(rows.shape[0], int)  # A symbol.
-
-
-def _export_format() -> str | None:
-    """The format of the `keras.Model.export` that this call is part of.
-
-    Nothing else tells a trace for one format from a trace for another.
-    """
-    export = inspect.unwrap(keras.Model.export).__code__
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code is export:
-            return str(frame.f_locals["format"])
-        frame = frame.f_back
-    return None
-
-
-def jax_platform() -> str:
-    """The platform that JAX computes on, such as `"cpu"` or `"gpu"`."""
-    device = jax.config.jax_default_device
-    # A device, its platform's name, or the first one there is.
-    return getattr(device, "platform", device) or jax.default_backend()

@@ -5,21 +5,10 @@ from typing import Any
 
 import keras
 
-
-def made_by_keras(optimizer: Any) -> Any:
-    """Returns the class of what `optimizer()` makes.
-
-    On PyTorch it is a subclass that changes all weights at once, and only its
-    own subclasses do so, too.
-
-    Args:
-        optimizer: A class of `keras.optimizers`.
-    """
-    # Not called: that would begin to use devices when this is imported.
-    return type(optimizer.__new__(optimizer))
+from keras_moe.private_names import StepsOfAll
 
 
-class OnePass(ABC):
+class OnePass(StepsOfAll, ABC):
     """Mixed into an optimizer of Keras, lets kernels of the backend update.
 
     A kernel reads and writes a weight and its slots once. A weight that it does
@@ -62,10 +51,12 @@ class OnePass(ABC):
         base: Any = super()
         base.update_step(gradient, variable, learning_rate)
 
-    def _parallel_update_step(
-        self, grads: Sequence[Any], variables: Sequence[Any], learning_rate: Any
+    def _update_all(
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        learning_rate: Any,
     ) -> None:
-        """Changes all weights, called by Keras on PyTorch."""
         from keras_moe.optimizers import _torch_kernels as kernels
 
         # Keras computes all of several types by scalars of the first one's.
@@ -74,7 +65,7 @@ class OnePass(ABC):
         )
         known: list[Any] = []
         others: list[Any] = []
-        for gradient, variable in zip(grads, variables, strict=True):
+        for gradient, variable in zip(gradients, variables, strict=True):
             is_known = all_known and kernels.takes(
                 variable, gradient, self._torch_devices
             )
@@ -84,5 +75,4 @@ class OnePass(ABC):
             self._torch_step(gradients, variables, learning_rate)
         if others:
             gradients, variables = zip(*others, strict=True)
-            base: Any = super()
-            base._parallel_update_step(gradients, variables, learning_rate)
+            super()._update_all(gradients, variables, learning_rate)

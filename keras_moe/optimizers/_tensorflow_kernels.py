@@ -9,6 +9,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_moe.private_names import apply_adagrad
+from keras_moe.private_names import apply_adam
+
 
 def takes(variable: Any, gradient: Any) -> bool:
     """Whether the kernels compute a weight's step as Keras does.
@@ -56,7 +59,7 @@ def adam(
         # steps become those of the moments that Keras has.
         exact = -tf.math.expm1(step * math.log(beta_2))  # 1 - beta_2^step
         learning_rate *= tf.sqrt((1 - beta_2_power) / exact)
-    tf.raw_ops.ResourceApplyAdam(
+    apply_adam(
         var=_native(variable).handle,
         m=momentum.value.handle,
         v=velocity.value.handle,
@@ -86,7 +89,7 @@ def adagrad(
         learning_rate: The learning rate.
         epsilon: What is added to the root of the sum.
     """
-    tf.raw_ops.ResourceApplyAdagradV2(
+    apply_adagrad(
         var=_native(variable).handle,
         accum=accumulator.value.handle,
         lr=tf.cast(learning_rate, tf.float32),

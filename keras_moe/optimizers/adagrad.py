@@ -6,9 +6,10 @@ import keras
 import numpy as np
 
 from keras_moe.optimizers._one_pass import OnePass
-from keras_moe.optimizers._one_pass import made_by_keras
+from keras_moe.private_names import optimizer_class
+from keras_moe.private_names import slots
 
-_Adagrad: Any = made_by_keras(keras.optimizers.Adagrad)
+_Adagrad: Any = optimizer_class(keras.optimizers.Adagrad)
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -101,7 +102,7 @@ class Adagrad(OnePass, _Adagrad):
     ) -> None:
         from keras_moe.optimizers import _tensorflow_kernels as kernels
 
-        accumulator = self._accumulators[self._get_variable_index(variable)]
+        (accumulator,) = slots(self, variable)
         kernels.adagrad(
             variable, accumulator, gradient, learning_rate, self._epsilon
         )
@@ -114,10 +115,9 @@ class Adagrad(OnePass, _Adagrad):
     ) -> None:
         from keras_moe.optimizers import _torch_kernels as kernels
 
-        indices = [self._get_variable_index(variable) for variable in variables]
         kernels.adagrad(
             [variable.value for variable in variables],
-            [self._accumulators[index].value for index in indices],
+            [slots(self, variable)[0].value for variable in variables],
             gradients,
             float(learning_rate),
             self._epsilon,

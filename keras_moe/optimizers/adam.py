@@ -5,9 +5,10 @@ import keras
 from keras import ops
 
 from keras_moe.optimizers._one_pass import OnePass
-from keras_moe.optimizers._one_pass import made_by_keras
+from keras_moe.private_names import optimizer_class
+from keras_moe.private_names import slots
 
-_Adam: Any = made_by_keras(keras.optimizers.Adam)
+_Adam: Any = optimizer_class(keras.optimizers.Adam)
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -86,11 +87,11 @@ class Adam(OnePass, _Adam):
     ) -> None:
         from keras_moe.optimizers import _tensorflow_kernels as kernels
 
-        index = self._get_variable_index(variable)
+        momentum, velocity = slots(self, variable)
         kernels.adam(
             variable,
-            self._momentums[index],
-            self._velocities[index],
+            momentum,
+            velocity,
             gradient,
             learning_rate,
             self.iterations + 1,
@@ -107,13 +108,13 @@ class Adam(OnePass, _Adam):
     ) -> None:
         from keras_moe.optimizers import _torch_kernels as kernels
 
-        indices = [self._get_variable_index(variable) for variable in variables]
-        slots = [self._momentums, self._velocities]
-        if self.amsgrad:
-            slots.append(self._velocity_hats)
+        values = [
+            [slot.value for slot in slots(self, variable)]
+            for variable in variables
+        ]
         kernels.adam(
             [variable.value for variable in variables],
-            [[slot[index].value for index in indices] for slot in slots],
+            list(zip(*values, strict=True)),
             gradients,
             self._step_size(learning_rate),
             self.beta_1,

@@ -11,6 +11,7 @@ from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.ops._group_sizes import check_group_sizes
 from keras_moe.ops._split_groups import split_groups
 from keras_moe.ops._tracing import has_dynamic_shapes
+from keras_moe.private_names import each_layer
 from keras_moe.types import Config
 from keras_moe.types import FloatLike
 from keras_moe.types import Shape
@@ -67,7 +68,7 @@ class LayerExperts(Experts):
     @property
     def sparse_unsupported_reason(self) -> str | None:
         for expert in self.experts:
-            for layer in expert._flatten_layers():
+            for layer in each_layer(expert):
                 if isinstance(layer, keras.layers.BatchNormalization):
                     return (
                         f"expert {expert.name!r} holds the layer "
