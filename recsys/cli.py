@@ -29,10 +29,10 @@ from recsys.errors.missing_package import what_to_install
 from recsys.errors.out_of_memory import clear_memory_errors
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
+from recsys.private_names import click_exception
 from recsys.terminal.progress import shown_progress
 
-# Typer carries its own copy of click in recent releases.
-ClickException: Any = typer.BadParameter.__mro__[2]
+ClickException: Any = click_exception()
 
 _INTERRUPTED = 130
 _MOST = 9000  # Letters of an error: paths may have 4,096.

@@ -7,6 +7,7 @@ from typing import Self
 
 from recsys.backend import quiet_start
 from recsys.distribution.watch import Watch
+from recsys.private_names import value_of_first
 
 # The variables that say where the first process listens, how many there are
 # and which one this is: torchrun's, JAX's own and those of Keras.
@@ -131,7 +132,6 @@ def _meet_on_jax(processes: Processes, port: int) -> tuple[int, int]:
     """Starts JAX; returns the first process's port, and a secret of all."""
     import jax
     import numpy as np
-    from jax.experimental import multihost_utils
 
     # What CPUs talk to each other by; of no account to accelerators.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -146,7 +146,7 @@ def _meet_on_jax(processes: Processes, port: int) -> tuple[int, int]:
     # JAX takes it for a notice to those who ask for it, and goes on.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     own = np.array([port, secrets.randbelow(1 << 31)], np.int32)
-    port, token = multihost_utils.broadcast_one_to_all(own).tolist()
+    port, token = value_of_first(own).tolist()
     return port, token
 
 

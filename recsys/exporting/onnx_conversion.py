@@ -11,6 +11,8 @@ from recsys.exporting import onnx_sparse_matmul
 from recsys.exporting.onnx_einsum import convert_einsum
 from recsys.features.onnx_graph import OnnxGraph
 from recsys.features.onnx_graph import OnnxValue
+from recsys.private_names import frozen_graph
+from recsys.private_names import onnx_graph
 from recsys.terminal.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
@@ -82,8 +84,6 @@ def converted(
     """
     import tensorflow as tf
     from onnx import helper
-    from tf2onnx import tf_loader
-    from tf2onnx import tfonnx
 
     specifications = [
         tf.TensorSpec(one.shape, one.dtype, f"input_{index}")
@@ -101,15 +101,13 @@ def converted(
     # That it leaves out what the random states become is nothing to tell.
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     with relevant_log(), tf.device("/cpu:0"):
-        frozen = tf_loader.from_function(concrete, given, returned)
+        frozen = frozen_graph(concrete, given, returned)
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(frozen, name="")
-            model = tfonnx.process_tf_graph(
+            model = onnx_graph(
                 graph,
+                _HANDLERS,
                 opset=CONVERTED_OPSET,
-                custom_op_handlers={
-                    name: (handler, []) for name, handler in _HANDLERS.items()
-                },
                 extra_opset=[helper.make_opsetid(OnnxGraph.DOMAIN, 1)],
                 input_names=given,
                 output_names=returned,

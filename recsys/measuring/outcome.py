@@ -24,6 +24,7 @@ from recsys.measuring.until_binary import until_binary
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
+from recsys.private_names import each_layer
 from recsys.runs.run import Run
 from recsys.tasks import RowRoles
 from recsys.tasks.chains import labels_of
@@ -31,7 +32,7 @@ from recsys.tasks.chains import labels_of
 
 def has_routing(model: MultiTaskModel) -> bool:
     """Whether any gate is at work in the model."""
-    return any(isinstance(layer, Gate) for layer in model._flatten_layers())
+    return any(isinstance(layer, Gate) for layer in each_layer(model))
 
 
 def write_outcome(

@@ -13,6 +13,7 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.distribution.process_group import num_shares
 from recsys.distribution.process_group import own_rows
 from recsys.distribution.process_group import shares
+from recsys.private_names import set_number_of_batches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,7 @@ def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
     strategy = tf.distribute.get_strategy()
     distributed = strategy.distribute_datasets_from_function(lambda _: dataset)
     # It says how many shares there are, which Keras takes for steps.
-    distributed._cardinality = len(batches)
+    set_number_of_batches(distributed, len(batches))
     return distributed
 
 

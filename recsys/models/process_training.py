@@ -6,6 +6,7 @@ import keras
 from recsys.distribution.process_group import all_rows
 from recsys.distribution.process_group import current_group
 from recsys.tables.row_lookups import lookups_of
+from recsys.tables.track_loss import track_loss
 
 # Replicas are threads, each with a value of its own.
 _of_replica: ContextVar[list[Any] | None] = ContextVar(
@@ -80,7 +81,7 @@ def _train_step(model: Any, data: Any) -> Any:
     with lookups_of(model.optimizer):
         predictions = model(x, training=True)
         loss = model.compute_loss(x, y, predictions, sample_weight)
-        model._loss_tracker.update_state(loss)
+        track_loss(model, loss)
         model.optimizer.scale_loss(loss).backward()
     variables = model.trainable_variables
     with torch.no_grad():

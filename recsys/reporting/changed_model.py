@@ -4,11 +4,9 @@ from typing import Any
 import keras
 from keras import ops
 
-# Only Keras's own loading enters it; without it, a layer that others share, as
-# gates do a permutation, comes back as several.
-from keras.src.saving.serialization_lib import ObjectSharingScope
-
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.private_names import inner_layers
+from recsys.private_names import sharing_layers
 
 Config = dict[str, Any]
 
@@ -27,7 +25,7 @@ def with_configs(
     Raises:
         ValueError: A changed layer has a weight that the model's has not.
     """
-    with ObjectSharingScope():
+    with sharing_layers():
         changed = type(model).from_config(_walk(model.get_config(), change))
     _copy_weights(model, changed)
     return changed
@@ -57,19 +55,15 @@ def _copy_weights(
             )
         # A copy: JAX takes the memory of a model that predicts.
         weight.assign(ops.convert_to_numpy(theirs[name]).copy())
-    parts = _parts(target)
+    parts = inner_layers(target)
     if parts or type(source) is type(target):
-        for part, like in zip(_parts(source), parts, strict=True):
+        for part, like in zip(inner_layers(source), parts, strict=True):
             _copy_weights(part, like)
-
-
-def _parts(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    return list(layer._flatten_layers(include_self=False, recursive=False))
 
 
 def _own_weights(layer: keras.layers.Layer) -> dict[str, Any]:
     """The weights of a layer that are not those of a layer in it, by name."""
-    inner = {id(w) for part in _parts(layer) for w in part.weights}
+    inner = {id(w) for part in inner_layers(layer) for w in part.weights}
     own = [w for w in layer.weights if id(w) not in inner]
     by_name = {weight.name: weight for weight in own}
     if len(by_name) < len(own):

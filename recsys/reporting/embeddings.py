@@ -14,6 +14,7 @@ from keras_moe.layers import MOESARTGate
 from keras_moe.layers import record_routing
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.private_names import each_layer
 from recsys.reporting.loss_distributions import softmax_of
 from recsys.reporting.loss_distributions import with_gates
 from recsys.reporting.section import Picture
@@ -94,7 +95,7 @@ def _with_distinct_weights(model: Ranker) -> MultiTaskModel:
 
     At inference MOESART weighs the experts that it selects alike.
     """
-    if not any(isinstance(x, MOESARTGate) for x in model._flatten_layers()):
+    if not any(isinstance(x, MOESARTGate) for x in each_layer(model)):
         return model
 
     def change(gate: LogitGate) -> LogitGate:

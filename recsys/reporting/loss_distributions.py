@@ -18,6 +18,7 @@ from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from recsys.measuring.sample import Sample
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.private_names import each_layer
 from recsys.reporting.changed_model import Config
 from recsys.reporting.changed_model import with_configs
 from recsys.reporting.section import Picture
@@ -96,7 +97,7 @@ def dense_and_sparse(run: Trained) -> dict[str, Any]:
         are not of the kind.
     """
     model = run.loaded
-    gates = [g for g in model._flatten_layers() if isinstance(g, LogitGate)]
+    gates = [g for g in each_layer(model) if isinstance(g, LogitGate)]
     if not gates or not all(map(_has_softmax, gates)):
         return {}
     models = {"dense": with_gates(model, softmax_of), "sparse": model}

@@ -4,7 +4,9 @@ from dataclasses import field
 from typing import Any
 from typing import ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from recsys.private_names import http_protocol
+
+_HttpProtocol: Any = http_protocol()
 
 MAX_HEAD_BYTES = 2**16
 # How many requests of a connection may wait for the answer of the one before.
@@ -42,7 +44,7 @@ class HttpBounds:
     waiting: "dict[BoundedHttp, float]" = field(default_factory=dict)
 
 
-class BoundedHttp(HttpToolsProtocol):
+class BoundedHttp(_HttpProtocol):
     """HTTP as uvicorn has it, with bounds on what a client can hold on to.
 
     A head that is too long, requests that pile up and connections beyond the
@@ -58,9 +60,7 @@ class BoundedHttp(HttpToolsProtocol):
     _head_bytes = 0  # Received since something else than a head has come.
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(  # type: ignore[override]
-        self, transport: asyncio.Transport
-    ) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         crowded = len(self.connections) > self.bounds.max_connections
         if crowded and not self._make_room():

@@ -7,6 +7,7 @@ import numpy as np
 from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shown import printable
+from recsys.private_names import onnx_errors
 from recsys.serving.request_error import RequestError
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
@@ -80,8 +81,6 @@ class OnnxRunner:
             }
 
     def run(self, signature: str, inputs: Arrays) -> Arrays:
-        from onnxruntime.capi import onnxruntime_pybind11_state as errors
-
         texts = {
             name: _as_texts(name, array) if array.dtype == object else array
             for name, array in inputs.items()
@@ -90,11 +89,7 @@ class OnnxRunner:
         settings = self._giving_back if is_large else self._settings
         try:
             outputs = self._session.run(self._outputs, texts, settings)
-        except (
-            errors.Fail,
-            errors.InvalidArgument,
-            errors.RuntimeException,
-        ) as error:
+        except onnx_errors() as error:
             problem = str(error)
             for mark in _BEFORE_PROBLEM:
                 problem = problem.rpartition(mark)[2]

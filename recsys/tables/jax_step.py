@@ -16,6 +16,7 @@ import jax
 import keras
 from jax import numpy as jnp
 
+from recsys.private_names import loss_and_updates
 from recsys.tables.jax_rows import look_up
 from recsys.tables.jax_split import look_up_split
 from recsys.tables.row_gradient import RowGradient
@@ -23,6 +24,7 @@ from recsys.tables.row_lookups import RowLookups
 from recsys.tables.row_lookups import TrainsByRows
 from recsys.tables.row_lookups import rows_of
 from recsys.tables.row_split import row_split
+from recsys.tables.track_loss import track_loss
 
 State = tuple[Any, Any, Any, Any]
 
@@ -116,7 +118,8 @@ def forward(model: Any, state: State, data: Any) -> Forward:
             )
         ]
         with _JaxLookups(by_rows, zeros) as lookups:
-            scaled, rest = model.compute_loss_and_updates(
+            scaled, rest = loss_and_updates(
+                model,
                 trainable,
                 untrained,
                 metrics_variables,
@@ -249,7 +252,7 @@ def _measure(
         examples = next(
             part for part in keras.tree.flatten(x) if part is not None
         )
-        model._loss_tracker.update_state(loss, sample_weight=len(examples))
+        track_loss(model, loss, len(examples))
         logs = model.compute_metrics(x, y, predictions, sample_weight)
     return logs, [
         scope.get_current_value(variable)

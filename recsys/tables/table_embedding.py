@@ -2,6 +2,7 @@ from typing import Any
 
 import keras
 
+from recsys.private_names import table_of
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_lookups import current_lookups
 from recsys.tables.row_split import RowSplit
@@ -50,7 +51,7 @@ class TableEmbedding(keras.layers.Embedding):
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
         # Optimizers are given variables, and never their layers.
-        self._embeddings.is_table = True
+        table_of(self).is_table = True
 
     def add_weight(
         self, *arguments: Any, name: str | None = None, **options: Any
@@ -77,21 +78,21 @@ class TableEmbedding(keras.layers.Embedding):
 
     def call(self, inputs: Any) -> Any:
         lookups = current_lookups()
-        by_rows = lookups is not None and lookups.take(self._embeddings)
-        split = row_split(self._embeddings)
+        by_rows = lookups is not None and lookups.take(table_of(self))
+        split = row_split(table_of(self))
         plain = split is None and keras.backend.backend() != "tensorflow"
         if not by_rows and plain:
             return super().call(inputs)
         if keras.backend.standardize_dtype(inputs.dtype) not in _INTEGERS:
             inputs = keras.ops.cast(inputs, "int32")
         if lookups is not None and by_rows:
-            rows = lookups.lookup(self._embeddings, inputs)
+            rows = lookups.lookup(table_of(self), inputs)
         elif split is not None:
             from recsys.tables.jax_split import look_up_split
 
-            rows = look_up_split(self._embeddings.value, inputs, split)
+            rows = look_up_split(table_of(self).value, inputs, split)
         else:
-            rows = backend_rows.whole_lookup(self._embeddings, inputs)
+            rows = backend_rows.whole_lookup(table_of(self), inputs)
         return keras.ops.cast(rows, self.compute_dtype)
 
     def save_own_variables(self, store: Any) -> None:
@@ -99,14 +100,14 @@ class TableEmbedding(keras.layers.Embedding):
         if not self.built or self.quantization_mode or self.lora_enabled:
             super().save_own_variables(store)
         else:  # Keras makes an array of what it is given.
-            store["0"] = variable_values(self._embeddings)
+            store["0"] = variable_values(table_of(self))
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the table, called by Keras."""
-        if not self.built or row_split(self._embeddings) is None:
+        if not self.built or row_split(table_of(self)) is None:
             super().load_own_variables(store)
         else:
-            assign(self._embeddings, store["0"])
+            assign(table_of(self), store["0"])
 
 
 _INTEGERS = ("int32", "int64")

@@ -5,6 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from recsys.private_names import OwnStep
+from recsys.private_names import clip
+from recsys.private_names import drop_learning_rate
+from recsys.private_names import index_of
+from recsys.private_names import step_without_clipping
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
@@ -26,7 +31,7 @@ class _Filled:
 
 
 @keras.saving.register_keras_serializable(package="recsys")
-class TableOptimizer(keras.optimizers.Optimizer):
+class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
     """Trains tables by the rows that a batch looks up, all else as it was.
 
     For the tables of `TableEmbedding` layers in a `TableTraining` model, a
@@ -92,7 +97,7 @@ class TableOptimizer(keras.optimizers.Optimizer):
             )
         super().__init__(learning_rate=0.0, name=name)
         # Both are the inner optimizer's, and no state of this one.
-        self._untrack_variable(self._learning_rate)
+        drop_learning_rate(self)
         self.inner = inner
         self.rule = rule
         self.minimum_rows = minimum_rows
@@ -148,7 +153,7 @@ class TableOptimizer(keras.optimizers.Optimizer):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        return [*self._variables, *self.inner.variables]
+        return [*super().variables, *self.inner.variables]
 
     @property
     def iterations(self) -> keras.Variable:
@@ -165,29 +170,21 @@ class TableOptimizer(keras.optimizers.Optimizer):
     def scale_loss(self, loss: Any) -> Any:
         return self.inner.scale_loss(loss)
 
-    def _backend_apply_gradients(
-        self, grads: Sequence[Any], trainable_variables: Sequence[Any]
+    def take_step(
+        self, gradients: Sequence[Any], variables: Sequence[Any]
     ) -> None:
-        """Called by `apply`, which leaves out variables without a gradient."""
         tables: list[tuple[Any, Any]] = []
         others: list[tuple[Any, Any]] = []
         for gradient, variable in zip(
-            self._clipped(grads, trainable_variables),
-            trainable_variables,
-            strict=True,
+            self._clipped(gradients, variables), variables, strict=True
         ):
             part = tables if self.trains_by_rows(variable) else others
             part.append((gradient, variable))
         if tables:
-            # On TensorFlow, this adds up what several replicas have.
-            self._backend_update_step(*zip(*tables, strict=True), None)
+            self.update_each(*zip(*tables, strict=True))
         if others:
-            gradients, variables = zip(*others, strict=True)
-            self.inner._apply_weight_decay(variables)
-            self.inner._backend_update_step(
-                list(gradients), list(variables), self.inner.learning_rate
-            )
-        self.inner._iterations.assign_add(1)
+            step_without_clipping(self.inner, *zip(*others, strict=True))
+        self.inner.iterations.assign_add(1)
 
     def _clipped(
         self, gradients: Sequence[Any], variables: Sequence[Any]
@@ -220,7 +217,7 @@ class TableOptimizer(keras.optimizers.Optimizer):
         if inner.loss_scale_factor is not None:
             values = [value / inner.loss_scale_factor for value in values]
         if clips:
-            values = list(inner._clip_gradients(values))
+            values = clip(inner, values)
         for index, summed in by_rows.items():
             values[index] = type(summed)(values[index], summed.indices)
         return values
@@ -238,7 +235,7 @@ class TableOptimizer(keras.optimizers.Optimizer):
                 "all rows"
             )
         dtype = keras.backend.standardize_dtype(variable.dtype)
-        variables = self._slots[self._get_variable_index(variable)]
+        variables = self._slots[index_of(self, variable)]
         names = list(self.rule.slot_shapes(tuple(variable.shape)))
         slots = dict(zip(names, variables, strict=True))
         rate = ops.cast(self.inner.learning_rate, dtype) * self.rate_factor

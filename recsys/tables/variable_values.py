@@ -14,6 +14,8 @@ from keras import ops
 
 from recsys.files.atomic import UNFINISHED
 from recsys.files.row_blocks import RowBlocks
+from recsys.private_names import gather_all
+from recsys.private_names import wait_for_all
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.row_split import row_split
 from recsys.tables.row_split import shape_of
@@ -70,11 +72,10 @@ def readable_by_first(
         yield
         return
     import jax
-    from jax.experimental import multihost_utils
 
     tables = [one for one in spanning if row_split(one) is not None]
     whole = [
-        (one, multihost_utils.process_allgather(one.value, tiled=True))
+        (one, gather_all(one.value))
         for one in spanning
         if row_split(one) is None
     ]
@@ -87,7 +88,7 @@ def readable_by_first(
         else:
             with _in_files(tables, folder):
                 yield
-    multihost_utils.sync_global_devices("read by the first process")
+    wait_for_all("read by the first process")
 
 
 @contextmanager

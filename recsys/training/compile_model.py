@@ -2,6 +2,7 @@ import keras
 import numpy as np
 
 from recsys.config.train_config import TrainConfig
+from recsys.distribution.process_group import num_shares
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.shared_weights import shared_weights
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
@@ -53,7 +54,7 @@ def _create_loss_metrics(model: MultiTaskModel) -> None:
     TensorFlow traces a step that creates variables twice, which is a fifth of
     what a short training takes.
     """
-    if model.distribute_strategy.num_replicas_in_sync > 1:
+    if num_shares() > 1:
         return  # Keras creates them on every replica.
     none = model.no_predictions()
     predictions = {

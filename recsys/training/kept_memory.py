@@ -1,8 +1,9 @@
 """Memory that training frees, kept for the next step."""
 
-import ctypes
 import os
 import platform
+
+from recsys.private_names import set_allocator
 
 # For each parameter of `mallopt` (`man 3 mallopt`) its number and value: no
 # block of memory is mapped on its own and unmapped when it is freed, the end of
@@ -26,9 +27,8 @@ def keep_memory() -> None:
     """
     if platform.libc_ver()[0] != "glibc" or any(map(_is_set, _SETTINGS)):
         return
-    mallopt = ctypes.CDLL(None).mallopt
     for number, value in _SETTINGS.values():
-        mallopt(number, value)
+        set_allocator(number, value)
 
 
 def _is_set(parameter: str) -> bool:

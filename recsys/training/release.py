@@ -1,5 +1,7 @@
 import keras
 
+from recsys.private_names import assign_any_shape
+
 
 def release(model: keras.Model) -> None:
     """Frees the memory of a model that has been trained and is not run again.
@@ -23,7 +25,7 @@ def _empty_on_tensorflow(variable: keras.Variable) -> None:
     nothing = tf.zeros((0, *variable.shape[1:]), variable.dtype)
     strategy = tf.distribute.get_strategy()
     for own in strategy.experimental_local_results(variable.value):
-        tf.raw_ops.AssignVariableOp(resource=own.handle, value=nothing)
+        assign_any_shape(own, nothing)
 
 
 def _empty_on_jax(variable: keras.Variable) -> None:

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable
 from itertools import chain
-from pathlib import Path
 from typing import Any
 from typing import Self
 
@@ -22,6 +21,8 @@ from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
+from recsys.private_names import OracleInOneFile
+from recsys.private_names import seed_bayesian
 from recsys.tuning.space import Space
 
 OBJECTIVE = keras_tuner.Objective("val_loss", direction="min")
@@ -58,7 +59,7 @@ class _State(BaseModel):
         return self
 
 
-class ResumableOracle(keras_tuner.Oracle):
+class ResumableOracle(OracleInOneFile, keras_tuner.Oracle):
     """Keeps all that an oracle knows in one file, written whole or not at all.
 
     KerasTuner writes a file for each trial and one for the rest. A process
@@ -71,7 +72,6 @@ class ResumableOracle(keras_tuner.Oracle):
     """
 
     on_trial_end: Callable[[str, float | None], None] | None = None
-    _retry_queue: list[str]
 
     @property
     def losses(self) -> list[float | None]:
@@ -93,15 +93,13 @@ class ResumableOracle(keras_tuner.Oracle):
         Raises:
             FileError: The file is broken.
         """
-        file = Path(self._get_oracle_fname())
+        file = self.state_file
         with reading(file, "what `recsys tune` has saved of a sweep"):
             check_shape(read_json(file), _State, file)
             wanted = self._searched()
             super().reload()
             # KerasTuner takes the last trial of a worker for unfinished.
-            self._retry_queue = [
-                name for name in self._retry_queue if name not in self.end_order
-            ]
+            self.do_not_retry(self.end_order)
             if self._searched() != wanted:
                 raise FileError.at(
                     file,
@@ -113,10 +111,7 @@ class ResumableOracle(keras_tuner.Oracle):
         return [dimension.name for dimension in self.hyperparameters.space]
 
     def save(self) -> None:
-        write_json(Path(self._get_oracle_fname()), self.get_state())
-
-    def _save_trial(self, trial: Trial) -> None:
-        """Leaves it to `save`, which always follows."""
+        write_json(self.state_file, self.get_state())
 
     @keras_tuner.synchronized  # type: ignore[untyped-decorator]
     def end_trial(self, trial: Trial) -> None:
@@ -137,7 +132,7 @@ class BayesianOracle(
 
     def populate_space(self, trial_id: str) -> dict[str, Any]:
         # The state of this generator would be lost in an interruption.
-        self._random_state = np.random.RandomState([self.seed, int(trial_id)])
+        seed_bayesian(self, [self.seed, int(trial_id)])
         with warnings.catch_warnings():
             # Few trials do not determine the process's length scale.
             warnings.simplefilter("ignore", ConvergenceWarning)

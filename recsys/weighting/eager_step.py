@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from recsys.tables.row_lookups import lookups_of
+from recsys.tables.track_loss import track_loss
 from recsys.weighting.weighted_gradients import weighted_gradients
 
 
@@ -26,10 +27,8 @@ def train_step(model: Any, data: Any) -> Any:
     with lookups_of(model.optimizer), native.recorded() as tape:
         predictions = model(x, training=True)
         parts = model.compute_loss(x, y, predictions, sample_weight)
-    model._loss_tracker.update_state(
-        ops.sum(parts),
-        sample_weight=ops.shape(keras.tree.flatten(x)[0])[0],
-    )
+    rows = ops.shape(keras.tree.flatten(x)[0])[0]
+    track_loss(model, ops.sum(parts), rows)
 
     def pull_back(cotangent: Any, variables: Any) -> Any:
         scaled = model.optimizer.scale_loss(cotangent)

@@ -3,6 +3,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from recsys.private_names import track_variable
 from recsys.weighting.task_weighting import Gradients
 from recsys.weighting.task_weighting import TaskWeighting
 
@@ -42,7 +43,7 @@ class PCGrad(TaskWeighting):
     def build(self, optimizer: keras.optimizers.Optimizer) -> None:
         super().build(optimizer)
         self._random = keras.random.SeedGenerator(self.seed)
-        self._optimizer._track_variable(self._random.state)
+        track_variable(self._optimizer, self._random.state)
 
     def weigh(self, losses: Any, products: Any) -> Any:
         tasks = self.num_tasks

@@ -10,6 +10,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from recsys.private_names import track_variable
+
 
 class Gradients(Enum):
     """Of what a method wants the tasks' gradients."""
@@ -96,7 +98,7 @@ class TaskWeighting(ABC):
         descent = type(outer).from_config(outer.get_config())
         descent.build([variable])
         for own in descent.variables:
-            self._optimizer._track_variable(own)
+            track_variable(self._optimizer, own)
         return descent
 
     def step(self, losses: Any, products: Any) -> Any:

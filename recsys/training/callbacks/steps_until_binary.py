@@ -7,6 +7,7 @@ from keras import ops
 from keras_moe.layers import Gate
 from keras_moe.metrics import BinaryShare
 from recsys.measuring.until_binary import UNTIL_BINARY
+from recsys.private_names import each_layer
 from recsys.training.callbacks.checkpoint import Progress
 
 SHARE = BinaryShare().name
@@ -42,7 +43,7 @@ class StepsUntilBinary(keras.callbacks.Callback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.static_gates = [
             layer
-            for layer in self.model._flatten_layers()
+            for layer in each_layer(self.model)
             if isinstance(layer, Gate)
             and layer.static
             and _selectors(layer) is not None

@@ -2,6 +2,7 @@ from typing import Any
 
 import keras
 
+from recsys.private_names import write_state_back
 from recsys.weighting.task_weighting import TaskWeighting
 
 
@@ -23,7 +24,7 @@ class TaskWeightHistory(keras.callbacks.Callback):
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         if keras.backend.backend() == "jax":
-            self.model.jax_state_sync()
+            write_state_back(self.model)
         weights = self.weighting.end_epoch()
         if logs is not None:
             for task, weight in weights.items():
