@@ -11,6 +11,7 @@ from recsys import Ranker
 from recsys import TrainConfig
 from recsys.models.build import build_ranker
 from recsys.models.folding import with_folded_permutation
+from recsys.private_names import each_layer
 from recsys.training.resolve_config import resolve_config
 
 CONFIG = TrainConfig(
@@ -39,9 +40,7 @@ def permuted(dataset: Dataset, **changes: object) -> Ranker:
 
 def gates_of(ranker: Ranker) -> list[object]:
     return [
-        layer
-        for layer in ranker._flatten_layers()
-        if isinstance(layer, PermutedGate)
+        layer for layer in each_layer(ranker) if isinstance(layer, PermutedGate)
     ]
 
 

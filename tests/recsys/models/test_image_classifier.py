@@ -16,6 +16,7 @@ from recsys.models.build import build_model
 from recsys.models.gates import GATES
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.scorer import Scorer
+from recsys.private_names import each_layer
 from recsys.training.resolve_config import resolve_config
 
 SPLITS = ("train", "validation", "test")
@@ -211,7 +212,7 @@ def test_dropout_is_what_is_asked_for() -> None:
     model = build(expert_dropout=0.25)
     rates = [
         layer.rate
-        for layer in model._flatten_layers()
+        for layer in each_layer(model)
         if isinstance(layer, keras.layers.Dropout)
     ]
     assert rates == [0.25] * 4
