@@ -17,6 +17,10 @@ from typing import Any
 
 if TYPE_CHECKING:
     import keras
+    import numpy.typing as npt
+    import tensorflow as tf
+
+    from keras_moe.types import Tensor
 
 
 def each_layer(layer: "keras.layers.Layer") -> "list[keras.layers.Layer]":
@@ -48,7 +52,7 @@ def table_of(embedding: "keras.layers.Embedding") -> "keras.Variable":
     return embedding._embeddings
 
 
-def sharing_layers() -> AbstractContextManager[Any]:
+def sharing_layers() -> AbstractContextManager[object]:
     """Within it, a layer that several configurations hold is made once.
 
     `ObjectSharingScope` of `keras.src.saving.serialization_lib`; only Keras's
@@ -57,7 +61,7 @@ def sharing_layers() -> AbstractContextManager[Any]:
     """
     from keras.src.saving.serialization_lib import ObjectSharingScope
 
-    scope: AbstractContextManager[Any] = ObjectSharingScope()
+    scope: AbstractContextManager[object] = ObjectSharingScope()
     return scope
 
 
@@ -111,7 +115,9 @@ def drop_learning_rate(optimizer: "keras.optimizers.Optimizer") -> None:
     optimizer._untrack_variable(optimizer._learning_rate)
 
 
-def index_of(optimizer: "keras.optimizers.Optimizer", variable: Any) -> int:
+def index_of(
+    optimizer: "keras.optimizers.Optimizer", variable: "keras.Variable"
+) -> int:
     """Returns the place of a weight among those an optimizer was built with.
 
     `Optimizer._get_variable_index` of Keras; on TensorFlow, an optimizer is
@@ -121,8 +127,8 @@ def index_of(optimizer: "keras.optimizers.Optimizer", variable: Any) -> int:
 
 
 def clip(
-    optimizer: "keras.optimizers.Optimizer", gradients: Sequence[Any]
-) -> list[Any]:
+    optimizer: "keras.optimizers.Optimizer", gradients: "Sequence[Tensor]"
+) -> "list[Tensor]":
     """Returns gradients clipped by an optimizer's options.
 
     `Optimizer._clip_gradients` of Keras; `apply` alone clips, and changes
@@ -133,8 +139,8 @@ def clip(
 
 def step_without_clipping(
     optimizer: "keras.optimizers.Optimizer",
-    gradients: Sequence[Any],
-    variables: Sequence[Any],
+    gradients: "Sequence[Tensor]",
+    variables: "Sequence[Tensor]",
 ) -> None:
     """Changes weights by an optimizer, and does not count the step.
 
@@ -156,13 +162,13 @@ class OwnStep:
     """
 
     def take_step(
-        self, gradients: Sequence[Any], variables: Sequence[Any]
+        self, gradients: "Sequence[Tensor]", variables: "Sequence[Tensor]"
     ) -> None:
         """Changes weights, called by `apply` with those that have gradients."""
         raise NotImplementedError
 
     def update_each(
-        self, gradients: Sequence[Any], variables: Sequence[Any]
+        self, gradients: "Sequence[Tensor]", variables: "Sequence[Tensor]"
     ) -> None:
         """Calls `update_step` for each weight, without a learning rate.
 
@@ -172,12 +178,12 @@ class OwnStep:
         own._backend_update_step(gradients, variables, None)
 
     def _backend_apply_gradients(
-        self, grads: Sequence[Any], trainable_variables: Sequence[Any]
+        self, grads: "Sequence[Tensor]", trainable_variables: "Sequence[Tensor]"
     ) -> None:
         self.take_step(grads, trainable_variables)
 
 
-def assign_any_shape(variable: Any, value: Any) -> None:
+def assign_any_shape(variable: "tf.Variable", value: "Tensor") -> None:
     """Gives a variable of TensorFlow a value that may have another shape.
 
     `tf.raw_ops.AssignVariableOp`; the public `Variable.assign` compares the
@@ -203,7 +209,7 @@ def gather_all(array: Any) -> Any:
     return multihost_utils.process_allgather(array, tiled=True)
 
 
-def value_of_first(array: Any) -> Any:
+def value_of_first(array: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
     """Returns the array of the first of all processes, on JAX.
 
     `multihost_utils.broadcast_one_to_all` of `jax.experimental`; as of
@@ -261,7 +267,9 @@ def onnx_graph(
     """
     from tf2onnx import tfonnx
 
-    own = {name: (handler, []) for name, handler in handlers.items()}
+    own: dict[str, Any] = {
+        name: (handler, []) for name, handler in handlers.items()
+    }
     return tfonnx.process_tf_graph(graph, custom_op_handlers=own, **options)
 
 
@@ -298,7 +306,7 @@ class OracleInOneFile:
             trial for trial in own._retry_queue if trial not in ended
         ]
 
-    def _save_trial(self, trial: Any) -> None:
+    def _save_trial(self, trial: object) -> None:
         """Leaves it to `save`, which always follows."""
 
 
