@@ -12,7 +12,7 @@ from hypothesis import settings
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tests.examples import FEW
+from tests.examples import Drawn
 from tests.once import WITH_ALL
 from tests.once import left_out
 from tests.once import name_in_report
@@ -20,8 +20,7 @@ from tests.once import once_on
 
 # A busy machine is no error.
 settings.register_profile("busy", deadline=None)
-# Of `tests.examples`.
-settings.register_profile("few", deadline=None, max_examples=FEW)
+settings.load_profile("busy")
 
 # Gates and plans that do not keep what they promise raise errors here.
 os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
@@ -64,9 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draws fewer examples with `--once` where each may be compiled anew."""
-    few = config.getoption("--once") and _backend() in ("tensorflow", "jax")
-    settings.load_profile("few" if few else "busy")
+    """Lets `--once` try less where each example may be compiled anew."""
+    once = config.getoption("--once")
+    Drawn.few = once and _backend() in ("tensorflow", "jax")
 
 
 def pytest_collection_modifyitems(

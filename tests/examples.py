@@ -1,7 +1,8 @@
-"""How many examples a property of layers and functions is tried on.
+"""How much of a property of layers and functions is tried.
 
 Each shape is traced, and often compiled, anew on JAX and TensorFlow: `make
-test` draws few there, and all of them on PyTorch; `make test-all` draws all.
+test` draws few examples there, and all of them on PyTorch; `make test-all`
+draws all. What PyTorch does not run takes Hypothesis's own settings.
 """
 
 from hypothesis import settings
@@ -9,14 +10,12 @@ from hypothesis import settings
 FEW = 5
 
 
+class Drawn:
+    """What `tests/conftest.py` decides for a run."""
+
+    few = False
+
+
 def examples(most: int) -> settings:
-    """Settings of a test that draws so many examples where there are enough.
-
-    `tests/conftest.py` decides how many that are, by a profile.
-    """
-    return settings(max_examples=min(most, settings().max_examples))
-
-
-def draws_few() -> bool:
-    """Whether few are enough, as in `make test` on what compiles."""
-    return settings().max_examples <= FEW
+    """Settings of a test that draws so many, or few where they will do."""
+    return settings(max_examples=min(most, FEW) if Drawn.few else most)

@@ -21,7 +21,12 @@ from tests.once import BACKENDS
 # CPU seconds, a quarter above what was measured.
 BUDGETS = {"none": 250, "tensorflow": 900, "jax": 900, "torch": 1100}
 # Reasons to skip a test that are those of this machine, not of a backend.
-ABSENT = ("could not import", "RECSYS_DATA names no folder", "is not there")
+ABSENT = (
+    "could not import",
+    "on this machine",
+    "RECSYS_DATA names no folder",
+    "is not there",
+)
 
 Reports = dict[str, dict[str, Case]]
 LeftOut = dict[str, set[str]]

@@ -11,7 +11,7 @@ from keras import ops
 from keras import tree
 from keras.ops import convert_to_numpy as to_numpy
 
-from tests.examples import draws_few
+from tests.examples import Drawn
 from tests.gradients import weight_gradient
 
 Arrays = dict[str, np.ndarray]
@@ -187,7 +187,7 @@ def check_policies(
     """Outputs are finite and of the right dtype under half precision."""
     global_policy = keras.config.dtype_policy()
     try:
-        for name in MIXED if draws_few() else POLICIES:
+        for name in MIXED if Drawn.few else POLICIES:
             keras.config.set_dtype_policy(name)
             policy = keras.config.dtype_policy()
             dtype = policy.compute_dtype if follows_policy else "float32"

@@ -40,7 +40,6 @@ def shapes(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sizes", "behind"),
     [
@@ -106,7 +105,6 @@ def test_without_biases_there_are_none(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(to_numpy(product), expected, rtol=1e-4)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["relu", "sigmoid", "softmax"])
 @pytest.mark.usefixtures("shapes")
 def test_the_activation_is_that_of_the_sums(

@@ -16,6 +16,7 @@ from recsys.features.id_list import FittedIdList
 from recsys.features.list_values import is_packed
 from recsys.features.list_values import packed
 from recsys.features.pooling import POOLINGS
+from tests.examples import examples
 from tests.gradients import gradient
 
 lists = st.lists(st.lists(st.integers(-5, 5), max_size=6), min_size=1)
@@ -131,6 +132,7 @@ weighted_lists = st.lists(
 )
 
 
+@examples(100)
 @given(weighted_lists, st.sampled_from(["mean", "sum"]))
 def test_weighted_lists_are_pooled_as_by_numpy(
     rows: list[list[tuple[int, float]]], pooling: Literal["mean", "sum"]
