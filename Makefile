@@ -9,7 +9,7 @@ WITHOUT_KERAS := $(shell cat tests/without_keras.txt)
 WORKERS ?= 2
 # Who has run out of tests takes some of the other's: the last are long ones.
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
-# What no backend can change is tested on one of them.
+# What no backend can change is tested on one of them, and many variants on PyTorch.
 ONCE ?= --once
 # How many times the CPU seconds of the budget the tests may take here.
 SLOWER ?= 1
