@@ -64,8 +64,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Lets `--once` try less where each example may be compiled anew."""
-    once = config.getoption("--once")
-    Drawn.few = once and _backend() in ("tensorflow", "jax")
+    # What starts the processes of pytest-xdist needs no Keras.
+    starts = config.getoption("numprocesses", None)
+    if config.getoption("--once") and not (starts and _worker() is None):
+        Drawn.few = _backend() in ("tensorflow", "jax")
 
 
 def pytest_collection_modifyitems(
@@ -78,7 +80,7 @@ def pytest_collection_modifyitems(
     config.hook.pytest_deselected(items=list(elsewhere))
     file = config.getoption("--left-out")
     # Each of several processes leaves out the same.
-    if file and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+    if file and _worker() in (None, "gw0"):
         file.parent.mkdir(parents=True, exist_ok=True)
         names = sorted(name_in_report(item) for item in elsewhere)
         file.write_text("".join(f"{name}\n" for name in names))
@@ -117,6 +119,11 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def _worker() -> str | None:
+    """Which process of pytest-xdist this is, if any."""
+    return os.environ.get("PYTEST_XDIST_WORKER")
 
 
 def _backend() -> str:
