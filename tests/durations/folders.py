@@ -7,7 +7,7 @@ Folders are those of `tests`, down to a depth of 2 unless it is given.
 
 import csv
 import sys
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -22,15 +22,19 @@ def main(depth: int) -> None:
     }
     print(f"| folder | {' | '.join(files)} |")
     print(f"|---|{'---:|' * len(files)}")
-    total = sum(seconds.values(), start=Counter())
-    for folder, _ in total.most_common():
-        cells = [f"{of[folder]:,.0f}" for of in seconds.values()]
+    folders = {folder for of in seconds.values() for folder in of}
+    rows = {
+        folder: [of.get(folder, 0.0) for of in seconds.values()]
+        for folder in folders
+    }
+    for folder in sorted(folders, key=lambda folder: -sum(rows[folder])):
+        cells = [f"{took:,.0f}" for took in rows[folder]]
         print(f"| {folder} | {' | '.join(cells)} |")
 
 
-def seconds_by_folder(file: Path, depth: int) -> Counter[str]:
+def seconds_by_folder(file: Path, depth: int) -> dict[str, float]:
     """The CPU seconds of each folder in a file, and of all."""
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     with file.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             # tests.keras_moe.layers.test_moe::test_by_hand
