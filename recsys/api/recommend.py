@@ -20,9 +20,9 @@ from recsys.errors import DataError
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.errors.shown import did_you_mean
-from recsys.measuring.measure_retrieval import frames_of
 from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.ranker import Ranker
+from recsys.retrieval.counting_rows import frames_of
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.retrieval.retrieval import Retrieval

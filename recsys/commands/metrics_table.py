@@ -47,12 +47,21 @@ def _retrieval_lines(
     for split, values in metrics.items():
         measured = dict(values.get("retrieval", {}))
         if measured:
-            rows, items = measured.pop("rows"), measured.pop("items")
-            shown = ", ".join(
-                f"{name} {_shown(value)}" for name, value in measured.items()
+            counted = ", ".join(
+                f"{measured.pop(name):,} {name}"
+                for name in ("rows", "users", "items")
+                if name in measured
             )
-            counted = f"{rows:,} rows, {items:,} items"
-            yield f"Retrieval, {split}: {shown} ({counted})"
+            popular = measured.pop("popular", None)
+            yield f"Retrieval, {split}: {_listed(measured)} ({counted})"
+            if popular is not None:
+                yield f"  popular: {_listed(popular)}"
+
+
+def _listed(scores: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {_shown(value)}" for name, value in scores.items()
+    )
 
 
 def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -1,5 +1,6 @@
-from collections.abc import Iterable
+from collections.abc import Callable
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,21 @@ from keras import ops
 from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
-from recsys.data.streaming.split_stream import SplitStream
 from recsys.errors import DataError
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
-from recsys.retrieval.ranks import Ranks
-from recsys.retrieval.row_weights import row_weights
+from recsys.retrieval.counting_rows import counting_rows
+from recsys.retrieval.retrieval_metrics import POPULAR
+from recsys.retrieval.retrieval_metrics import QueryRows
+from recsys.retrieval.retrieval_metrics import Scored
+from recsys.retrieval.retrieval_metrics import retrieval_metrics
+from recsys.retrieval.retrieval_metrics import rows_at_once
 from recsys.retrieval.seen import Seen
-from recsys.tasks.chains import labels_of
-from recsys.tasks.row_weight import weights_of
+from recsys.retrieval.user_targets import UserTargets
+from recsys.retrieval.user_targets import times_of
 
-_SCORES = 1 << 24  # At a time: 64 MiB of them.
-_ROWS = 4096  # Most rows at a time.
+# Frames of the rows that count, with how much each does.
+_Counting = Iterator[tuple[pd.DataFrame, Any]]
 
 
 def measure_retrieval(
@@ -50,9 +54,13 @@ def measure_retrieval(
             all of them unless given.
 
     Returns:
-        By `"retrieval"`, `"recall@<k>"`, `"ndcg@<k>"`, the number of `"rows"`
-        that count and of `"items"` of the catalogue; the metrics are `None`
-        where no row counts. Nothing at all for a model without retrieval.
+        By `"retrieval"`, `"recall@<k>"` and `"ndcg@<k>"` of rows,
+        `"user_recall@<k>"` and `"user_ndcg@<k>"` of users, where the data
+        name them, as `RetrievalMetrics` has them, the numbers of `"rows"`
+        that count, of `"items"` of the catalogue and of `"users"`, and by
+        `"popular"` the same metrics of recommending to all what the most rows
+        of the training split have. The metrics are `None` where no row
+        counts. Nothing at all for a model without retrieval.
 
     Raises:
         DataError: Seen items are to be excluded, and the data name no user.
@@ -60,28 +68,107 @@ def measure_retrieval(
     if not isinstance(model, Ranker) or model.retrieval is None:
         return {}
     k = k or config.metrics_k
-    schema, vectors = dataset.schema, model.retrieval.vectors.T  # (D, N)
+    retrieval, schema = model.retrieval, dataset.schema
+    label = config.retrieval_label
+    popular = popularity(model, dataset, label)
     seen = None
     if config.retrieval_exclude_seen:
-        seen = seen_items(model, dataset, config.retrieval_label)
-    block = max(1, min(_ROWS, _SCORES // vectors.shape[1]))
-    sums, total, rows = np.zeros(2), 0.0, 0
+        seen = seen_items(model, dataset, label)
     given = dataset.split(split)
     if most_rows is not None and most_rows < len(given):
         given = given.sample(most_rows, random_state=0)
+    counting = partial(counting_rows, given, schema, model.tasks, label)
+    blocks = _blocks(model, counting, schema.user_id, seen, popular)
+    targets = None
+    if schema.user_id is not None:
+        targets = _targets(model, counting, schema)
+    found = retrieval_metrics(blocks, k, targets, retrieval.num_items)
+    return {"retrieval": found}
+
+
+def _blocks(
+    model: Ranker,
+    counting: Callable[[], _Counting],
+    user: str | None,
+    seen: Seen | None,
+    popular: Any,
+) -> Iterator[Scored]:
+    """The rows of a split with the scores of all items, a few at a time."""
+    assert model.retrieval is not None, "asked for with retrieval alone"
+    vectors = model.retrieval.vectors.T  # (D, N)
+    size, first = rows_at_once(len(popular)), 0
+    for frame, weights in counting():
+        for start in range(0, len(frame), size):
+            part = frame.iloc[start : start + size]
+            inputs = model.encode(part)
+            excluded = None
+            if seen is not None and user is not None:
+                excluded = _with_history(model, inputs, seen.pairs(part[user]))
+            rows = QueryRows(
+                first + start,
+                inputs[model.retrieval.item],
+                weights[start : start + size],
+                excluded,
+            )
+            queries = ops.convert_to_numpy(
+                ops.stop_gradient(model.query_vectors(inputs))
+            )
+            alike = np.repeat(popular[None], len(part), axis=0)  # (B, N)
+            yield rows, {"": queries @ vectors, POPULAR: alike}
+        first += len(frame)
+
+
+def _with_history(
+    model: Ranker, inputs: dict[str, Any], pairs: tuple[Any, Any]
+) -> tuple[Any, Any]:
+    """Adds the items that a sequence tower has read to what is excluded."""
+    assert model.retrieval is not None, "asked for with retrieval alone"
+    history = model.retrieval.history
+    if history is None:
+        return pairs
+    rows, places = np.nonzero(inputs[history] > 0)
+    items = inputs[history][rows, places]
+    return np.append(pairs[0], rows), np.append(pairs[1], items)
+
+
+def _targets(
+    model: Ranker, counting: Callable[[], _Counting], schema: Schema
+) -> UserTargets:
+    """The items that each user of a split has, with the first row in time."""
+    assert model.retrieval is not None, "asked for with retrieval alone"
+    name = model.retrieval.item
+    return UserTargets.of(
+        (
+            frame[schema.user_id],
+            frame[name],
+            model.fitted[name].encode(frame[name]),
+            times_of(frame, schema),
+        )
+        for frame, _ in counting()
+    )
+
+
+def popularity(model: Ranker, dataset: AnyDataset, label: str | None) -> Any:
+    """Returns how much the rows of the training split with each item count.
+
+    Args:
+        model: A model with retrieval.
+        dataset: The data set.
+        label: The task that says which rows count.
+
+    Returns:
+        Float64 array `(N,)`, that of item 1 first.
+    """
+    assert model.retrieval is not None, "asked for with retrieval alone"
+    name, rows = model.retrieval.item, model.retrieval.num_items + 1
+    counts = np.zeros(rows)
+    train = dataset.split("train")
     for frame, weights in counting_rows(
-        model, given, schema, config.retrieval_label
+        train, dataset.schema, model.tasks, label
     ):
-        for start in range(0, len(frame), block):
-            part = frame.iloc[start : start + block]
-            counts = weights[start : start + block].astype(np.float64)
-            ranks = _ranks(model, part, vectors, seen, schema.user_id)
-            sums += [counts @ ranks.recall(k), counts @ ranks.ndcg(k)]
-            total, rows = total + counts.sum(), rows + len(part)
-    recall, ndcg = (sums / total).tolist() if total else (None, None)
-    measured = {f"recall@{k}": recall, f"ndcg@{k}": ndcg}
-    counted = {"rows": rows, "items": model.retrieval.num_items}
-    return {"retrieval": {**measured, **counted}}
+        items = model.fitted[name].encode(frame[name])
+        counts += np.bincount(items, weights, minlength=rows)
+    return counts[1:]
 
 
 def seen_items(model: Ranker, dataset: AnyDataset, label: str | None) -> Seen:
@@ -106,60 +193,9 @@ def seen_items(model: Ranker, dataset: AnyDataset, label: str | None) -> Seen:
             f"the features {[*schema.features]}",
         )
     item = model.fitted[retrieval.item]
-    rows = counting_rows(model, dataset.split("train"), schema, label)
     return Seen.of(
-        (frame[user], item.encode(frame[retrieval.item])) for frame, _ in rows
-    )
-
-
-def counting_rows(
-    model: MultiTaskModel, split: Any, schema: Schema, label: str | None
-) -> Iterator[tuple[pd.DataFrame, Any]]:
-    """Yields the rows that count for retrieval, with how much each does.
-
-    Args:
-        model: The model.
-        split: The split, in memory or read part by part.
-        schema: What its columns mean.
-        label: The task that says which rows count.
-    """
-    for frame in frames_of(split):
-        labels = labels_of(frame, model.tasks)
-        weights = row_weights(
-            labels, label, weights_of(frame, schema.weight), len(frame)
+        (frame[user], item.encode(frame[retrieval.item]))
+        for frame, _ in counting_rows(
+            dataset.split("train"), schema, model.tasks, label
         )
-        counting = weights > 0
-        yield frame[counting], weights[counting]
-
-
-def frames_of(split: Any) -> Iterable[pd.DataFrame]:
-    """Returns the rows of a split, in memory or read part by part."""
-    if isinstance(split, SplitStream):
-        return map(split.read, split.units)
-    return [split]
-
-
-def _ranks(
-    model: Ranker,
-    rows: pd.DataFrame,
-    vectors: Any,
-    seen: Seen | None,
-    user: str | None,
-) -> Ranks:
-    assert model.retrieval is not None, "asked for with retrieval alone"
-    inputs = model.encode(rows)
-    items = inputs[model.retrieval.item]
-    queries = ops.convert_to_numpy(
-        ops.stop_gradient(model.query_vectors(inputs))
     )
-    excluded = None
-    if seen is not None and user is not None:
-        excluded = seen.pairs(rows[user])
-        history = model.retrieval.history
-        if history is not None:
-            of_rows, places = np.nonzero(inputs[history] > 0)
-            excluded = (
-                np.append(excluded[0], of_rows),
-                np.append(excluded[1], inputs[history][of_rows, places]),
-            )
-    return Ranks.of(queries @ vectors, items, excluded)

@@ -134,3 +134,24 @@ def test_a_narrow_table_has_a_line_for_each_task(
     (line,) = (line.split() for line in lines if "rating" in line)
     assert line[:3] == ["test", "rating", "1.5000"]
     assert line[-1] == "2.00"
+
+
+def test_popular_stands_below_the_retrieval(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    popular = {"recall@10": 0.125, "user_ndcg@10": None}
+    retrieval = {
+        "recall@10": 0.25,
+        "user_ndcg@10": 0.5,
+        "rows": 1234,
+        "items": 30,
+        "users": 20,
+        "popular": popular,
+    }
+    print_metrics({"test": metrics(1.0, "rating") | {"retrieval": retrieval}})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == (
+        "Retrieval, test: recall@10 0.2500, user_ndcg@10 0.5000 "
+        "(1,234 rows, 20 users, 30 items)"
+    )
+    assert lines[-1] == "  popular: recall@10 0.1250, user_ndcg@10 "

@@ -226,12 +226,26 @@ def test_metrics_against_numpy(
         recall.append(float(found))
         rank = ranked.index(given["item"]) + 1 if found else np.inf
         ndcg.append(1 / np.log2(1 + rank))
-    assert measured["retrieval"] == {
-        "recall@4": pytest.approx(np.mean(recall)),
-        "ndcg@4": pytest.approx(np.mean(ndcg)),
-        "rows": len(watched),
-        "items": 30,
-    }
+    found = measured["retrieval"]
+    assert found["recall@4"] == pytest.approx(np.mean(recall))
+    assert found["ndcg@4"] == pytest.approx(np.mean(ndcg))
+    assert found["rows"] == len(watched)
+    assert found["users"] == watched["user"].nunique()
+    assert found["items"] == 30
+    # Whom a model does not tell apart it recommends what is popular.
+    counts = train[train["watch"] == 1]["item"].value_counts()
+    popular = np.array([counts.get(film, 0) for film in films_by_number])
+    hits = []
+    for _, given in watched.iterrows():
+        had = train[(train["user"] == given["user"]) & (train["watch"] == 1)]
+        banned = set(had["item"]) - {given["item"]} if exclude else set()
+        left = np.array([film not in banned for film in films_by_number])
+        own = int(counts.get(given["item"], -1))
+        above = int((popular[left] > own).sum())
+        tied = int((popular[left] == own).sum())
+        known = given["item"] in films_by_number
+        hits.append(known * np.clip((4 - above) / max(1, tied), 0, 1))
+    assert found["popular"]["recall@4"] == pytest.approx(np.mean(hits))
 
 
 @pytest.mark.once("torch")
@@ -269,6 +283,7 @@ def test_evaluate_says_what_training_said(
 ) -> None:
     trained = Run(retrieving_run).read_metrics()["test"]["retrieval"]
     again = recsys.evaluate(retrieving_run, films_folder)["retrieval"]
+    assert again.pop("popular") == pytest.approx(trained.pop("popular"))
     assert again == pytest.approx(trained)
 
 
@@ -346,10 +361,12 @@ def test_many_items_are_scored_few_rows_at_a_time(
     ranker = built(config, films)
     update_index(ranker)
     whole = measure_retrieval(ranker, films, "test", config)
-    module = "recsys.measuring.measure_retrieval._SCORES"
+    module = "recsys.retrieval.retrieval_metrics._SCORES"
     monkeypatch.setattr(module, 3 * 30)
     blocks = measure_retrieval(ranker, films, "test", config)
-    assert blocks["retrieval"] == pytest.approx(whole["retrieval"])
+    found, expected = blocks["retrieval"], whole["retrieval"]
+    assert found.pop("popular") == pytest.approx(expected.pop("popular"))
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.sampled(2)

@@ -1,0 +1,40 @@
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from recsys.data.schema import Schema
+from recsys.data.streaming.split_stream import SplitStream
+from recsys.retrieval.row_weights import row_weights
+from recsys.tasks import Task
+from recsys.tasks.chains import labels_of
+from recsys.tasks.row_weight import weights_of
+
+
+def counting_rows(
+    split: Any, schema: Schema, tasks: Mapping[str, Task], label: str | None
+) -> Iterator[tuple[pd.DataFrame, Any]]:
+    """Yields the rows that count for retrieval, with how much each does.
+
+    Args:
+        split: The split, in memory or read part by part.
+        schema: What its columns mean.
+        tasks: The tasks with their kind.
+        label: The task that says which rows count.
+    """
+    for frame in frames_of(split):
+        labels = labels_of(frame, tasks)
+        weights = row_weights(
+            labels, label, weights_of(frame, schema.weight), len(frame)
+        )
+        counting = weights > 0
+        yield frame[counting], weights[counting]
+
+
+def frames_of(split: Any) -> Iterable[pd.DataFrame]:
+    """Returns the rows of a split, in memory or read part by part."""
+    if isinstance(split, SplitStream):
+        return map(split.read, split.units)
+    return [split]

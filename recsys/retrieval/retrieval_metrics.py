@@ -1,0 +1,165 @@
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from recsys.retrieval.ranks import Ranks
+from recsys.retrieval.user_targets import UserTargets
+
+# What stands beside a model: items by how many rows that count have each.
+POPULAR = "popular"
+_SCORES = 1 << 24  # At a time: 64 MiB of them.
+_ROWS = 4096  # Most rows at a time.
+
+
+@dataclass(frozen=True, eq=False)
+class QueryRows:
+    """Rows of a split, each a query, B of them.
+
+    Attributes:
+        start: How many rows of the split are before them.
+        items: The item of each row, integers `(B,)`; 0 for one that is not in
+            the catalogue.
+        weights: How much each row counts, `(B,)`.
+        excluded: Rows, counted from the first of these, and items that are no
+            candidates; `None` for none.
+    """
+
+    start: int
+    items: Any
+    weights: Any
+    excluded: tuple[Any, Any] | None = None
+
+
+def rows_at_once(num_items: int) -> int:
+    """Returns how many rows are scored at a time.
+
+    Args:
+        num_items: How many items each row is scored against.
+    """
+    return max(1, min(_ROWS, _SCORES // max(1, num_items)))
+
+
+class RetrievalMetrics:
+    """Recall and NDCG of one ranking of a catalogue, by row and by user.
+
+    By row, each row that counts is a query, and its item the only right
+    answer. By user, the different items of a user's rows are the right
+    answers of one query, that of the first of these rows in time:
+
+        user_recall@k = hits / targets
+        user_ndcg@k   = DCG@k / ideal DCG@k of min(targets, k) hits
+
+    the mean over users with a target, each of whom counts once. An item that
+    is not in the catalogue is a target that is not found. What is excluded is
+    no candidate, unless it is the item of the row, or a target of the user.
+    Ties count their expected value: a constant score comes out as chance.
+
+    Args:
+        k: How many items are retrieved.
+        targets: The targets of users; `None` where rows have no user.
+    """
+
+    def __init__(self, k: int, targets: UserTargets | None) -> None:
+        self.k = k
+        self.targets = targets
+        self._sums = np.zeros(2)
+        self._total = 0.0
+        users = 0 if targets is None else len(targets.rows)
+        self._users = np.zeros((2, users))
+        # The ideal gain of 1, 2, ... targets.
+        self._ideal = np.cumsum(1 / np.log2(np.arange(2, k + 2)))
+
+    def add(self, rows: QueryRows, scores: Any) -> None:
+        """Adds the next rows of the split.
+
+        Args:
+            rows: The rows.
+            scores: Array `(B, N)` of what items are ranked by; it is changed.
+        """
+        if self.targets is not None:
+            self._add_users(self.targets, rows, scores)
+        ranks = Ranks.of(scores, rows.items, rows.excluded)
+        counts = np.asarray(rows.weights, np.float64)
+        self._sums += [
+            counts @ ranks.recall(self.k),
+            counts @ ranks.ndcg(self.k),
+        ]
+        self._total += counts.sum()
+
+    def _add_users(
+        self, targets: UserTargets, rows: QueryRows, scores: Any
+    ) -> None:
+        users = targets.within(rows.start, rows.start + len(rows.items))
+        own = scores[targets.rows[users] - rows.start]  # (users, N)
+        whose, items = targets.pairs(users)
+        known = whose[items > 0], items[items > 0] - 1
+        kept = own[known]
+        if rows.excluded is not None:
+            place = np.full(len(rows.items), -1)
+            place[targets.rows[users] - rows.start] = np.arange(len(users))
+            of_user = place[rows.excluded[0]]
+            there = of_user >= 0
+            own[of_user[there], rows.excluded[1][there] - 1] = -np.inf
+            own[known] = kept
+        block = rows_at_once(own.shape[1])
+        for start in range(0, len(items), block):
+            part = slice(start, start + block)
+            ranks = Ranks.of(own[whose[part]], items[part])
+            found = ranks.recall(self.k), ranks.ndcg(self.k)
+            for sums, gains in zip(self._users, found, strict=True):
+                np.add.at(sums, users[whose[part]], gains)
+
+    def result(self) -> dict[str, float | None]:
+        """Returns the metrics by name, `None` where no row counts."""
+        recall, ndcg = (
+            (self._sums / self._total).tolist() if self._total else (None, None)
+        )
+        found = {f"recall@{self.k}": recall, f"ndcg@{self.k}": ndcg}
+        if self.targets is None:
+            return found
+        counts = self.targets.counts
+        ideal = self._ideal[np.minimum(counts, self.k) - 1]
+        of_users = self._users / [counts, ideal]
+        names = f"user_recall@{self.k}", f"user_ndcg@{self.k}"
+        means = of_users.mean(axis=1).tolist() if len(counts) else (None, None)
+        return found | dict(zip(names, means, strict=True))
+
+
+Scored = tuple[QueryRows, Mapping[str, Any]]
+
+
+def retrieval_metrics(
+    blocks: Iterable[Scored],
+    k: int,
+    targets: UserTargets | None,
+    num_items: int,
+) -> dict[str, Any]:
+    """Returns the metrics of a model, and of what stands beside it.
+
+    Args:
+        blocks: The rows of a split block by block, with scores `(B, N)` by
+            the name of a ranking: the model's is the empty text.
+        k: How many items are retrieved.
+        targets: The targets of users; `None` where rows have no user.
+        num_items: How many items there are.
+
+    Returns:
+        What `RetrievalMetrics` says of the model, by the name of each other
+        ranking what it says of that, the number of `"rows"` that count, of
+        `"items"`, and where rows have users of `"users"`.
+    """
+    names = ("", POPULAR)
+    measures = {name: RetrievalMetrics(k, targets) for name in names}
+    count = 0
+    for rows, scores in blocks:
+        for name, measure in measures.items():
+            measure.add(rows, scores[name])
+        count += len(rows.items)
+    found: dict[str, Any] = dict(measures[""].result())
+    found |= {"rows": count, "items": num_items}
+    if targets is not None:
+        found["users"] = len(targets.rows)
+    return found | {POPULAR: measures[POPULAR].result()}
