@@ -11,6 +11,7 @@ from typing import Any
 from recsys.backend import quiet_start
 
 if TYPE_CHECKING:
+    from recsys.api.baseline import baseline as baseline
     from recsys.api.compare import compare as compare
     from recsys.api.evaluate import evaluate as evaluate
     from recsys.api.explain import explain as explain
@@ -58,6 +59,7 @@ _HOMES = {
     ),
     "recsys.models.ranker": ("Ranker",),
     "recsys.runs.run": ("load_model", "load_ranker"),
+    "recsys.api.baseline": ("baseline",),
     "recsys.api.compare": ("compare",),
     "recsys.reporting.comparison": ("Comparison",),
     "recsys.api.evaluate": ("evaluate",),

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from recsys.commands.baseline import baseline
 from recsys.commands.compare import compare
 from recsys.commands.evaluate import evaluate
 from recsys.commands.explain import explain
@@ -140,6 +141,7 @@ def help_unless_told(
 for function in (
     prepare,
     train,
+    baseline,
     evaluate,
     explain,
     predict,

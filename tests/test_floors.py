@@ -37,7 +37,7 @@ FLOORS = {
         {"runs"},
         {"measuring", "processes"},
         {"training"},
-        {"tuning"},
+        {"baselines", "tuning"},
         {"reporting"},
         {"exporting"},
         {"api"},

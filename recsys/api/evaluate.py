@@ -2,6 +2,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recsys.baselines.config import is_baseline
+from recsys.bounds import MOST_REPEATS
+from recsys.bounds import check_count
 from recsys.data import Split
 from recsys.data import load
 from recsys.data.streaming.ground_truth import ground_truth
@@ -16,6 +19,12 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
+from recsys.nearest import did_you_mean
+from recsys.run import Run
+from recsys.stages.cuts import cuts
+from recsys.stages.use_baseline import evaluate_baseline
+from recsys.training.measure_retrieval import measure_retrieval
+from recsys.training.measuring import Measuring
 
 
 def evaluate(
@@ -60,6 +69,14 @@ def evaluate(
     if intervals is not None:
         check_count("intervals", intervals, MOST_REPEATS)
     folder = Run(run)
+    if is_baseline(folder.config):
+        if by is not None:
+            raise ValueError(
+                f"`by` must be left out for a baseline. Received: by={by!r}"
+            )
+        return evaluate_baseline(
+            folder.folder, data, split, metrics_k, intervals
+        )
     config = folder.read_config()
     model = folder.load_model()
     folder.check_weighs(config, model)

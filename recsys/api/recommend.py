@@ -9,10 +9,11 @@ import pandas as pd
 from keras import ops
 
 from keras_moe.layers import record_routing
+from recsys.baselines.config import is_baseline
+from recsys.bounds import check_count
 from recsys.data import load
 from recsys.data.columns import parse
-from recsys.data.items_file import TITLE
-from recsys.data.items_file import read_titles
+from recsys.data.items_file import with_titles
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.data.times import parse_times
@@ -28,6 +29,9 @@ from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
+from recsys.run import Run
+from recsys.stages.use_baseline import recommend_baseline
+from recsys.training.measure_retrieval import seen_items
 
 CANDIDATES = 100
 _MOST_EXPERTS = 3  # Of a task, that are named.
@@ -87,6 +91,14 @@ def recommend(
     check_count("top", top)
     check_count("candidates", candidates)
     folder = Run(run)
+    if is_baseline(folder.config):
+        if score is not None or features:
+            raise ValueError(
+                "`score` and `features` must be left out for a baseline, which "
+                f"ranks by its own score. Received: score={score!r}, "
+                f"features={features!r}"
+            )
+        return recommend_baseline(folder.folder, user, top, data, exclude_seen)
     config = folder.read_config()
     ranker = folder.load_ranker()
     retrieval = ranker.retrieval
@@ -113,7 +125,7 @@ def recommend(
             seen = np.append(seen, history[history > 0])
     numbers = retrieved(ranker, retrieval, inputs, seen, candidates)
     found = ranked(ranker, retrieval, inputs, numbers, formula)
-    return _with_titles(found.head(top), source, retrieval.item)
+    return with_titles(found.head(top), source, retrieval.item)
 
 
 def score_formula(ranker: Ranker, score: str | None) -> Formula:
@@ -347,16 +359,3 @@ def _experts(
         ]
         named[f"{task}_experts"] = rows
     return named
-
-
-def _with_titles(
-    found: pd.DataFrame, source: str | Path, item: str
-) -> pd.DataFrame:
-    titles = read_titles(source, item)
-    if titles is None:
-        return found
-    # Ids of a file may be integers where the model has texts.
-    by_text = titles.set_axis(titles.index.map(str))
-    known = found[item].map(str).map(by_text)
-    found.insert(1, TITLE, known.fillna(""))
-    return found

@@ -59,3 +59,26 @@ def read_titles(source: str | Path, item: str) -> "pd.Series[str] | None":
     return pd.Series(
         titles[known].to_numpy(str), pd.Index(ids[known].to_numpy())
     )
+
+
+def with_titles(
+    found: pd.DataFrame, source: str | Path, item: str
+) -> pd.DataFrame:
+    """Returns a table of items with their titles, behind their ids.
+
+    Args:
+        found: The table, with the ids in the column `item`; it is changed.
+        source: As in `read_titles`.
+        item: Name of that column.
+
+    Returns:
+        The table itself; as it was where the data have no titles.
+    """
+    titles = read_titles(source, item)
+    if titles is None:
+        return found
+    # Ids of a file may be integers where the model has texts.
+    by_text = titles.set_axis(titles.index.map(str))
+    known = found[item].map(str).map(by_text)
+    found.insert(1, TITLE, known.fillna(""))
+    return found

@@ -7,7 +7,9 @@ import pandas as pd
 
 from recsys.data.schema import Schema
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.retrieval.row_weights import row_weights
+from recsys.tasks import Binary
 from recsys.tasks import Task
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
@@ -38,3 +40,26 @@ def frames_of(split: Any) -> Iterable[pd.DataFrame]:
     if isinstance(split, SplitStream):
         return map(split.read, split.units)
     return [split]
+
+
+def counting_label(given: str | None, schema: Schema) -> str:
+    """Returns the task that says which rows count for retrieval, or "all".
+
+    Args:
+        given: The one that is asked for; unless there is any, the first
+            binary task, and all rows where there is none.
+        schema: What the columns mean.
+
+    Raises:
+        ValueError: There is no such binary task.
+    """
+    binary = [
+        name for name, kind in schema.tasks.items() if isinstance(kind, Binary)
+    ]
+    label = given or (binary[0] if binary else ALL_ROWS)
+    if label not in (*binary, ALL_ROWS):
+        raise ValueError(
+            f"`retrieval_label` must be one of the binary tasks {binary} or "
+            f"'{ALL_ROWS}'. Received: retrieval_label={label!r}"
+        )
+    return label

@@ -17,6 +17,11 @@ from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.tasks import Binary
+from recsys.optimizers import LARGE_TABLE
+from recsys.presets import PRESETS
+from recsys.presets import TABLES
+from recsys.retrieval.counting_rows import counting_label
+from recsys.shown import shown
 from recsys.tasks.task_options import typed_task_options
 
 # What the papers train on ratings as they are, and so must whoever compares
@@ -137,16 +142,7 @@ def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:
             "whose loss would have the same column of history.csv. "
             "Received: retrieval=True"
         )
-    binary = [
-        name for name, kind in schema.tasks.items() if isinstance(kind, Binary)
-    ]
-    label = config.retrieval_label or (binary[0] if binary else ALL_ROWS)
-    if label not in (*binary, ALL_ROWS):
-        raise ValueError(
-            f"`retrieval_label` must be one of the binary tasks {binary} or "
-            f"'{ALL_ROWS}'. Received: retrieval_label={label!r}"
-        )
-    return label
+    return counting_label(config.retrieval_label, schema)
 
 
 def _standardizes(given: bool | None, schema: Schema) -> bool:

@@ -1,0 +1,173 @@
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from recsys.atomic import replacing
+from recsys.baselines import RANKING
+from recsys.baselines import RETRIEVAL
+from recsys.baselines.baseline_run import BaselineRun
+from recsys.baselines.config import BaselineConfig
+from recsys.baselines.fitted_retrieval import FittedRetrieval
+from recsys.baselines.interactions import Interactions
+from recsys.baselines.option import Options
+from recsys.baselines.ranking_baseline import RankingBaseline
+from recsys.baselines.retrieval_data import RetrievalData
+from recsys.baselines.search import Trial
+from recsys.baselines.search import search
+from recsys.data import load
+from recsys.data.load import AnyDataset
+from recsys.data.load import load_schema
+from recsys.data_file import write_data
+from recsys.errors import RunError
+from recsys.json_files import write_json
+from recsys.links import check_no_links
+from recsys.memory import free_memory
+from recsys.models.expected_memory import in_units
+from recsys.models.label_statistics import constant_predictions
+from recsys.output_lock import sole_writer
+from recsys.progress import announce
+from recsys.retrieval.counting_rows import counting_label
+from recsys.run import Run
+
+
+def baseline(config: BaselineConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """Fits a baseline, and fills a run folder.
+
+    Hyperparameters that are not given are chosen on the validation split,
+    those of retrieval by the NDCG per user, those of ranking by the loss.
+
+    Args:
+        config: A `BaselineConfig`, or a mapping of its fields.
+
+    Returns:
+        The content of `metrics.json`, under the names of a trained run. A
+        baseline of retrieval predicts the constant of each task, one that
+        ranks has no `"retrieval"`.
+
+    Raises:
+        DataError: The data are missing or wrong, or name no user or no item.
+        RunError: The run folder is not empty, or another process is writing
+            to it.
+        ValueError, TypeError: A field of the configuration is wrong, or there
+            is no memory for the model.
+    """
+    if not isinstance(config, BaselineConfig):
+        config = BaselineConfig(**config)
+    run = Run(config.out)
+    with sole_writer(config.out):
+        check_no_links(config.out)
+        if run.folder.exists() and any(run.folder.iterdir()):
+            raise RunError(
+                "`out` must be a new or empty folder. "
+                f"Received: out={str(run.folder)!r}, a folder with files in it"
+            )
+        return _baseline(_resolved(config), run)
+
+
+def _resolved(config: BaselineConfig) -> BaselineConfig:
+    schema = load_schema(config.data)
+    if schema.holds_images:
+        raise ValueError(
+            "`data` must be a data set of tables for a baseline. "
+            f"Received: data={config.data!r}, images"
+        )
+    if config.data != "synthetic":
+        config = replace(config, data=str(Path(config.data).resolve()))
+    if config.model in RETRIEVAL:
+        label = counting_label(config.retrieval_label, schema)
+        config = replace(config, retrieval_label=label)
+    return config
+
+
+def _baseline(config: BaselineConfig, run: Run) -> dict[str, Any]:
+    announce(f"Reading the data in {config.data}")
+    in_memory = False if config.model in RANKING else None
+    dataset = load(config.data, streaming=in_memory)
+    constants = constant_predictions(dataset)
+    fit = _fit_ranking if config.model in RANKING else _fit_retrieval
+    model, chosen, trials = fit(config, dataset)
+    config = replace(config, options=chosen)
+    announce("Measuring the validation and the test split")
+    k = config.metrics_k
+    fitted = BaselineRun(config, model, constants)
+    metrics = {"validation": fitted.measure(dataset, "validation", k)}
+    if config.refit and isinstance(model, FittedRetrieval):
+        data = RetrievalData(dataset, str(config.retrieval_label))
+        both = data.interactions(["train", "validation"])
+        del model, fitted  # Of large ones, memory has no room for two.
+        again = _fit_retriever(config, both, chosen)
+        fitted = BaselineRun(config, again, constants)
+    metrics["test"] = fitted.measure(dataset, "test", k)
+    fitted.write()
+    write_data(run.data, config.data)
+    table = [{**options, "validation": score} for options, score in trials]
+    with replacing(run.folder / "trials.csv") as unfinished:
+        pd.DataFrame(table).to_csv(unfinished, index=False)
+    write_json(run.metrics, metrics)
+    return metrics
+
+
+Fitted = tuple[FittedRetrieval | RankingBaseline, dict[str, float], list[Trial]]
+
+
+def _fit_retrieval(config: BaselineConfig, dataset: AnyDataset) -> Fitted:
+    data = RetrievalData(dataset, str(config.retrieval_label))
+    interactions = data.interactions(["train"])
+    queries = data.queries("validation")
+    name = f"user_ndcg@{config.metrics_k}"
+
+    def score(model: FittedRetrieval) -> float:
+        found = model.measure(queries, config.metrics_k, config.exclude_seen)
+        return float(found[name])
+
+    return search(
+        RETRIEVAL[config.model].options,
+        config.options,
+        lambda options: _fit_retriever(config, interactions, options),
+        score,
+    )
+
+
+def _fit_retriever(
+    config: BaselineConfig, interactions: Interactions, options: Options
+) -> FittedRetrieval:
+    kind, items = RETRIEVAL[config.model], interactions.num_items
+    if kind.most_items is not None and items > kind.most_items:
+        raise ValueError(
+            f"`model` {config.model} takes at most {kind.most_items:,} items. "
+            f"Received: model={config.model!r} for {items:,} items"
+        )
+    size, free = kind.memory(interactions, options), free_memory()
+    if size > free:
+        raise ValueError(
+            f"`model` must be one that fits into the {in_units(free)} of "
+            f"memory that are free. Received: model={config.model!r}, which "
+            f"takes {in_units(size)} for {items:,} items"
+        )
+    announce(
+        f"Fitting {config.model}: {interactions.num_users:,} users, "
+        f"{items:,} items, up to {in_units(size)} of memory"
+    )
+    return FittedRetrieval(
+        kind.fit(interactions, options, config.seed), interactions
+    )
+
+
+def _fit_ranking(config: BaselineConfig, dataset: Any) -> Fitted:
+    kind = RANKING[config.model]
+    constants = constant_predictions(dataset)
+
+    def score(model: RankingBaseline) -> float:
+        fitted = BaselineRun(config, model, constants)
+        found = fitted.measure(dataset, "validation", config.metrics_k)
+        return -float(found["loss"])
+
+    return search(
+        kind.options,
+        config.options,
+        lambda options: kind.fit(dataset, options, config.seed),
+        score,
+    )

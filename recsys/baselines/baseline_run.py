@@ -1,0 +1,129 @@
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recsys.baselines import RANKING
+from recsys.baselines import RETRIEVAL
+from recsys.baselines.config import BaselineConfig
+from recsys.baselines.config import read_baseline_config
+from recsys.baselines.fitted_retrieval import FittedRetrieval
+from recsys.baselines.ranking_baseline import RankingBaseline
+from recsys.baselines.retrieval_data import RetrievalData
+from recsys.baselines.retrieval_files import read_retrieval
+from recsys.baselines.retrieval_files import write_retrieval
+from recsys.data.load import AnyDataset
+from recsys.data.streaming.ground_truth import ground_truth
+from recsys.json_files import read_json
+from recsys.json_files import write_json
+from recsys.models.scorer import Scores
+from recsys.retrieval.counting_rows import counting_label
+from recsys.run import Run
+from recsys.run import versions
+from recsys.shapes import check_shape
+from recsys.training.measuring import Measuring
+from recsys.written_folder import check_written
+
+FITTED = "fitted"  # The folder of what was fitted.
+
+
+@dataclass(frozen=True, eq=False)
+class BaselineRun:
+    """A baseline in a run folder.
+
+    Attributes:
+        config: Its configuration.
+        model: What was fitted.
+        constants: By task, the best prediction that looks at no feature.
+            A baseline of retrieval predicts it for every row.
+    """
+
+    config: BaselineConfig
+    model: FittedRetrieval | RankingBaseline
+    constants: dict[str, Any]
+
+    def write(self) -> None:
+        """Writes the run but for its metrics."""
+        run = Run(self.config.out)
+        folder = run.folder / FITTED
+        write_json(
+            run.config, {**self.config.to_mapping(), "versions": versions()}
+        )
+        folder.mkdir()
+        write_json(folder / "constants.json", self.constants)
+        if isinstance(self.model, FittedRetrieval):
+            write_retrieval(self.model, folder)
+        else:
+            self.model.write(folder)
+
+    @classmethod
+    def read(cls, folder: str | Path, dataset: AnyDataset) -> "BaselineRun":
+        """Reads a run.
+
+        Args:
+            folder: The run folder.
+            dataset: A data set of the same columns.
+
+        Raises:
+            FileError: A file is broken.
+            RunError: There is no finished run in the folder.
+        """
+        run = Run(folder)
+        check_written(run.metrics, "a finished baseline")
+        config = read_baseline_config(run.config)
+        fitted = run.folder / FITTED
+        file = fitted / "constants.json"
+        shape = dict[str, float | list[float]]
+        constants = check_shape(read_json(file), shape, file)
+        model: FittedRetrieval | RankingBaseline
+        if config.model in RETRIEVAL:
+            model = read_retrieval(RETRIEVAL[config.model], fitted)
+        else:
+            data: Any = dataset
+            model = RANKING[config.model].read(fitted, data)
+        return cls(config, model, constants)
+
+    def measure(
+        self, dataset: AnyDataset, split: str, k: int, resamples: int = 0
+    ) -> dict[str, Any]:
+        """Returns the metrics of a split, under the names of a trained run.
+
+        Args:
+            dataset: The data set.
+            split: Name of the split.
+            k: How many items, or rows of a group, metrics look at.
+            resamples: As in `Measuring`.
+        """
+        schema, rows = dataset.schema, dataset.split(split)
+        if isinstance(self.model, FittedRetrieval):
+            predictions = _alike(self.constants, len(rows))
+        else:
+            predictions = self.model.predict(rows)
+        tasks = {name: schema.tasks[name] for name in predictions}
+        measured = Measuring(
+            schema,
+            tasks,
+            dict.fromkeys(tasks, 1 / max(1, len(tasks))),
+            {},
+            self.constants,
+            k,
+            resamples,
+        )
+        metrics = measured(Scores(predictions, {}), ground_truth(rows, schema))
+        metrics["experts_per_example"] = None
+        if isinstance(self.model, FittedRetrieval):
+            label = counting_label(self.config.retrieval_label, schema)
+            queries = RetrievalData(dataset, label).queries(split)
+            metrics["retrieval"] = self.model.measure(
+                queries, k, self.config.exclude_seen
+            )
+        return metrics
+
+
+def _alike(constants: dict[str, Any], rows: int) -> dict[str, Any]:
+    """The same predictions for every row."""
+    return {
+        task: np.repeat(np.asarray(constant, np.float64)[None], rows, axis=0)
+        for task, constant in constants.items()
+    }

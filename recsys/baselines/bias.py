@@ -1,0 +1,210 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from recsys.baselines.array_folder import ArrayFolder
+from recsys.baselines.interactions import all_ids
+from recsys.baselines.option import Option
+from recsys.baselines.option import Options
+from recsys.baselines.ranking_baseline import RankingBaseline
+from recsys.data.dataset import Dataset
+from recsys.data.schema import Schema
+from recsys.errors import DataError
+from recsys.features.id_positions import id_positions
+from recsys.features.value_counts import ValueCounts
+from recsys.tasks import Regression
+from recsys.tasks.chains import labels_of
+from recsys.tasks.row_weight import weights_of
+
+_SWEEPS = 100  # Over the users and the items, at most.
+_CLOSE = 1e-10  # Of two sweeps, where nothing changes any more.
+_LEAST = 1e-3  # Of a probability.
+
+
+class Bias(RankingBaseline):
+    """A mean with a deviation of each user and of each item.
+
+        ŷ(u, i) = μ + b_u + b_i
+        min_b Σ_rows w (y - ŷ)² + λ_user Σ_u b_u² + λ_item Σ_i b_i²
+
+    for each task, μ the mean label; whoever is unknown deviates by 0. Of a
+    binary or multiclass task, the probability of each class is predicted by
+    whether a row is of it, kept from 0.001 to 0.999, and with a sum of 1.
+
+    References:
+        Koren, Bell, Volinsky. Matrix Factorization Techniques for Recommender
+        Systems. IEEE Computer 2009, equation 3, without factors.
+    """
+
+    about = "a mean, and a deviation of each user and each item"
+    options: ClassVar = {
+        "lambda-user": Option((1.0, 3.0, 10.0, 30.0, 100.0), 10.0),
+        "lambda-item": Option((1.0, 3.0, 10.0, 30.0, 100.0), 10.0),
+    }
+
+    def __init__(
+        self,
+        schema: Schema,
+        ids: "Mapping[str, pd.Index[Any]]",
+        biases: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """Holds what was fitted.
+
+        Args:
+            schema: What the columns mean.
+            ids: The ids of the users and of the items by column.
+            biases: By task, the mean `(K,)` and for each column the
+                deviations `(ids + 1, K)`, the last of them 0, K numbers that
+                are predicted.
+        """
+        self.schema = schema
+        self.ids = ids
+        self.biases = biases
+
+    @classmethod
+    def fit(cls, dataset: Dataset, options: Options, seed: int = 0) -> "Bias":
+        schema, train = dataset.schema, dataset.split("train")
+        ids = {}
+        for column in _columns(schema):
+            with ValueCounts() as counts:
+                counts.add(train[column])
+                ids[column] = all_ids(counts)
+        codes = [_codes(train[column], known) for column, known in ids.items()]
+        sizes = [len(known) + 1 for known in ids.values()]
+        by_role = {
+            schema.user_id: options["lambda-user"],
+            schema.item_id: options["lambda-item"],
+        }
+        penalties = [by_role[column] for column in ids]
+        weights = weights_of(train, schema.weight)
+        biases = {}
+        for task, labels in labels_of(train, schema.tasks).items():
+            known = ~np.isnan(labels)
+            targets = labels[known, None]
+            if task in dataset.num_classes:
+                classes = np.arange(dataset.num_classes[task])
+                targets = (targets == classes).astype(np.float64)
+            biases[task] = fit_biases(
+                targets,
+                [own[known] for own in codes],
+                sizes,
+                penalties,
+                None if weights is None else weights[known],
+            )
+        return cls(schema, ids, biases)
+
+    def predict(self, rows: Any) -> dict[str, Any]:
+        codes = [_codes(rows[name], known) for name, known in self.ids.items()]
+        found = {}
+        for task, kind in self.schema.tasks.items():
+            mean, *deviations = self.biases[task]
+            values = np.repeat(mean[None], len(rows), axis=0)
+            for own, deviation in zip(codes, deviations, strict=True):
+                values += deviation[own]
+            if not isinstance(kind, Regression):
+                values = np.clip(values, _LEAST, 1 - _LEAST)
+            if values.shape[1] > 1:
+                values /= values.sum(axis=1, keepdims=True)
+                found[task] = values
+            else:
+                found[task] = values[:, 0]
+        return found
+
+    def write(self, folder: Path) -> None:
+        files = ArrayFolder(folder)
+        for number, known in enumerate(self.ids.values()):
+            files.write_ids(f"ids_{number}", known)
+        for number, arrays in enumerate(self.biases.values()):
+            files.write(
+                {f"task_{number}_{i}": one for i, one in enumerate(arrays)}
+            )
+
+    @classmethod
+    def read(cls, folder: Path, dataset: Dataset) -> "Bias":
+        files, schema = ArrayFolder(folder), dataset.schema
+        ids = {
+            column: files.read_ids(f"ids_{number}")
+            for number, column in enumerate(_columns(schema))
+        }
+        biases = {}
+        for number, task in enumerate(schema.tasks):
+            width = dataset.num_classes.get(task, 1)
+            arrays = [files.read(f"task_{number}_0", width)]
+            for place, known in enumerate(ids.values(), start=1):
+                shape = len(known) + 1, width
+                arrays.append(files.read(f"task_{number}_{place}", *shape))
+            biases[task] = arrays
+        return cls(schema, ids, biases)
+
+
+def fit_biases(
+    targets: Any,
+    codes: Sequence[Any],
+    sizes: Sequence[int],
+    penalties: Sequence[float],
+    weights: Any = None,
+) -> list[Any]:
+    """Returns the mean and the deviations that minimise the squared error.
+
+    Args:
+        targets: Float64 array `(rows, K)`.
+        codes: For each column, the number of each row's id, `(rows,)`.
+        sizes: For each column, how many numbers there are; the last one is
+            that of unknown ids.
+        penalties: For each column, its λ.
+        weights: How much each row counts, `(rows,)`; once unless given.
+
+    Returns:
+        The mean `(K,)`, and for each column the deviations `(size, K)`.
+    """
+    counts = np.ones(len(targets)) if weights is None else weights
+    total = counts.sum()
+    mean = counts @ targets / total if total else np.zeros(targets.shape[1])
+    left = targets - mean
+    deviations = [np.zeros((size, targets.shape[1])) for size in sizes]
+    for _ in range(_SWEEPS):
+        moved = 0.0
+        for own, deviation, penalty in zip(
+            codes, deviations, penalties, strict=True
+        ):
+            left += deviation[own]
+            rows = np.bincount(own, counts, len(deviation))
+            sums = np.stack(
+                [
+                    np.bincount(own, counts * one, len(deviation))
+                    for one in left.T
+                ],
+                axis=1,
+            )
+            found = sums / (rows + penalty)[:, None]
+            found[-1] = 0  # Whoever is unknown.
+            moved = max(moved, float(np.abs(found - deviation).max()))
+            deviation[:] = found
+            left -= deviation[own]
+        if moved < _CLOSE:
+            break
+    return [mean, *deviations]
+
+
+def _columns(schema: Schema) -> list[str]:
+    """The columns of users and of items."""
+    roles = schema.user_id, schema.item_id
+    found = list(dict.fromkeys(role for role in roles if role is not None))
+    if not found:
+        raise DataError.at(
+            f"data set {schema.name!r}",
+            "an id feature that is the 'user' or the 'item' in dataset.json, "
+            "or is called so",
+            f"the features {[*schema.features]}",
+        )
+    return found
+
+
+def _codes(column: "pd.Series[Any]", known: "pd.Index[Any]") -> Any:
+    codes = id_positions(column, known)
+    return np.where(codes < 0, len(known), codes)

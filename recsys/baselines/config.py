@@ -1,0 +1,113 @@
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated
+from typing import Any
+
+from pydantic import BeforeValidator
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic import model_validator
+from pydantic.dataclasses import dataclass
+
+from recsys.baselines import BASELINES
+from recsys.baselines.option import checked_options
+from recsys.bounds import LARGEST_COUNT
+from recsys.bounds import Count
+from recsys.clear_errors import with_clear_errors
+from recsys.errors import FileError
+from recsys.json_files import read_json
+from recsys.shapes import check_shape
+from recsys.shapes import described
+from recsys.shapes import one_of
+
+
+def _as_text(path: Any) -> Any:
+    return os.fspath(path) if isinstance(path, os.PathLike) else path
+
+
+_Text = Annotated[str, described("a string")]
+_Place = Annotated[_Text, BeforeValidator(_as_text)]
+
+
+@with_clear_errors
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+class BaselineConfig:
+    """Everything that one baseline depends on.
+
+    Args:
+        data: Data folder, or "synthetic" for the generated data set.
+        model: Name of the baseline.
+        out: Run folder; new or empty.
+        options: Hyperparameters by name; those that are not given are chosen
+            on the validation split.
+        retrieval_label: Binary task whose label is 1 in the rows that a
+            baseline of retrieval is fitted on and measured by; all rows with
+            "all". Unless given, the first binary task, and all rows where
+            there is none.
+        exclude_seen: Whether what a user has had in the training split is no
+            candidate when retrieval is measured.
+        refit: Whether a baseline of retrieval is fitted again on the training
+            and the validation split, with the hyperparameters chosen, before
+            the test split is measured.
+        metrics_k: How many items, or rows of a group, metrics look at.
+        seed: Seed of what is drawn.
+
+    Raises:
+        TypeError: A field has a value of another type.
+        ValueError: A field is outside its bounds.
+    """
+
+    data: _Place
+    model: Annotated[_Text, one_of(BASELINES)]
+    out: _Place
+    options: Annotated[dict[str, Any], Field(strict=False)] = field(
+        default_factory=dict
+    )
+    retrieval_label: _Text | None = None
+    exclude_seen: bool = True
+    refit: bool = False
+    metrics_k: Count = 10
+    seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0
+
+    @model_validator(mode="after")
+    def _check_options(self) -> "BaselineConfig":
+        known = BASELINES[self.model].options
+        given = checked_options(self.model, known, self.options)
+        object.__setattr__(self, "options", given)
+        return self
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Returns the fields by name, ready for JSON."""
+        return asdict(self)
+
+
+def is_baseline(config: Path) -> bool:
+    """Tells whether the `config.json` of a run is that of a baseline.
+
+    Args:
+        config: The file, which need not exist.
+
+    Raises:
+        FileError: The file is broken.
+    """
+    if not config.is_file():
+        return False
+    content = read_json(config)
+    return isinstance(content, Mapping) and "model" in content
+
+
+def read_baseline_config(config: Path) -> BaselineConfig:
+    """Reads the `config.json` of a baseline.
+
+    Raises:
+        FileError: The file is broken.
+    """
+    fields = dict(check_shape(read_json(config), dict[str, Any], config))
+    fields.pop("versions", None)
+    try:
+        return BaselineConfig(**fields)
+    except (ValueError, TypeError) as error:
+        raise FileError(f"{config}: {error}") from error

@@ -1,0 +1,111 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys.baselines.interactions import Interactions
+from recsys.baselines.queries import Queries
+from recsys.baselines.retrieval_baseline import RetrievalBaseline
+from recsys.features.id_positions import id_positions
+from recsys.retrieval.retrieval_metrics import POPULAR
+from recsys.retrieval.retrieval_metrics import QueryRows
+from recsys.retrieval.retrieval_metrics import Scored
+from recsys.retrieval.retrieval_metrics import retrieval_metrics
+from recsys.retrieval.retrieval_metrics import rows_at_once
+from recsys.retrieval.user_targets import UserTargets
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRetrieval:
+    """A baseline with who has had what where it was fitted.
+
+    Attributes:
+        model: The baseline.
+        interactions: What it was fitted on.
+    """
+
+    model: RetrievalBaseline
+    interactions: Interactions
+
+    def scores(self, users: Any) -> Any:
+        """Returns what items are ranked by, a new float array `(B, N)`.
+
+        Whoever is unknown gets what is popular.
+
+        Args:
+            users: Rows of the interactions' matrix, integers `(B,)`.
+        """
+        known = users < self.interactions.num_users
+        histories = self.interactions.matrix[users[known]]
+        found = self.model.scores(users[known], histories)
+        if known.all():
+            return found
+        scores = np.repeat(self.interactions.counts[None], len(users), axis=0)
+        scores[known] = found
+        return scores
+
+    def measure(
+        self, queries: Queries, k: int, exclude_seen: bool
+    ) -> dict[str, Any]:
+        """Returns what `retrieval_metrics` says of the model.
+
+        Args:
+            queries: The rows of a split that count.
+            k: How many items are retrieved.
+            exclude_seen: Whether what a user has had is no candidate.
+        """
+        users, ids = queries.users, queries.items
+        numbers = id_positions(ids, self.interactions.items) + 1
+        targets = UserTargets.of([(users, ids, numbers, None)])
+        blocks = self._blocks(queries, numbers, exclude_seen)
+        return retrieval_metrics(
+            blocks, k, targets, self.interactions.num_items
+        )
+
+    def _blocks(
+        self, queries: Queries, numbers: Any, exclude_seen: bool
+    ) -> Iterator[Scored]:
+        codes = self.interactions.codes(queries.users)
+        matrix = self.interactions.matrix
+        size = rows_at_once(self.interactions.num_items)
+        for start in range(0, len(codes), size):
+            part = slice(start, start + size)
+            # A user's rows stand together, and are scored once.
+            users, places = np.unique(codes[part], return_inverse=True)
+            excluded = None
+            if exclude_seen:
+                had = matrix[codes[part]]
+                rows = np.repeat(np.arange(had.shape[0]), np.diff(had.indptr))
+                excluded = rows, had.indices + 1
+            rows_of_block = QueryRows(
+                start, numbers[part], queries.weights[part], excluded
+            )
+            counts = self.interactions.counts
+            popular = np.repeat(counts[None], len(places), axis=0)
+            scores = self.scores(users)[places]
+            yield rows_of_block, {"": scores, POPULAR: popular}
+
+    def best(self, user: Any, top: int, exclude_seen: bool) -> pd.DataFrame:
+        """Returns the items of the highest scores, the best first.
+
+        Of items with the same score, the first in the order of their ids.
+
+        Args:
+            user: Id of the user.
+            top: How many items, at most.
+            exclude_seen: Whether to leave out what the user has had.
+
+        Returns:
+            A row for each item, its number, counted from 0, in `"number"` and
+            its `"score"`.
+        """
+        codes = self.interactions.codes(pd.Series([user], dtype=object))
+        scores = self.scores(codes)[0].astype(np.float64)
+        order = np.argsort(-scores, kind="stable")
+        if exclude_seen:
+            had = self.interactions.matrix[codes].indices
+            order = order[~np.isin(order, had)]
+        found = order[:top]
+        return pd.DataFrame({"number": found, "score": scores[found]})
