@@ -6,6 +6,10 @@ from pathlib import Path
 from recsys.errors import RunError
 from recsys.files.atomic import replacing
 from recsys.files.output_lock import sole_writer
+from recsys.output_lock import sole_writer
+from recsys.progress import announce
+from recsys.reporting.baselines import baseline_runs
+from recsys.reporting.baselines import baselines
 from recsys.reporting.best_trials import best_trials
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
@@ -92,18 +96,22 @@ def _report(
         [one.model for one in finished if not one.counts and sparse_only],
         [one.model for one in finished if one.searched],
     )
-    if not trained:
+    simple = [run for folder in folders for run in baseline_runs(folder)]
+    if not trained and not simple:
         raise RunError(f"expected a trial that counts. {notice}")
     if notice:
         warnings.warn(notice, stacklevel=3)
-    sections = []
-    for number, section in enumerate(SECTIONS, start=1):
+    listed = baselines(simple)
+    sections = [] if listed is None else [listed]
+    for number, section in enumerate(SECTIONS if trained else (), start=1):
         name = section.__name__.replace("_", " ")
         announce(f"Section {number} of {len(SECTIONS)}: {name}")
         if (part := section(trained)) is not None:
             sections.append(part)
     announce("Writing the page")
     summary = _summary(finished, count_failed(folders))
+    if simple:
+        summary += f" Baselines: {len(simple):,}."
     pages = Pages("Report", f"{summary} {notice}".rstrip(), sections)
     with replacing(out) as unfinished:
         unfinished.mkdir()

@@ -70,7 +70,7 @@ def search(
         model = fit(chosen)
         if not trials:
             trials[tuple(chosen.values())] = score(model)
-    named = [
+    named: list[Trial] = [
         (dict(zip(options, key, strict=True)), value)
         for key, value in trials.items()
     ]

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from recsys.config.train_config import TrainConfig
+from recsys.baselines.config import is_baseline
+from recsys.config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.measuring.sample import Sample
@@ -17,6 +19,12 @@ from recsys.measuring.until_binary import percent_until_binary
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.runs.run import Run
 from recsys.runs.task_scores import task_scores
+from recsys.reading import naming
+from recsys.reporting.baselines import baseline_runs
+from recsys.run import Run
+from recsys.task_scores import task_scores
+from recsys.training.sample import Sample
+from recsys.training.steps_until_binary import percent_until_binary
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.sweep import Sweep
 
@@ -110,7 +118,7 @@ def read_trained(folders: Sequence[str | Path]) -> list[Trained]:
     trained = []
     for folder in map(Path, folders):
         found = list(_sweep(folder)) or list(_runs(folder))
-        if not found:
+        if not found and not baseline_runs(folder):
             raise RunError(
                 f"{folder}: expected a folder of finished runs, or of a "
                 "sweep with finished trials. Received: "
@@ -178,6 +186,8 @@ def _sweep(folder: Path) -> Iterator[Trained]:
 def _runs(folder: Path) -> Iterator[Trained]:
     for file in sorted(folder.rglob("metrics.json")):
         run = Run(file.parent)
+        if is_baseline(run.config):
+            continue
         if run.config.is_file() and run.is_finished:
             config = run.read_config()
             named = run.folder.name == f"seed-{config.seed}"

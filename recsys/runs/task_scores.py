@@ -28,8 +28,9 @@ def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
         metrics: What `recsys.measuring.measure.measure` returns.
 
     Returns:
-        Scores by "<task> <name>", and "mean accuracy" where the metrics have
-        one; `None` where one cannot be computed.
+        Scores by "<task> <name>", those of retrieval by "retrieval <name>",
+        and "mean accuracy" where the metrics have one; `None` where one
+        cannot be computed.
 
     Example:
     >>> watch = {"loss": 0.5, "auc": 0.8, "ndcg@10": 0.7, "mrr": 0.4}
@@ -42,6 +43,9 @@ def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
         for name, value in values.items()
         if name.partition("@")[0] not in _LEFT_OUT
     }
+    for name, value in metrics.get("retrieval", {}).items():
+        if "@" in name:
+            scores[f"retrieval {name}"] = value
     if "accuracy" in metrics:
         scores["mean accuracy"] = metrics["accuracy"]
     return scores

@@ -152,3 +152,18 @@ def test_a_broken_run(films_folder: Path, tmp_path: Path) -> None:
     (run / "config.json").write_text(json.dumps(config | {"metrics_k": 0}))
     with pytest.raises(FileError, match=r"config\.json.*at least 1.*=0"):
         recsys.evaluate(run, films_folder)
+
+
+def test_a_report_lists_baselines(films_folder: Path, tmp_path: Path) -> None:
+    for model in ("ease", "bias"):
+        fitted(films_folder, tmp_path / "runs" / model, model)
+    titles = recsys.report([tmp_path / "runs"], tmp_path / "report")
+    assert titles == ["Baselines"]
+    text = (tmp_path / "report" / "report.md").read_text()
+    metrics = json.loads((tmp_path / "runs/ease/metrics.json").read_text())
+    score = metrics["test"]["retrieval"]["user_ndcg@5"]
+    (line,) = (row for row in text.splitlines() if row.startswith("| ease"))
+    assert f"{score:.4f}" in line
+    assert "lambda 250" in line
+    assert "left out" in line
+    assert "| bias | lambda-user 10, lambda-item 10 |" in text
