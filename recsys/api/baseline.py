@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from recsys.atomic import replacing
 from recsys.baselines import RANKING
 from recsys.baselines import RETRIEVAL
 from recsys.baselines.baseline_run import BaselineRun
@@ -20,17 +19,18 @@ from recsys.baselines.search import search
 from recsys.data import load
 from recsys.data.load import AnyDataset
 from recsys.data.load import load_schema
-from recsys.data_file import write_data
 from recsys.errors import RunError
-from recsys.json_files import write_json
-from recsys.links import check_no_links
-from recsys.memory import free_memory
+from recsys.errors.memory import free_memory
+from recsys.files.atomic import replacing
+from recsys.files.json_files import write_json
+from recsys.files.links import check_no_links
+from recsys.files.output_lock import sole_writer
 from recsys.models.expected_memory import in_units
 from recsys.models.label_statistics import constant_predictions
-from recsys.output_lock import sole_writer
-from recsys.progress import announce
 from recsys.retrieval.counting_rows import counting_label
-from recsys.run import Run
+from recsys.runs.data_file import write_data
+from recsys.runs.run import Run
+from recsys.terminal.progress import announce
 
 
 def baseline(config: BaselineConfig | Mapping[str, Any]) -> dict[str, Any]:

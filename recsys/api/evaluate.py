@@ -3,8 +3,6 @@ from pathlib import Path
 from typing import Any
 
 from recsys.baselines.config import is_baseline
-from recsys.bounds import MOST_REPEATS
-from recsys.bounds import check_count
 from recsys.data import Split
 from recsys.data import load
 from recsys.data.streaming.ground_truth import ground_truth
@@ -19,12 +17,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
-from recsys.nearest import did_you_mean
-from recsys.run import Run
-from recsys.stages.cuts import cuts
 from recsys.stages.use_baseline import evaluate_baseline
-from recsys.training.measure_retrieval import measure_retrieval
-from recsys.training.measuring import Measuring
 
 
 def evaluate(

@@ -10,7 +10,6 @@ from keras import ops
 
 from keras_moe.layers import record_routing
 from recsys.baselines.config import is_baseline
-from recsys.bounds import check_count
 from recsys.data import load
 from recsys.data.columns import parse
 from recsys.data.items_file import with_titles
@@ -29,9 +28,7 @@ from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
-from recsys.run import Run
 from recsys.stages.use_baseline import recommend_baseline
-from recsys.training.measure_retrieval import seen_items
 
 CANDIDATES = 100
 _MOST_EXPERTS = 3  # Of a task, that are named.

@@ -6,8 +6,6 @@ from pathlib import Path
 from recsys.errors import RunError
 from recsys.files.atomic import replacing
 from recsys.files.output_lock import sole_writer
-from recsys.output_lock import sole_writer
-from recsys.progress import announce
 from recsys.reporting.baselines import baseline_runs
 from recsys.reporting.baselines import baselines
 from recsys.reporting.best_trials import best_trials

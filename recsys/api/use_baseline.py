@@ -14,7 +14,7 @@ from recsys.data import load
 from recsys.data.columns import parse
 from recsys.data.items_file import with_titles
 from recsys.errors import RunError
-from recsys.run import Run
+from recsys.runs.run import Run
 
 
 def evaluate_baseline(

@@ -8,8 +8,8 @@ import pandas as pd
 from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
 from recsys.errors import FileError
+from recsys.errors.reading import reading
 from recsys.features.id_values import as_ids
-from recsys.reading import reading
 
 _EXPECTED = "a NumPy array of numbers"
 

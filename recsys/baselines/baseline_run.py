@@ -15,15 +15,15 @@ from recsys.baselines.retrieval_files import read_retrieval
 from recsys.baselines.retrieval_files import write_retrieval
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
-from recsys.json_files import read_json
-from recsys.json_files import write_json
+from recsys.errors.shapes import check_shape
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
+from recsys.files.written_folder import check_written
+from recsys.measuring.measuring import Measuring
 from recsys.models.scorer import Scores
 from recsys.retrieval.counting_rows import counting_label
-from recsys.run import Run
-from recsys.run import versions
-from recsys.shapes import check_shape
-from recsys.training.measuring import Measuring
-from recsys.written_folder import check_written
+from recsys.runs.run import Run
+from recsys.runs.run import versions
 
 FITTED = "fitted"  # The folder of what was fitted.
 

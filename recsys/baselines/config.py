@@ -14,14 +14,14 @@ from pydantic.dataclasses import dataclass
 
 from recsys.baselines import BASELINES
 from recsys.baselines.option import checked_options
-from recsys.bounds import LARGEST_COUNT
-from recsys.bounds import Count
-from recsys.clear_errors import with_clear_errors
 from recsys.errors import FileError
-from recsys.json_files import read_json
-from recsys.shapes import check_shape
-from recsys.shapes import described
-from recsys.shapes import one_of
+from recsys.errors.bounds import LARGEST_COUNT
+from recsys.errors.bounds import Count
+from recsys.errors.clear_errors import with_clear_errors
+from recsys.errors.shapes import check_shape
+from recsys.errors.shapes import described
+from recsys.errors.shapes import one_of
+from recsys.files.json_files import read_json
 
 
 def _as_text(path: Any) -> Any:

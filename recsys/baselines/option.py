@@ -1,8 +1,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recsys.nearest import did_you_mean
-from recsys.shown import shown
+from recsys.errors.shown import did_you_mean
+from recsys.errors.shown import shown
 
 Options = Mapping[str, float]
 

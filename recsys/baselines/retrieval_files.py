@@ -8,7 +8,7 @@ from recsys.baselines.fitted_retrieval import FittedRetrieval
 from recsys.baselines.interactions import Interactions
 from recsys.baselines.retrieval_baseline import RetrievalBaseline
 from recsys.errors import FileError
-from recsys.reading import reading
+from recsys.errors.reading import reading
 
 
 def write_retrieval(fitted: FittedRetrieval, folder: Path) -> None:

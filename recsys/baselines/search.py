@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
-from recsys.progress import announce
+from recsys.terminal.progress import announce
 
 Model = TypeVar("Model")
 Trial = tuple[Options, float]

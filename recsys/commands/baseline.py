@@ -6,8 +6,8 @@ import typer
 from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
 from recsys.commands.arguments import Data
-from recsys.metrics_table import print_metrics
-from recsys.options import named_values
+from recsys.commands.metrics_table import print_metrics
+from recsys.commands.options import named_values
 
 
 def baseline(

@@ -12,7 +12,9 @@ import numpy as np
 # Registers the classes that the file may name.
 import keras_moe.layers  # noqa: F401
 import recsys.models.interactions
-import recsys.models.shared_tower  # noqa: F401
+import recsys.models.shared_tower
+import recsys.sequences.blocks
+import recsys.sequences.sequence_retrieval  # noqa: F401
 from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown

@@ -9,22 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recsys.config.train_config import TrainConfig
 from recsys.baselines.config import is_baseline
-from recsys.config import TrainConfig
+from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.measuring.sample import Sample
 from recsys.measuring.until_binary import percent_until_binary
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.reporting.baselines import baseline_runs
 from recsys.runs.run import Run
 from recsys.runs.task_scores import task_scores
-from recsys.reading import naming
-from recsys.reporting.baselines import baseline_runs
-from recsys.run import Run
-from recsys.task_scores import task_scores
-from recsys.training.sample import Sample
-from recsys.training.steps_until_binary import percent_until_binary
+from recsys.training.callbacks.steps_until_binary import percent_until_binary
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.sweep import Sweep
 

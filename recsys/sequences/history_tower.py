@@ -42,11 +42,12 @@ class HistoryTower(keras.layers.Layer):
 
     def build(self, history_shape: Any) -> None:
         if not self.tower.built:
-            self.tower.build((None, self.tower.length, self.items.dim))
+            self.tower.build((None, None, self.items.dim))
         self.built = True
 
     def call(self, history: Any, training: bool | None = None) -> Any:
-        history = ops.convert_to_tensor(history)
+        # A served model's lists may have room for one more, which is empty.
+        history = ops.convert_to_tensor(history)[:, : self.tower.length]
         first = ops.arange(ops.shape(history)[1]) == 0
         empty = ops.logical_not(ops.any(history >= 0, axis=1, keepdims=True))
         history = ops.where(ops.logical_and(empty, first), 0, history)

@@ -66,7 +66,9 @@ class SequenceRetrieval(Retrieval):
         **kwargs: Any,
     ) -> None:
         unit = temperature is not None
-        items = ItemVectors(num_items, dim, item, num_ids, widths, unit)
+        items = ItemVectors(
+            num_items, dim, item, num_ids, widths, unit, name="items"
+        )
         super().__init__(
             item,
             item_features,
@@ -75,7 +77,10 @@ class SequenceRetrieval(Retrieval):
             dim=dim,
             units=(),
             label=label,
-            towers=(HistoryTower(items, tower, temperature), items),
+            towers=(
+                HistoryTower(items, tower, temperature, name="history"),
+                items,
+            ),
             **kwargs,
         )
         self.history = history

@@ -15,13 +15,7 @@ from recsys.errors.shown import shown
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
-from recsys.retrieval.row_weights import ALL_ROWS
-from recsys.tasks import Binary
-from recsys.optimizers import LARGE_TABLE
-from recsys.presets import PRESETS
-from recsys.presets import TABLES
 from recsys.retrieval.counting_rows import counting_label
-from recsys.shown import shown
 from recsys.tasks.task_options import typed_task_options
 
 # What the papers train on ratings as they are, and so must whoever compares
