@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recsys.api.use_baseline import evaluate_baseline
 from recsys.baselines.config import is_baseline
 from recsys.data import Split
 from recsys.data import load
@@ -17,7 +18,6 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
-from recsys.stages.use_baseline import evaluate_baseline
 
 
 def evaluate(

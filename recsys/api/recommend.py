@@ -9,6 +9,7 @@ import pandas as pd
 from keras import ops
 
 from keras_moe.layers import record_routing
+from recsys.api.use_baseline import recommend_baseline
 from recsys.baselines.config import is_baseline
 from recsys.data import load
 from recsys.data.columns import parse
@@ -28,7 +29,6 @@ from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
-from recsys.stages.use_baseline import recommend_baseline
 
 CANDIDATES = 100
 _MOST_EXPERTS = 3  # Of a task, that are named.

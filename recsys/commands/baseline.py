@@ -61,7 +61,7 @@ def baseline(
     """Fit a simple, exact model to compare trained ones with."""
     given = named_values("option", list(option or []))
     start_backend(backend)
-    from recsys.stages.baseline import baseline
+    from recsys.api.baseline import baseline
 
     metrics = baseline(
         {

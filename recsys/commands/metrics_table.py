@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from recsys.terminal.terminal_table import needed_width
-from recsys.terminal.terminal_table import print_turned
+from recsys.reporting.terminal_table import needed_width
+from recsys.reporting.terminal_table import print_turned
 
 _EXPERTS = "Experts/example"
 _STANDARDIZED = (

@@ -17,9 +17,9 @@ from typing import get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from recsys.config.arguments import Repeated
 from recsys.config.tower_config import TowerConfig
 from recsys.config.train_config import TrainConfig
+from recsys.errors.arguments import Repeated
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
 

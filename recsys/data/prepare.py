@@ -7,7 +7,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from recsys.config.arguments import typed_arguments
 from recsys.data.custom_table import custom_table
 from recsys.data.datasets.ali_ccp import ali_ccp
 from recsys.data.datasets.books import books
@@ -26,6 +25,7 @@ from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import check_vacant
 from recsys.errors import DataError
+from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import check_seed
 from recsys.files.output_lock import sole_writer
 

@@ -7,10 +7,10 @@ from typing import get_type_hints
 
 from keras_moe import layers
 from recsys.config import gate_names
-from recsys.config.arguments import typed_arguments
 from recsys.config.gate_names import SEARCH_SUFFIX
 from recsys.config.gate_names import base_name
 from recsys.config.gate_names import expected_gates
+from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import LARGEST_WIDTH
 from recsys.errors.shown import shown

@@ -10,7 +10,7 @@ from recsys.reporting.markdown import markdown_text
 from recsys.reporting.statistics import mean_and_error
 from recsys.reporting.statistics import p_value
 from recsys.reporting.statistics import paired_differences
-from recsys.terminal.terminal_table import print_table
+from recsys.reporting.terminal_table import print_table
 
 
 def comparison_table(

@@ -19,7 +19,6 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.baselines import baseline_runs
 from recsys.runs.run import Run
 from recsys.runs.task_scores import task_scores
-from recsys.training.callbacks.steps_until_binary import percent_until_binary
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.sweep import Sweep
 

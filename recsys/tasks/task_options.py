@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.columns.kind import declared
-from recsys.config.arguments import typed_arguments
 from recsys.errors import DataError
+from recsys.errors.arguments import typed_arguments
 from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.tasks import TASKS

@@ -4,7 +4,7 @@ from recsys.cli import app
 from recsys.cli import run
 from recsys.commands.options import given_fields
 from recsys.commands.options import named_values
-from recsys.config.arguments import Repeated
+from recsys.errors.arguments import Repeated
 
 COMMANDS = [info.callback.__name__ for info in app.registered_commands]
 

@@ -119,7 +119,7 @@ def test_the_command(
 def test_memory_and_items_are_looked_at_before(
     films_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = "recsys.stages.baseline.free_memory"
+    place = "recsys.api.baseline.free_memory"
     monkeypatch.setattr(place, lambda: 12 * 30**2 - 1)
     with pytest.raises(ValueError, match=r"memory that are free.*'ease'.* 30 "):
         fitted(films_folder, tmp_path / "run", "ease")

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from recsys.config.arguments import Repeated
-from recsys.config.arguments import typed_arguments
+from recsys.errors.arguments import Repeated
+from recsys.errors.arguments import typed_arguments
 
 
 @pytest.mark.parametrize(

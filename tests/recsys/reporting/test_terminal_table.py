@@ -1,6 +1,6 @@
 import pytest
 
-from recsys.terminal.terminal_table import print_table
+from recsys.reporting.terminal_table import print_table
 
 HEADER = ["model", "seeds", "loss x 100", "difference x 100", "p"]
 ROWS = [
