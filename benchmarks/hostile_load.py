@@ -18,6 +18,7 @@ import numpy as np
 from hostile_requests import UNENDED
 from hostile_requests import WRONG
 from hostile_requests import ordinary
+from http_load import read_answer
 
 _POOL = 64  # Ordinary requests that are made before.
 _HELD = 64  # Connections that are begun and not ended, at a time.
@@ -72,7 +73,7 @@ class Mixed:
                         "127.0.0.1", self.port
                     )
                 writer.write(request)
-                status, closes = await _answer(reader)
+                status, closes = await read_answer(reader)
             except (OSError, asyncio.IncompleteReadError) as error:
                 status, closes = type(error).__name__, True
             if kind == "ordinary" and status == "200":
@@ -91,14 +92,6 @@ class Mixed:
             task = asyncio.create_task(_begin(self.port, *UNENDED[kind]))
             self._held.add(task)
             task.add_done_callback(self._held.discard)
-
-
-async def _answer(reader: asyncio.StreamReader) -> tuple[str, bool]:
-    """The status of an answer, and whether it ends the connection."""
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
-    await reader.readexactly(int(length))
-    return head[9:12].decode(), b"connection: close" in head
 
 
 async def _begin(port: int, first: bytes, again: bytes) -> None:

@@ -53,6 +53,14 @@ def figures(*runs: Answers) -> dict[str, Any]:
     }
 
 
+async def read_answer(reader: asyncio.StreamReader) -> tuple[str, bool]:
+    """The status of an answer, and whether it ends the connection."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+    await reader.readexactly(int(length))
+    return head[9:12].decode(), b"connection: close" in head
+
+
 class Load:
     """POST requests to one address, each connection asking when answered.
 
@@ -102,9 +110,7 @@ class Load:
                         "127.0.0.1", self._port
                     )
                 writer.write(request)
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = head.lower().partition(b"content-length:")[2]
-                await reader.readexactly(int(length.partition(b"\r\n")[0]))
+                status, _ = await read_answer(reader)
             except (OSError, asyncio.IncompleteReadError) as error:
                 answers.add_error(type(error).__name__)
                 if writer is not None:
@@ -112,9 +118,9 @@ class Load:
                     writer = None
                 await asyncio.sleep(0.05)
                 continue
-            if head.startswith(b"HTTP/1.1 200"):
+            if status == "200":
                 answers.seconds.append(time.perf_counter() - start)
             else:
-                answers.add_error(head[9:12].decode())
+                answers.add_error(status)
         if writer is not None:
             writer.close()

@@ -16,9 +16,11 @@ from pydantic.dataclasses import dataclass
 
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.clear_errors import with_clear_errors
+from recsys.errors.shown import shown
 
 _Integer = Annotated[StrictInt, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 _Number = Annotated[FiniteFloat, Strict()]
+_ROUNDING = 1e-12  # Relative.
 _OWN_FIELDS = ConfigDict(extra="forbid")
 
 
@@ -62,9 +64,30 @@ class Choices:
         """Adds the dimension to a `keras_tuner.HyperParameters`."""
         hyperparameters.Choice(name, [json.dumps(v) for v in self.values])
 
-    def decode(self, value: str) -> Any:
-        """Returns the value that KerasTuner's stands for."""
-        return json.loads(value)
+    def decode(self, value: Any) -> Any:
+        """Returns the value that KerasTuner's stands for.
+
+        Args:
+            value: What KerasTuner has drawn, or a file says that it has.
+
+        Raises:
+            ValueError: It is none of the values; 1 and 1.0 are the same.
+        """
+        known = {_written(json.dumps(each)) for each in self.values}
+        if isinstance(value, str) and _written(value) in known:
+            return json.loads(value)
+        raise ValueError(
+            f"one of {', '.join(json.dumps(each) for each in self.values)}. "
+            f"Received: {shown(value)}"
+        )
+
+
+def _written(value: str) -> str | None:
+    """JSON written in one way, with all numbers as floats."""
+    try:
+        return json.dumps(json.loads(value, parse_int=float), sort_keys=True)
+    except ValueError:
+        return None
 
 
 @with_clear_errors
@@ -127,10 +150,31 @@ class Range:
         add = kinds[self.number]
         add(name, self.min, self.max, step=self.step, sampling=self.sampling)
 
-    def decode(self, value: float) -> float:
-        """Returns the value that KerasTuner's stands for."""
-        drawn: float = self.number(value)
-        return drawn
+    def decode(self, value: Any) -> float:
+        """Returns the value that KerasTuner's stands for.
+
+        Args:
+            value: What KerasTuner has drawn, or a file says that it has.
+
+        Raises:
+            ValueError: It is no such number, or not within the range.
+        """
+        is_number = isinstance(value, int | float)
+        if is_number and not isinstance(value, bool) and self._holds(value):
+            drawn: float = self.number(value)
+            return drawn
+        kind = "an integer" if self.number is int else "a number"
+        raise ValueError(
+            f"{kind} from {self.min:.10g} to {self.max:.10g}. "
+            f"Received: {shown(value)}"
+        )
+
+    def _holds(self, value: float) -> bool:
+        if self.number is int and value % 1:
+            return False
+        # What is drawn by logarithms may be past an end by a rounding.
+        slack = _ROUNDING * max(abs(self.min), abs(self.max))
+        return self.min - slack <= value <= self.max + slack
 
 
 @with_clear_errors

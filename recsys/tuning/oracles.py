@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from itertools import chain
+from pathlib import Path
 from typing import Any
 from typing import Self
 
@@ -28,9 +29,14 @@ from recsys.tuning.space import Space
 OBJECTIVE = keras_tuner.Objective("val_loss", direction="min")
 
 
+class _Drawn(BaseModel):
+    values: dict[str, Any]
+
+
 class _Trial(BaseModel):
     trial_id: str
     score: FiniteFloat | None
+    hyperparameters: _Drawn
 
 
 class _State(BaseModel):
@@ -67,10 +73,12 @@ class ResumableOracle(OracleInOneFile, keras_tuner.Oracle):
     trial is lost, or which cannot be read.
 
     Attributes:
+        space: What the trials are drawn from.
         on_trial_end: Called with the name and the loss of each trial that has
             come to its end; the loss is `None` if it has failed.
     """
 
+    space: Space
     on_trial_end: Callable[[str, float | None], None] | None = None
 
     @property
@@ -91,24 +99,32 @@ class ResumableOracle(OracleInOneFile, keras_tuner.Oracle):
         """Brings the oracle to where it was when it was saved.
 
         Raises:
-            FileError: The file is broken.
+            FileError: The file is broken, or holds what the space does not.
         """
         file = self.state_file
         with reading(file, "what `recsys tune` has saved of a sweep"):
-            check_shape(read_json(file), _State, file)
-            wanted = self._searched()
+            state = check_shape(read_json(file), _State, file)
+            self._check_drawn(state, file)
             super().reload()
             # KerasTuner takes the last trial of a worker for unfinished.
             self.do_not_retry(self.end_order)
-            if self._searched() != wanted:
-                raise FileError.at(
-                    file,
-                    f"the hyperparameters {wanted}",
-                    shown(self._searched()),
+            try:
+                self.space.check_declared(
+                    [each.get_config() for each in self.hyperparameters.space]
                 )
+            except ValueError as error:
+                raise FileError(f"{file}: {error}") from None
 
-    def _searched(self) -> list[str]:
-        return [dimension.name for dimension in self.hyperparameters.space]
+    def _check_drawn(self, state: _State, file: Path) -> None:
+        for trial in state.trials:
+            drawn = trial.hyperparameters.values
+            if not drawn:  # It waits for others.
+                continue
+            try:
+                self.space.decode(drawn)
+            except ValueError as error:
+                place = f"{file}, trial {shown(trial.trial_id)}"
+                raise FileError(f"{place}: {error}") from None
 
     def save(self) -> None:
         write_json(self.state_file, self.get_state())
@@ -184,6 +200,7 @@ def create_oracle(
         max_consecutive_failed_trials=trials + 1,
         **options,
     )
+    oracle.space = space
     oracle.max_trials = trials
     oracle.verbose = 0
     return oracle

@@ -1,9 +1,11 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from recsys.errors.shown import shown
 from recsys.tuning.dimensions import Dimension
 
 
@@ -45,11 +47,43 @@ class Space:
         Args:
             drawn: `HyperParameters.values`; what does not belong to the space
                 is left out.
+
+        Raises:
+            ValueError: One of them is not there, or not in the space.
         """
-        return {
-            name: dimension.decode(drawn[name])
-            for name, dimension in self.searched.items()
-        }
+        values = {}
+        for name in self.searched:
+            if name not in drawn:
+                raise ValueError(f"expected a value of {name}. Received: none")
+            values[name] = self._decoded(name, drawn[name])
+        return values
+
+    def check_declared(self, declared: Sequence[Mapping[str, Any]]) -> None:
+        """Checks that a space is this one, or within it.
+
+        Args:
+            declared: What each of KerasTuner's hyperparameters consists of,
+                the `get_config` of each.
+
+        Raises:
+            ValueError: They have other names, or values that are not here.
+        """
+        names = [config["name"] for config in declared]
+        if names != list(self.searched):
+            raise ValueError(
+                f"expected the hyperparameters {[*self.searched]}. "
+                f"Received: {shown(names)}"
+            )
+        for config in declared:
+            ends = [config.get("min_value"), config.get("max_value")]
+            for value in config.get("values", ends):
+                self._decoded(config["name"], value)
+
+    def _decoded(self, name: str, value: Any) -> Any:
+        try:
+            return self.searched[name].decode(value)
+        except ValueError as error:
+            raise ValueError(f"expected {name} to be {error}") from None
 
     def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the fields of `TrainConfig` of one point of the space.

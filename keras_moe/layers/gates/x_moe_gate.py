@@ -42,9 +42,8 @@ class XMoEGate(Gate):
 
     The temperature, its lowest value of 0.01 and the bias `c` are those of
     Tutel's cosine router (github.com/microsoft/tutel), whose projection has 256
-    dimensions. The paper has no bias; its experiments have 32 experts,
-    `d' = 16` and an initial `τ` of 0.3, or 0.07 for a sigmoid in place of the
-    softmax.
+    dimensions. As Ibrahim et al. (2023) write the gate down, it has no bias,
+    and `n / 2` dimensions.
 
     Attributes:
         projection_kernel: `P`, `(p, d')`.

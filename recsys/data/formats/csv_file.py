@@ -96,8 +96,8 @@ def csv_batches(
     Args:
         path: As in `read_csv`.
         separator: As in `read_csv`.
-        columns: As in `read_csv`.
         names: As in `read_csv`.
+        columns: As in `read_csv`.
 
     Yields:
         `pyarrow.RecordBatch` of texts, null where missing; the first one has

@@ -100,3 +100,29 @@ def test_impossible_ranges(arguments: tuple[Any, ...], message: str) -> None:
 def test_no_choices() -> None:
     with pytest.raises(ValueError, match="expected at least one value"):
         Choices([])
+
+
+@pytest.mark.parametrize(
+    ("dimension", "value"),
+    [
+        (Choices([1, 2]), "3"),
+        (Choices([1, 2]), "true"),
+        (Choices([1, 2]), 1),
+        (Choices(["a", "b"]), "a"),
+        (Range(1, 2), 2.1),
+        (Range(1, 2), float("nan")),
+        (Range(1, 2), True),
+        (IntegerRange(1, 9), 1.5),
+        (IntegerRange(1, 9), "2"),
+    ],
+)
+def test_what_was_never_drawn_is_refused(
+    dimension: Choices | Range, value: Any
+) -> None:
+    with pytest.raises(ValueError, match="Received: "):
+        dimension.decode(value)
+
+
+def test_a_number_may_be_written_as_another_type() -> None:
+    assert Choices([1, 2]).decode("1.0") == 1
+    assert IntegerRange(1, 9).decode(5.0) == 5

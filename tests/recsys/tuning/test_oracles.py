@@ -9,11 +9,15 @@ from recsys.tuning.oracles import TUNERS
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
+from recsys.tuning.space import Space
 
 pytestmark = pytest.mark.once("torch")
 
 SPACE = parse_space(
     {"learning_rate": {"min": 1e-4, "max": 1e-2, "sampling": "log"}}, {}
+)
+MIXED = parse_space(
+    {"architecture": ["mmoe", "ple"], "epochs": {"min": 1, "max": 9}}, {}
 )
 TRIALS = 7
 
@@ -21,9 +25,13 @@ Drawn = list[dict[str, Any]]
 
 
 def make(
-    folder: Path, tuner: str, seed: int = 0, trials: int = TRIALS
+    folder: Path,
+    tuner: str,
+    seed: int = 0,
+    trials: int = TRIALS,
+    space: Space = SPACE,
 ) -> ResumableOracle:
-    oracle = create_oracle(tuner, SPACE, trials, epochs=9, seed=seed)
+    oracle = create_oracle(tuner, space, trials, epochs=9, seed=seed)
     oracle._set_project_dir(str(folder), "tuner")
     return oracle
 
@@ -166,3 +174,74 @@ def test_broken_state_is_one_error_with_the_file(
     file.write_text(json.dumps(change(json.loads(file.read_text()))))
     with pytest.raises(FileError, match=f"^{file}"):
         make(tmp_path, tuner).reload()
+
+
+def saved(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """What a random search in two dimensions leaves after a trial."""
+    oracle = make(folder, "random", space=MIXED)
+    oracle.create_trial("worker")
+    oracle.save()
+    file = folder / "tuner" / "oracle.json"
+    return file, json.loads(file.read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("architecture", '"dense"', 'to be one of "mmoe", "ple"'),
+        ("architecture", "mmoe", "to be one of"),
+        ("architecture", None, "expected a value of architecture"),
+        ("epochs", 10, "to be an integer from 1 to 9. Received: 10"),
+        ("epochs", 1.5, "to be an integer from 1 to 9. Received: 1.5"),
+        ("epochs", True, "to be an integer from 1 to 9. Received: True"),
+        ("epochs", "3", "to be an integer from 1 to 9. Received: '3'"),
+        ("epochs", float("nan"), "to be an integer from 1 to 9"),
+    ],
+)
+def test_what_was_drawn_is_in_the_space(
+    name: str, value: Any, expected: str, tmp_path: Path
+) -> None:
+    file, state = saved(tmp_path)
+    state["trials"][0]["hyperparameters"]["values"][name] = value
+    file.write_text(json.dumps(state))
+    with pytest.raises(FileError) as raised:
+        make(tmp_path, "random", space=MIXED).reload()
+    assert str(raised.value).startswith(str(file))
+    assert expected in str(raised.value)
+
+
+def test_each_dimension_has_been_drawn(tmp_path: Path) -> None:
+    file, state = saved(tmp_path)
+    del state["trials"][0]["hyperparameters"]["values"]["architecture"]
+    file.write_text(json.dumps(state))
+    with pytest.raises(FileError, match="trial '0': expected a value of arch"):
+        make(tmp_path, "random", space=MIXED).reload()
+
+
+def test_a_trial_may_have_drawn_nothing_yet(tmp_path: Path) -> None:
+    file, state = saved(tmp_path)
+    state["trials"][0]["hyperparameters"]["values"] = {}
+    file.write_text(json.dumps(state))
+    make(tmp_path, "random", space=MIXED).reload()
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "expected"),
+    [
+        (
+            0,
+            {"values": ['"mmoe"', '"x"']},
+            "expected architecture to be",
+        ),
+        (1, {"max_value": 12}, "expected epochs to be an integer from 1 to 9"),
+        (1, {"name": "epoch"}, "expected the hyperparameters"),
+    ],
+)
+def test_what_will_be_drawn_is_in_the_space(
+    number: int, change: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    file, state = saved(tmp_path)
+    state["hyperparameters"]["space"][number]["config"] |= change
+    file.write_text(json.dumps(state))
+    with pytest.raises(FileError, match=f"^{file}: {expected}"):
+        make(tmp_path, "random", space=MIXED).reload()
