@@ -1,6 +1,7 @@
 """Runs mutated files through every command: `python -m tests.fuzz --help`."""
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tests.fuzz.workers import run_case
 from tests.fuzz.workers import run_cases
+from tests.fuzz.workers import write_to
 
 
 def main() -> int:
@@ -62,10 +64,14 @@ def _kind(problem: str) -> str:
 def _again(seed: str, folder: Path) -> int:
     kept = Path(tempfile.mkdtemp())
     files = kept / "output", kept / "errors"
-    for file in files:
-        file.touch()
     shutil.copytree(folder / "corpus", kept / "corpus")
+    terminal = [os.dup(number) for number in (1, 2)]
+    write_to(*files)
     result = run_case(seed, kept / "corpus", kept / "case", *files)
+    for number, shown in enumerate(terminal, start=1):
+        os.dup2(shown, number)
+    for file in files:
+        print(file.read_text(errors="replace"))
     print(f"{result.command}\n{result.problem or 'as it should be'}\nin {kept}")
     return 1 if result.problem else 0
 

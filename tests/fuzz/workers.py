@@ -127,14 +127,20 @@ def serve(pipe: Connection, corpus: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, 2 * (_memory() + MEMORY,))
-    files = [folder / "output", folder / "errors"]
-    for number, file in enumerate(files, start=1):
-        os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
+    files = (folder / "output", folder / "errors")
+    write_to(*files)
     while True:
         for file in files:
             os.truncate(file, 0)
         seed = pipe.recv()
         pipe.send(run_case(seed, corpus, folder / "case", *files))
+
+
+def write_to(output: Path, errors: Path) -> None:
+    """Lets two files have what this process prints from now on."""
+    sys.stdout.flush()
+    for number, file in enumerate((output, errors), start=1):
+        os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
 
 
 def run_case(

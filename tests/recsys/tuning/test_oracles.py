@@ -190,7 +190,6 @@ def saved(folder: Path) -> tuple[Path, dict[str, Any]]:
     [
         ("architecture", '"dense"', 'to be one of "mmoe", "ple"'),
         ("architecture", "mmoe", "to be one of"),
-        ("architecture", None, "expected a value of architecture"),
         ("epochs", 10, "to be an integer from 1 to 9. Received: 10"),
         ("epochs", 1.5, "to be an integer from 1 to 9. Received: 1.5"),
         ("epochs", True, "to be an integer from 1 to 9. Received: True"),

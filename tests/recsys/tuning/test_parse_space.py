@@ -94,7 +94,7 @@ def test_examples_have_each_value_and_the_ends_of_ranges() -> None:
         (None, "expected the fields to be searched by name. Received: None"),
         ({1: [2]}, "expected the fields to be searched by name. Received: {1"),
         ({"k": {1: 2, "min": 1, "max": 2}}, "`k`: expected a name that is a t"),
-        ({"momentum": [1]}, "must be among preset, architecture"),
+        ({"momentum": [1]}, "must be among tower, tower_width"),
         ({"momentum": [1]}, "Received: 'momentum'"),
         ({"gate": ["comet"]}, "Received: 'gate'"),
         ({"out": ["a", "b"]}, "Received: 'out'"),
