@@ -240,11 +240,11 @@ class ImageArchitectures(Architectures):
         return [self._cnn(units) for _ in range(num_experts)]
 
     def _cnn(self, units: Sequence[int]) -> keras.layers.Layer:
-        layers: list[keras.layers.Layer] = []
+        parts: list[keras.layers.Layer] = []
         for filters, side in self.sizes.convolutions:
-            layers += [
+            parts += [
                 keras.layers.Conv2D(filters, side, activation="relu"),
                 keras.layers.MaxPooling2D(),
             ]
-        layers.append(keras.layers.Flatten())
-        return keras.Sequential([*layers, *self._dense_layers(units)])
+        parts.append(keras.layers.Flatten())
+        return keras.Sequential([*parts, *self._dense_layers(units)])
