@@ -127,25 +127,6 @@ def test_tables_that_are_trained_by_rows_are_resumed(
 
 
 @pytest.mark.once("torch")
-def test_a_run_of_another_default_is_resumed_with_that(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As runs were recorded before large tables were trained by rows."""
-    fields = settings(tmp_path / "run", epochs=3)
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=2, batch=1)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(fields)
-    run = Run(tmp_path / "run")
-    recorded = json.loads(run.config.read_text())
-    assert recorded["table_optimizer"] == "lazy-adam"
-    recorded |= {"table_optimizer": None, "min_table_rows": 1}
-    run.config.write_text(json.dumps(recorded))
-    recsys.train(fields, resume=True)
-    assert json.loads(run.config.read_text())["table_optimizer"] == "adam"
-
-
-@pytest.mark.once("torch")
 def test_interrupted_first_epoch_leaves_a_model(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
