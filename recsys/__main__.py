@@ -3,7 +3,6 @@
 import os
 import sys
 
-from recsys.errors.missing_package import what_to_install
 from recsys.terminal.progress import announce
 from recsys.terminal.progress import shown_progress
 
@@ -34,6 +33,8 @@ def _run() -> int:
     except ModuleNotFoundError as error:
         if os.environ.get("RECSYS_TRACEBACK"):
             raise
+        from recsys.errors.missing_package import what_to_install
+
         print("error:", what_to_install(error), file=sys.stderr)
         return 1
     return run(sys.argv[1:])

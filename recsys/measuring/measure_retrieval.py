@@ -14,6 +14,7 @@ from recsys.errors import DataError
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.retrieval.counting_rows import counting_rows
+from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.retrieval_metrics import POPULAR
 from recsys.retrieval.retrieval_metrics import QueryRows
 from recsys.retrieval.retrieval_metrics import Scored
@@ -22,7 +23,9 @@ from recsys.retrieval.retrieval_metrics import rows_at_once
 from recsys.retrieval.seen import Seen
 from recsys.retrieval.user_targets import UserTargets
 from recsys.retrieval.user_targets import times_of
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
 
+_POSITIONS = 1 << 15  # Of histories that a sequence tower reads at a time.
 # Frames of the rows that count, with how much each does.
 _Counting = Iterator[tuple[pd.DataFrame, Any]]
 
@@ -96,7 +99,7 @@ def _blocks(
     """The rows of a split with the scores of all items, a few at a time."""
     assert model.retrieval is not None, "asked for with retrieval alone"
     vectors = model.retrieval.vectors.T  # (D, N)
-    size, first = rows_at_once(len(popular)), 0
+    size, first = _rows_at_once(model.retrieval), 0
     for frame, weights in counting():
         for start in range(0, len(frame), size):
             part = frame.iloc[start : start + size]
@@ -116,6 +119,14 @@ def _blocks(
             alike = np.repeat(popular[None], len(part), axis=0)  # (B, N)
             yield rows, {"": queries @ vectors, POPULAR: alike}
         first += len(frame)
+
+
+def _rows_at_once(retrieval: Retrieval) -> int:
+    """As many as neither their scores nor their histories take much memory."""
+    rows = rows_at_once(retrieval.num_items)
+    if isinstance(retrieval, SequenceRetrieval):
+        return max(1, min(rows, _POSITIONS // retrieval.tower.length))
+    return rows
 
 
 def _with_history(

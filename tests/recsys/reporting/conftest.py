@@ -1,10 +1,12 @@
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from recsys.reporting.trained import Trained
-from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_sweep
+
+if TYPE_CHECKING:
+    from recsys.reporting.trained import Trained
 
 # Validation and test loss of each trial.
 TOP_K = [(0.50, 0.52), (0.45, 0.46), (0.60, 0.61), (0.44, 0.47)]
@@ -20,5 +22,8 @@ def two_sweeps(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def swept(two_sweeps: list[Path]) -> list[Trained]:
+def swept(two_sweeps: list[Path]) -> "list[Trained]":
+    # Not for the tests without Keras, which this needs.
+    from recsys.reporting.trained import read_trained
+
     return read_trained(two_sweeps)

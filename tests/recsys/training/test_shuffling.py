@@ -1,10 +1,13 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recsys.training.batches import shuffled_rows
+
+pytestmark = pytest.mark.once("torch")
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -2,6 +2,8 @@ import pytest
 
 from recsys.tuning.search import role
 
+pytestmark = pytest.mark.once("torch")
+
 NAMES = ("TUNER_ID", "ORACLE_IP", "ORACLE_PORT")
 
 

@@ -113,16 +113,6 @@ def test_more_variables_than_the_model_has(run: Run) -> None:
         Checkpoint(run, patience=3).restore(compiled_model())
 
 
-def test_a_checkpoint_of_the_last_release_has_no_names(run: Run) -> None:
-    file = run.checkpoint / "progress.json"
-    content = json.loads(file.read_text())
-    assert any("dense/kernel" in name for name in content.pop("names"))
-    file.write_text(json.dumps(content))
-    checkpoint = Checkpoint(run, patience=3)
-    checkpoint.restore(compiled_model())
-    assert checkpoint.epochs == 2
-
-
 @pytest.mark.parametrize(
     "destroy",
     [
