@@ -42,7 +42,7 @@ class XMoEGate(Gate):
 
     The temperature, its lowest value of 0.01 and the bias `c` are those of
     Tutel's cosine router (github.com/microsoft/tutel), whose projection has 256
-    dimensions. As Ibrahim et al. (2023) write the gate down, it has no bias,
+    dimensions. As the MOESART paper writes the gate down, it has no bias,
     and `n / 2` dimensions.
 
     Attributes:
