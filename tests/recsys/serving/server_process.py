@@ -1,5 +1,6 @@
 import os
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -86,3 +87,14 @@ class ServerProcess:
             assert time.monotonic() < last, self.log
             time.sleep(0.05)
         return self
+
+
+def until_end(connection: socket.socket) -> bytes:
+    """All that comes before the server ends a connection."""
+    received = b""
+    try:
+        while part := connection.recv(65536):
+            received += part
+    except ConnectionResetError:
+        pass
+    return received

@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.client import HTTPResponse
 from pathlib import Path
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 from recsys.serving.bounded_http import MAX_PIPELINED
 from tests.recsys.serving.list_models import write_onnx
 from tests.recsys.serving.server_process import ServerProcess
+from tests.recsys.serving.server_process import until_end
 
 # A server does not import Keras, whatever the backend.
 pytestmark = [pytest.mark.once("tensorflow"), pytest.mark.slow]
@@ -43,15 +45,12 @@ def connected(server: ServerProcess) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=20)
 
 
-def until_end(connection: socket.socket) -> bytes:
-    """All that comes before the server ends a connection."""
-    received = b""
-    try:
-        while part := connection.recv(65536):
-            received += part
-    except ConnectionResetError:
-        pass
-    return received
+def next_answer(connection: socket.socket) -> HTTPResponse:
+    """One whole answer, head and body, which may come in parts."""
+    answer = HTTPResponse(connection)
+    answer.begin()
+    answer.read()
+    return answer
 
 
 def answered(server: ServerProcess, sent: bytes) -> bytes:
@@ -106,7 +105,7 @@ def test_connections_have_a_bound(server: ServerProcess) -> None:
         time.sleep(0.7)
         for asked in (stack.enter_context(connected(server)), silent[-1]):
             asked.sendall(ALIVE)
-            assert asked.recv(4096).startswith(b"HTTP/1.1 200")
+            assert next_answer(asked).status == 200
         assert until_end(silent[0]) == b""
 
 
@@ -152,9 +151,9 @@ def test_a_refusal_without_a_body_keeps_the_connection(
     with connected(server) as connection:
         for _ in range(2):
             connection.sendall(b"GET /v1/models/m HTTP/1.1\r\nHost: x\r\n\r\n")
-            answer = connection.recv(4096)
-            assert answer.startswith(b"HTTP/1.1 401")
-            assert b"connection: close" not in answer
+            answer = next_answer(connection)
+            assert answer.status == 401
+            assert answer.getheader("connection") is None
 
 
 def test_requests_that_do_not_wait_for_answers(server: ServerProcess) -> None:

@@ -23,6 +23,7 @@ from recsys.serving.bounded_http import MAX_HEAD_BYTES
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.server import listen
 from tests.recsys.serving.server_process import ServerProcess
+from tests.recsys.serving.server_process import until_end
 
 # A server does not import Keras, whatever the backend.
 pytestmark = pytest.mark.once("tensorflow")
@@ -198,7 +199,7 @@ def test_what_is_no_http_is_refused(saved_models: Path) -> None:
             address = ("127.0.0.1", server.port)
             with socket.create_connection(address, timeout=30) as connection:
                 connection.sendall(sent)
-                answer = connection.recv(4096)
+                answer = until_end(connection)
             assert answer.startswith(b"HTTP/1.1 " + status), sent
             assert b"Traceback" not in answer
         # A body may be longer than a head.
