@@ -47,7 +47,7 @@ $(VENV)/.installed-train: $(BIN)/python pyproject.toml
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[recsys,faiss,onnx,orbax,ray,report,serve,studies,tfrs,jax,torch,dev]'
+	$(BIN)/pip install --quiet -e '.[recsys,faiss,gbdt,onnx,orbax,ray,report,serve,studies,tfrs,jax,torch,dev]'
 	touch $@ $(VENV)/.installed-train
 
 train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built-in data

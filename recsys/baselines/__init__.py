@@ -6,6 +6,7 @@ all items of a catalogue for a user; those that rank predict the tasks.
 
 from recsys.baselines.bias import Bias
 from recsys.baselines.ease import Ease
+from recsys.baselines.gbdt import Gbdt
 from recsys.baselines.ials import Ials
 from recsys.baselines.item_knn import ItemKNN
 from recsys.baselines.mf import MatrixFactorization
@@ -22,6 +23,7 @@ RETRIEVAL: dict[str, type[RetrievalBaseline]] = {
 }
 RANKING: dict[str, type[RankingBaseline]] = {
     "bias": Bias,
+    "gbdt": Gbdt,
 }
 BASELINES: dict[str, type[RetrievalBaseline] | type[RankingBaseline]] = {
     **RETRIEVAL,

@@ -16,7 +16,7 @@ def baseline(
         str,
         typer.Option(
             help="Of retrieval: popular, item-knn, ease, ials or mf; of "
-            "ranking: bias."
+            "ranking: bias or gbdt."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder: new or empty.")],

@@ -4,6 +4,7 @@ _EXTRAS = {
     "jax": "jax",
     "jaxlib": "jax",
     "keras": "tensorflow",
+    "lightgbm": "gbdt",
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "httptools": "serve",
