@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recsys.api.predict import predict as predict
     from recsys.api.recommend import recommend as recommend
     from recsys.api.report import report as report
+    from recsys.api.reproduce import reproduce as reproduce
     from recsys.api.rerun import rerun as rerun
     from recsys.api.serve import serve as serve
     from recsys.api.train import train as train
@@ -68,6 +69,7 @@ _HOMES = {
     "recsys.api.predict": ("predict",),
     "recsys.api.recommend": ("recommend",),
     "recsys.api.report": ("report",),
+    "recsys.api.reproduce": ("reproduce",),
     "recsys.api.rerun": ("rerun",),
     "recsys.api.serve": ("serve",),
     "recsys.api.train": ("train",),

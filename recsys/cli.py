@@ -20,6 +20,7 @@ from recsys.commands.prepare import prepare
 from recsys.commands.prepare_help import PrepareHelp
 from recsys.commands.recommend import recommend
 from recsys.commands.report import report
+from recsys.commands.reproduce import reproduce
 from recsys.commands.rerun import rerun
 from recsys.commands.serve import serve
 from recsys.commands.train import train
@@ -152,6 +153,7 @@ for function in (
     tune,
     rerun,
     report,
+    reproduce,
 ):
     command = PrepareHelp if function is prepare else SingleOptions
     app.command(cls=command)(function)

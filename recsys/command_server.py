@@ -5,8 +5,9 @@
 Starting Python, Keras and its backend takes longer than many a training. The
 standard input of this process gets a line of JSON for each command,
 `{"arguments": [...], "log": FILE}`; its standard output gets one for each that
-has come to its end, `{"status": 0, "peak_mib": 612.5}`. What a command prints
-is added to its log. When the standard input ends, so does the process, at once.
+has come to its end, `{"status": 0, "peak_mib": 612.5, "cpu_seconds": 41.2}`,
+the last two of the process so far. What a command prints is added to its log.
+When the standard input ends, so does the process, at once.
 
 `recsys.processes.command_process.CommandProcess` is the other end.
 """
@@ -16,6 +17,7 @@ import os
 import queue
 import sys
 import threading
+import time
 
 import psutil
 
@@ -38,7 +40,11 @@ def main() -> None:
             _print_to(request["log"])
             status = run(request["arguments"])
             sys.stdout.flush()
-            reply = {"status": status, "peak_mib": _peak_mib()}
+            reply = {
+                "status": status,
+                "peak_mib": _peak_mib(),
+                "cpu_seconds": time.process_time(),
+            }
             print(json.dumps(reply), file=replies, flush=True)
             _forget()
     except KeyboardInterrupt:

@@ -23,11 +23,13 @@ class CommandProcess:
     Attributes:
         commands: How many commands it has run.
         peak_mib: The most memory that it has needed so far, in MiB.
+        cpu_seconds: The CPU time that it has needed so far, from its start.
     """
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self.commands = 0
         self.peak_mib = 0.0
+        self.cpu_seconds = 0.0
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "recsys.command_server"],
@@ -59,6 +61,7 @@ class CommandProcess:
         if reply is None:
             return self._process.wait()
         self.peak_mib = reply["peak_mib"]
+        self.cpu_seconds = reply["cpu_seconds"]
         return int(reply["status"])
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
@@ -82,3 +85,21 @@ class CommandProcess:
         assert self._process.stdout is not None
         self._process.wait()
         self._process.stdout.close()
+
+
+def why_it_failed(code: int, log: Path) -> str:
+    """Returns why a command failed: its error, or the last that it said.
+
+    Args:
+        code: What `CommandProcess.run` has returned.
+        log: What it has written to.
+    """
+    if code < 0:
+        return f"killed by signal {-code}"
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    # Libraries may complain after it, while the interpreter ends.
+    errors = [line for line in said if line.startswith("error: ")]
+    if not said:
+        return f"status {code}"
+    return (errors or said)[-1].removeprefix("error: ")

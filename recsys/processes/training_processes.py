@@ -11,6 +11,7 @@ from recsys.errors import RunError
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.processes.command_process import CommandProcess
+from recsys.processes.command_process import why_it_failed
 from recsys.runs.data_file import check_data
 from recsys.runs.run import Run
 
@@ -114,8 +115,8 @@ class TrainingProcesses:
             raise KeyboardInterrupt
         if code:
             raise RunError(
-                f"{run.folder}: the training failed: {_reason(code, log)}; "
-                f"see {log}"
+                f"{run.folder}: the training failed: "
+                f"{why_it_failed(code, log)}; see {log}"
             )
 
     def stop(self) -> None:
@@ -191,16 +192,3 @@ def _arguments(run: Run, config: TrainConfig) -> list[str]:
         shutil.rmtree(run.folder, ignore_errors=True)
     options = ["--resume"] if run.config.is_file() else []
     return ["train", "--config", str(request), *options]
-
-
-def _reason(code: int, log: Path) -> str:
-    """Why a process failed: its error, or else the last that it said."""
-    if code < 0:
-        return f"killed by signal {-code}"
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    # Libraries may complain after it, while the interpreter ends.
-    errors = [line for line in said if line.startswith("error: ")]
-    if not said:
-        return f"status {code}"
-    return (errors or said)[-1].removeprefix("error: ")

@@ -53,6 +53,7 @@ def test_commands_end_with_their_status_and_what_they_print_in_their_log(
     assert codes == [0, 2, 2]
     assert process.commands == 3
     assert process.peak_mib > 10
+    assert process.cpu_seconds > 0
     assert process.is_alive
     said = [log.read_text() for log in logs]
     assert "--num-experts" in said[0]

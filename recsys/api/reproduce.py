@@ -1,0 +1,191 @@
+import datetime
+import os
+import shutil
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from recsys.data.prepare import prepare
+from recsys.errors import RunError
+from recsys.errors.bounds import check_count
+from recsys.errors.shown import did_you_mean
+from recsys.errors.shown import shown
+from recsys.files.atomic import replacing
+from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
+from recsys.files.links import check_no_links
+from recsys.files.output_lock import sole_writer
+from recsys.processes.command_process import CommandProcess
+from recsys.processes.command_process import why_it_failed
+from recsys.reporting.shelf import BENCHMARKS
+from recsys.reporting.shelf.benchmark import Benchmark
+from recsys.reporting.shelf.benchmark import Setting
+from recsys.runs.run import Run
+from recsys.terminal.progress import announce
+
+
+def reproduce(
+    name: str,
+    raw_dir: str | Path,
+    out: str | Path,
+    rows: Iterable[str] | None = None,
+    seeds: int | None = None,
+    backend: str | None = None,
+) -> pd.DataFrame:
+    """Measures models on a public benchmark, beside what is published.
+
+    The published files are checked by their checksums and prepared; each row
+    of the benchmark is fitted or trained in a process of its own, one after
+    the other, with each of its seeds. Called again, it goes on with the rows
+    and seeds that are missing.
+
+    Args:
+        name: One of `recsys.reporting.shelf.BENCHMARKS`.
+        raw_dir: Folder of the published files.
+        out: Folder for the data, the runs and `results.csv`.
+        rows: Names of the rows to measure; all of them unless given.
+        seeds: With how many seeds each row is measured that draws anything;
+            as the benchmark says unless given.
+        backend: Keras backend of the trainings; as for `train` unless given.
+
+    Returns:
+        A line for each row and seed that has been measured: its metrics on
+        the test split, `"cpu_minutes"` of the whole process, imports and
+        measuring included, `"cores"` of the machine and the `"date"`.
+
+    Raises:
+        DataError: A file is missing, or not the one that was published.
+        RunError: A row failed, or another process is writing to `out`.
+        ValueError: There is no such benchmark or row.
+    """
+    benchmark = _named("name", name, BENCHMARKS)
+    known = {setting.name: setting for setting in benchmark.settings}
+    chosen = [_named("rows", row, known) for row in rows or known]
+    if seeds is not None:
+        check_count("seeds", seeds)
+    out = Path(out).resolve()
+    with sole_writer(out):
+        check_no_links(out)
+        for setting in chosen:
+            data = _prepared(benchmark, setting, Path(raw_dir), out)
+            count = setting.seeds if setting.seeds == 1 else seeds
+            for seed in range(count or setting.seeds):
+                run = _run_folder(out, setting, seed)
+                if not _record(run).is_file():
+                    announce(f"{name}: {setting.name}, seed {seed}")
+                    _measure(benchmark, setting, seed, data, run, backend)
+                results = pd.DataFrame(_results(benchmark, out))
+                with replacing(out / "results.csv") as unfinished:
+                    results.to_csv(unfinished, index=False)
+    return results
+
+
+def _named(argument: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise ValueError(
+            f"`{argument}` must be among {list(known)}"
+            f"{did_you_mean(name, known)}. Received: {shown(name)}"
+        )
+    return known[name]
+
+
+def _prepared(
+    benchmark: Benchmark, setting: Setting, raw_dir: Path, out: Path
+) -> Path:
+    """The data folder of a row, made unless it is there."""
+    first = next(iter(benchmark.files))
+    folder = out / "-".join(["data", *setting.files])
+    if not folder.is_dir():
+        files = {
+            option: benchmark.files[option].found(raw_dir).name
+            for option in (first, *setting.files)
+        }
+        announce(f"Preparing {', '.join(files.values())} in {raw_dir}")
+        prepare(
+            benchmark.data_set, raw_dir, folder, **files, **benchmark.options
+        )
+    return folder
+
+
+def _run_folder(out: Path, setting: Setting, seed: int) -> Path:
+    return out / "runs" / setting.name / f"seed-{seed}"
+
+
+def _record(run: Path) -> Path:
+    """What is written once a run has ended."""
+    return run.with_suffix(".json")
+
+
+def _measure(
+    benchmark: Benchmark,
+    setting: Setting,
+    seed: int,
+    data: Path,
+    run: Path,
+    backend: str | None,
+) -> None:
+    """Makes a run in a process of its own, and writes what it took."""
+    if run.exists():
+        shutil.rmtree(run)  # What was interrupted tells no CPU time.
+    run.parent.mkdir(parents=True, exist_ok=True)
+    fields = {
+        **setting.fields,
+        "data": str(data),
+        "out": str(run),
+        "seed": seed,
+        "metrics_k": benchmark.k,
+        **({} if backend is None else {"backend": backend}),
+    }
+    arguments, log = _arguments(setting.command, fields), Path(f"{run}.log")
+    log.unlink(missing_ok=True)
+    process = CommandProcess({}, log)
+    try:
+        code = process.run(arguments, log)
+    finally:
+        process.end()
+        process.wait()
+    if code:
+        raise RunError(f"{run}: {why_it_failed(code, log)}; see {log}")
+    write_json(
+        _record(run),
+        {
+            "cpu_minutes": round(process.cpu_seconds / 60, 1),
+            "cores": os.cpu_count(),
+            "date": datetime.date.today().isoformat(),
+        },
+    )
+
+
+def _arguments(command: str, fields: Mapping[str, Any]) -> list[str]:
+    """The words of a command with these fields."""
+    words = [command]
+    for name, value in fields.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        elif isinstance(value, Mapping):
+            for key, one in value.items():
+                words += [flag.removesuffix("s"), f"{key}={one}"]
+        else:
+            words += [flag, str(value)]
+    return words
+
+
+def _results(benchmark: Benchmark, out: Path) -> Iterator[dict[str, Any]]:
+    """What has been measured, in the order of the benchmark's rows."""
+    for setting in benchmark.settings:
+        records = (out / "runs" / setting.name).glob("seed-*.json")
+        seeds = sorted(int(one.stem.removeprefix("seed-")) for one in records)
+        for seed in seeds:
+            run = _run_folder(out, setting, seed)
+            found = read_json(Run(run).metrics)["test"]["retrieval"]
+            yield {
+                "row": setting.name,
+                "seed": seed,
+                **{name: found[name] for name in benchmark.columns},
+                **read_json(_record(run)),
+            }

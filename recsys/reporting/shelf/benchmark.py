@@ -1,0 +1,123 @@
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+from typing import Literal
+
+from recsys.data.formats.packed_file import CHUNK
+from recsys.data.formats.packed_file import open_packed
+from recsys.errors import DataError
+
+_PACKED = ("", ".gz", ".xz")
+
+
+@dataclass(frozen=True)
+class ShelfFile:
+    """A published file.
+
+    Attributes:
+        names: What it may be called, packed (`.gz`, `.xz`) or not.
+        sha256: The checksum of what is in it, unpacked.
+    """
+
+    names: tuple[str, ...]
+    sha256: str
+
+    def found(self, folder: Path) -> Path:
+        """Returns the file in a folder.
+
+        Args:
+            folder: The folder of the download.
+
+        Raises:
+            DataError: There is none, or one with another content.
+        """
+        names = [name + end for name in self.names for end in _PACKED]
+        files = [folder / name for name in names if (folder / name).is_file()]
+        if not files:
+            raise DataError.at(
+                folder, f"one of the files {names}", "none of them"
+            )
+        digest = hashlib.sha256()
+        with open_packed(files[0]) as stream:
+            while part := stream.read(CHUNK):
+                digest.update(part)
+        if digest.hexdigest() != self.sha256:
+            raise DataError.at(
+                files[0],
+                f"the published file, sha256 {self.sha256} (unpacked)",
+                f"sha256 {digest.hexdigest()}",
+            )
+        return files[0]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published row of a benchmark.
+
+    Attributes:
+        model: What was measured.
+        values: One for each of the benchmark's metrics.
+        source: Where it is published.
+    """
+
+    model: str
+    values: tuple[float, ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of ours.
+
+    Attributes:
+        name: What is measured, the name of a folder, too.
+        command: `"baseline"` or `"train"`.
+        fields: Those of `BaselineConfig` or `TrainConfig`, but for `data`,
+            `out`, `seed` and `metrics_k`.
+        files: Which of the benchmark's files it needs beside the first one.
+        seeds: With how many seeds, 0, 1, ..., it is measured.
+    """
+
+    name: str
+    command: Literal["baseline", "train"]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    seeds: int = 1
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A public benchmark with published figures.
+
+    Attributes:
+        title: What it is, for people.
+        protocol: How it is split and measured.
+        about: What is said of the figures below the table.
+        data_set: What `recsys prepare` makes a data folder of its files with.
+        files: The published files by the option of `data_set` that names
+            them, the one that all settings need first.
+        options: Further options of `data_set`.
+        k: How many items metrics look at.
+        metrics: Names of retrieval's metrics, without `@k`.
+        settings: The rows of ours.
+        published: The published rows.
+    """
+
+    title: str
+    protocol: str
+    about: str
+    data_set: str
+    files: Mapping[str, ShelfFile]
+    settings: tuple[Setting, ...]
+    published: tuple[Published, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    k: int = 10
+    metrics: tuple[str, ...] = ("recall", "ndcg")
+
+    @property
+    def columns(self) -> list[str]:
+        """The metrics as results name them."""
+        return [f"{metric}@{self.k}" for metric in self.metrics]

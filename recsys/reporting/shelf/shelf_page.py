@@ -1,0 +1,75 @@
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from recsys.reporting.markdown import markdown_table
+from recsys.reporting.shelf.benchmark import Benchmark
+from recsys.reporting.shelf.shelf_table import shelf_table
+
+_INTRODUCTION = """\
+# The shelf: public benchmarks with published figures
+
+`recsys reproduce NAME --raw-dir DIR --out OUT` measures the rows marked "here"
+(`--rows ROW` for one of them) on the files of a public benchmark, which its
+user brings and which are checked by their checksums. This page is written from
+its results by `python benchmarks/shelf_page.py`.
+
+All items are ranked, and ties count their expected value. The hyperparameters
+of `popular` and EASE are chosen on the validation split, and the model is
+fitted again on both splits, as in what is published of them; the epoch of a
+transformer is chosen on the validation split, which it is not trained on. The
+test split is measured once. Rows stand in the order of the last metric, the
+mean over seeds with its standard error; where a row has one seed, its place
+among close ones says nothing.
+"""
+
+
+def shelf_page(benchmarks: Mapping[str, Benchmark], folder: Path) -> str:
+    """Returns the page of the shelf, in Markdown.
+
+    Args:
+        benchmarks: All benchmarks by name.
+        folder: Has `NAME.csv`, a `results.csv` of `recsys reproduce`, for
+            each benchmark that has been measured.
+    """
+    sections = [_INTRODUCTION]
+    for name, benchmark in benchmarks.items():
+        file = folder / f"{name}.csv"
+        results = pd.read_csv(file) if file.is_file() else pd.DataFrame()
+        sections.append(_section(name, benchmark, results))
+    return "\n".join(sections)
+
+
+def _section(name: str, benchmark: Benchmark, results: pd.DataFrame) -> str:
+    files = [
+        [" or ".join(file.names), f"{file.sha256[:16]}..."]
+        for file in benchmark.files.values()
+    ]
+    machine = _machine(results)
+    command = f"recsys reproduce {name} --raw-dir DIR --out OUT"
+    return "\n".join(
+        [
+            f"## {name}: {benchmark.title}",
+            "",
+            benchmark.protocol,
+            "",
+            f"```\n{command}\n```",
+            "",
+            markdown_table(*shelf_table(benchmark, results)),
+            "",
+            f"{benchmark.about} {machine}".strip(),
+            "",
+            markdown_table(["file", "sha256, unpacked"], files),
+            "",
+        ]
+    )
+
+
+def _machine(results: pd.DataFrame) -> str:
+    if results.empty:
+        return "Nothing has been measured here yet."
+    cores = " or ".join(map(str, sorted(set(results["cores"]))))
+    first, last = results["date"].min(), results["date"].max()
+    dates = [first] if first == last else [first, last]
+    return f"Measured here on {cores} cores, {' to '.join(dates)}."

@@ -1,0 +1,155 @@
+import gzip
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import recsys
+from benchmarks.shelf_page import RESULTS
+from recsys import TrainConfig
+from recsys.baselines.config import BaselineConfig
+from recsys.data.prepare import DATA_SETS
+from recsys.errors import DataError
+from recsys.reporting.shelf import BENCHMARKS
+from recsys.reporting.shelf.benchmark import Benchmark
+from recsys.reporting.shelf.benchmark import Published
+from recsys.reporting.shelf.benchmark import Setting
+from recsys.reporting.shelf.benchmark import ShelfFile
+from recsys.reporting.shelf.shelf_page import shelf_page
+from recsys.reporting.shelf.shelf_table import shelf_table
+
+pytestmark = pytest.mark.once("torch")
+
+CONTENT = "".join(
+    f"u{user} {' '.join(f'i{(user + step) % 9}' for step in range(6))}\n"
+    for user in range(12)
+).encode()
+SMALL = Benchmark(
+    title="Small",
+    protocol="The last item.",
+    about="Few users.",
+    data_set="sequences",
+    files={
+        "file": ShelfFile(("log.txt",), hashlib.sha256(CONTENT).hexdigest())
+    },
+    options={"length": 4},
+    k=3,
+    settings=(
+        Setting("popular", "baseline", {"model": "popular", "refit": True}),
+        Setting(
+            "ease",
+            "baseline",
+            {"model": "ease", "options": {"lambda": 1}, "exclude_seen": False},
+            seeds=2,
+        ),
+    ),
+    published=(Published("Model", (0.5, 0.25), "Somebody 2020"),),
+)
+
+
+@pytest.fixture
+def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setitem(BENCHMARKS, "small", SMALL)
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / "log.txt.gz").write_bytes(gzip.compress(CONTENT))
+    return folder
+
+
+@pytest.mark.slow
+def test_rows_and_seeds_that_are_missing_are_measured(
+    raw: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    first = recsys.reproduce("small", raw, out, rows=["ease"], seeds=1)
+    assert first[["row", "seed"]].to_numpy().tolist() == [["ease", 0]]
+    # After a step of 1 in the same order, EASE knows what comes next.
+    metrics = recsys.evaluate(out / "runs/ease/seed-0", out / "data")
+    retrieval = metrics["retrieval"]
+    for name in ("recall@3", "ndcg@3"):
+        assert first[name].tolist() == [retrieval[name]]
+    assert (first["cpu_minutes"] > 0).all()
+    ended = (out / "runs/ease/seed-0.json").stat().st_mtime_ns
+    # What was interrupted is measured anew.
+    (out / "runs/popular/seed-0").mkdir(parents=True)
+    (out / "runs/popular/seed-0/config.json").write_text("{}")
+    whole = recsys.reproduce("small", raw, out)
+    pairs = [["popular", 0], ["ease", 0], ["ease", 1]]
+    assert whole[["row", "seed"]].to_numpy().tolist() == pairs
+    assert (out / "runs/ease/seed-0.json").stat().st_mtime_ns == ended
+    written = pd.read_csv(out / "results.csv")
+    pd.testing.assert_frame_equal(written, whole, check_exact=False)
+
+
+def test_another_file_is_refused(raw: Path, tmp_path: Path) -> None:
+    (raw / "log.txt.gz").unlink()
+    with pytest.raises(DataError, match=r"one of the files \['log.txt', "):
+        recsys.reproduce("small", raw, tmp_path / "out")
+    (raw / "log.txt").write_bytes(CONTENT + b"u1 i1\n")
+    with pytest.raises(DataError, match=r"log.txt: expected the published"):
+        recsys.reproduce("small", raw, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "smal"}, r"`name` must be among .*mean 'small'.*'smal'"),
+        ({"rows": ["EASE"]}, r"`rows` must be among \['popular', 'ease'\]"),
+        ({"seeds": 0}, "`seeds` must be"),
+    ],
+)
+def test_wrong_arguments(
+    raw: Path, tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    given = {"name": "small", "raw_dir": raw, "out": tmp_path / "o"}
+    with pytest.raises(ValueError, match=message):
+        recsys.reproduce(**(given | arguments))
+    assert not (tmp_path / "o").exists()
+
+
+def test_table() -> None:
+    results = pd.DataFrame(
+        {
+            "row": ["ease", "ease", "popular"],
+            "seed": [0, 1, 0],
+            "recall@3": [0.6, 0.8, 0.1],
+            "ndcg@3": [0.3, 0.5, 0.05],
+            "cpu_minutes": [1.0, 2.0, 0.5],
+        }
+    )
+    header, lines = shelf_table(SMALL, results)
+    assert header[1:3] == ["recall@3", "ndcg@3"]
+    assert lines == [
+        ["popular (here)", "0.1000", "0.0500", "1", "0.5", ""],
+        ["Model", "0.5000", "0.2500", "", "", "Somebody 2020"],
+        [
+            *("ease (here)", "0.7000 ± 0.1000", "0.4000 ± 0.1000"),
+            *("2", "1.5", ""),
+        ],
+    ]
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_can_be_run(name: str) -> None:
+    benchmark = BENCHMARKS[name]
+    assert benchmark.data_set in DATA_SETS
+    names = [setting.name for setting in benchmark.settings]
+    assert len(set(names)) == len(names)
+    assert names[0] == "popular"
+    for setting in benchmark.settings:
+        kind = BaselineConfig if setting.command == "baseline" else TrainConfig
+        kind(data="d", out="o", metrics_k=benchmark.k, **setting.fields)
+        assert set(setting.files) < set(benchmark.files)
+        # What draws nothing is measured once.
+        assert (setting.seeds == 1) == (setting.command == "baseline")
+    for published in benchmark.published:
+        assert len(published.values) == len(benchmark.metrics)
+
+
+def test_the_page_is_what_was_measured() -> None:
+    page = RESULTS.parents[2] / "docs" / "shelf.md"
+    assert page.read_text(encoding="utf-8") == shelf_page(BENCHMARKS, RESULTS)
+    measured = {file.stem for file in RESULTS.glob("*.csv")}
+    assert measured <= set(BENCHMARKS)
