@@ -23,8 +23,9 @@ _WIDEST = 10
 def print_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> None:
     """Prints the table of `metrics_table` in the width of the terminal.
 
-    Where it is wider, there is a column for each task of a split instead, and
-    as many tables below each other as that takes. No number is cut.
+    Where it is wider, there is a column for each task of a split instead, that
+    of its constant beside it, and as many tables below each other as that
+    takes. No number is cut.
     """
     table = metrics_table(metrics)
     if needed_width(table) <= Console().width:
@@ -134,12 +135,12 @@ def _titles(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 def _turned(
     values: Mapping[str, Any], titles: Mapping[str, str]
-) -> tuple[list[str], list[list[str]]]:
+) -> tuple[list[str], list[list[list[str]]]]:
     """The metrics of a split by column: a task's, or the weighted total's.
 
     Returns:
-        The names of the lines, and the cells of each column; behind each
-        column stands that of its constant.
+        The names of the lines, and the cells of each column, grouped with
+        those of its constant.
     """
     total = _overall(values)
     if "constant" in values:
@@ -152,13 +153,14 @@ def _turned(
         ),
         ("weighted total", total, values["experts_per_example"]),
     ]
-    names, columns = list(titles), []
+    names, groups = list(titles), []
     for title, scores, mean in parts:
-        columns.append([title, *_cells(scores, names), _shown(mean, 2)])
+        columns = [[title, *_cells(scores, names), _shown(mean, 2)]]
         if "constant" in scores:
             constants = _cells(scores["constant"], names)
             columns.append(["constant", *constants, ""])
-    return ["Task", *titles.values(), _EXPERTS], columns
+        groups.append(columns)
+    return ["Task", *titles.values(), _EXPERTS], groups
 
 
 def _overall(values: Mapping[str, Any]) -> dict[str, Any]:

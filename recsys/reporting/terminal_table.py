@@ -1,6 +1,7 @@
 """Tables for a terminal: as they are where they fit, otherwise turned."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -28,28 +29,34 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if needed_width(table) <= Console().width:
         Console().print(table)
     else:
-        print_turned(header, rows)
+        print_turned(header, [[row] for row in rows])
 
 
-def print_turned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_turned(
+    header: Sequence[str], groups: Sequence[Sequence[Sequence[str]]]
+) -> None:
     """Prints a table with its rows as columns, as many as fit side by side.
 
     Nothing is cut: where a single one does not fit, a terminal breaks lines.
 
     Args:
         header: What the lines are called, the first one above the others.
-        rows: The cells of each column, its title first, which may have several
-            lines.
+        groups: Columns that stay together where there is room for them: the
+            cells of each, its title first, which may have several lines.
     """
     width = Console().width
-    rest = list(rows)
+
+    def fits(groups: Sequence[Sequence[Sequence[str]]]) -> bool:
+        return needed_width(_turned(header, [*chain(*groups)])) <= width
+
+    rest: list[Sequence[Sequence[str]]] = []
+    for group in groups:
+        rest += [group] if fits([group]) else [[column] for column in group]
     while rest:
         count = 1
-        while count < len(rest) and (
-            needed_width(_turned(header, rest[: count + 1])) <= width
-        ):
+        while count < len(rest) and fits(rest[: count + 1]):
             count += 1
-        table = _turned(header, rest[:count])
+        table = _turned(header, [*chain(*rest[:count])])
         rest = rest[count:]
         Console(width=max(width, needed_width(table))).print(table)
 

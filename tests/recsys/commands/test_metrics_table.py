@@ -1,3 +1,5 @@
+import re
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -123,6 +125,34 @@ def test_a_wide_table_is_turned_and_fits(
     # The constant's stands beside what it is compared with.
     loss = next(line for line in lines if line[:1] == ["Loss"])
     assert loss[1:3] == ["0.5000", "0.6250"]
+
+
+@pytest.mark.parametrize("num_tasks", [1, 2, 3, 5])
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_constant_stands_beside_what_it_is_compared_with(
+    columns: int,
+    num_tasks: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = ["click", "watch", "purchase_in_a_day", "a", "b"][:num_tasks]
+    task = {"loss": 0.5, "pr_auc": 0.375, "ece": 0.0625, "gauc": 0.5}
+    task |= {"auc": 0.5, "accuracy": 0.75, "constant": {"loss": 0.625}}
+    split = metrics(1.5, "rating")
+    split |= {"tasks": dict.fromkeys(names, task), "constant": {"loss": 0.875}}
+    print_metrics({"test": split})
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    titles = [
+        re.split("  +", line.strip())[1:]
+        for line in lines
+        if line.split()[:1] == ["Task"]
+    ]
+    assert [*chain(*titles)] == [
+        *chain(*([name, "constant"] for name in [*names, "weighted total"]))
+    ]
+    assert all(line[-1] == "constant" for line in titles)
 
 
 def test_a_narrow_table_has_a_line_for_each_task(
