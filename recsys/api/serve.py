@@ -1,6 +1,7 @@
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ from recsys.errors import FileError
 from recsys.errors.reading import read_text
 from recsys.errors.shown import shown
 from recsys.serving.app import Api
+from recsys.serving.daemon_threads import DaemonThreads
+from recsys.serving.daemon_threads import is_computing
 from recsys.serving.loaded_model import model_loader
 from recsys.serving.model_store import ModelStore
 from recsys.serving.serve_options import NAME
@@ -23,6 +26,7 @@ _OPERATIONS_VARIABLE = "TF_NUM_INTEROP_THREADS"
 # One batch is computed at a time: the other threads are for those that come
 # while one goes on that everybody has given up.
 _THREADS = 4
+_ABOUT_TO_END = 1.0  # Seconds.
 
 
 def serve(model: str | Path, **options: Any) -> None:
@@ -30,7 +34,8 @@ def serve(model: str | Path, **options: Any) -> None:
 
     It speaks TensorFlow Serving's REST API, prints its address once a version
     is served, and goes over to a new version of the model without dropping a
-    request.
+    request. A prediction that has not ended when the server does goes on in a
+    daemon thread: `end_if_computing`.
 
     Args:
         model: Folder of the model, or of its versions 1, 2, ....
@@ -52,7 +57,7 @@ def serve(model: str | Path, **options: Any) -> None:
             "`name` must be letters, digits, `.`, `_` and `-`, where the name "
             f"of the folder is not. Received: {shown(name)}"
         )
-    with ThreadPoolExecutor(_THREADS, "predict") as executor:
+    with DaemonThreads(_THREADS, "predict") as executor:
         store = ModelStore(folder, model_loader(checked, executor))
         app = Api(name, store, checked).app()
         with listen(checked) as listener:
@@ -74,6 +79,26 @@ def serve(model: str | Path, **options: Any) -> None:
                     )
 
             run(app, store, checked, listener, ready)
+
+
+def end_if_computing(status: int) -> None:
+    """Ends the process if a prediction goes on that was given up.
+
+    What is about to end, such as a look for new versions, has a second. Native
+    code that goes on while Python takes its modules down would abort the
+    process, with a status of its own.
+
+    Args:
+        status: What the process ends with.
+    """
+    last = time.monotonic() + _ABOUT_TO_END
+    while is_computing() and time.monotonic() < last:
+        time.sleep(0.01)
+    if is_computing():
+        print("Ended while something was computed.", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def read_token(file: Path | None) -> str | None:

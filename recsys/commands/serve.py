@@ -3,6 +3,8 @@ from typing import Annotated
 
 import typer
 
+_INTERRUPTED = 130
+
 
 def serve(
     model: Annotated[
@@ -72,25 +74,31 @@ def serve(
     ] = False,
 ) -> None:
     """Serve an exported model by HTTP, as TensorFlow Serving does."""
+    from recsys.api.serve import end_if_computing
     from recsys.api.serve import read_token
     from recsys.api.serve import serve
 
-    serve(
-        model,
-        host=host,
-        port=port,
-        name=name,
-        token=read_token(token_file),
-        max_batch_rows=max_batch_rows,
-        batch_wait_ms=batch_wait_ms,
-        max_request_rows=max_request_rows,
-        max_request_values=max_request_values,
-        max_body_mib=max_body_mib,
-        max_concurrency=max_concurrency,
-        max_connections=max_connections,
-        request_timeout=request_timeout,
-        head_timeout=head_timeout,
-        poll_seconds=poll_seconds,
-        index=index,
-        access_log=access_log,
-    )
+    try:
+        serve(
+            model,
+            host=host,
+            port=port,
+            name=name,
+            token=read_token(token_file),
+            max_batch_rows=max_batch_rows,
+            batch_wait_ms=batch_wait_ms,
+            max_request_rows=max_request_rows,
+            max_request_values=max_request_values,
+            max_body_mib=max_body_mib,
+            max_concurrency=max_concurrency,
+            max_connections=max_connections,
+            request_timeout=request_timeout,
+            head_timeout=head_timeout,
+            poll_seconds=poll_seconds,
+            index=index,
+            access_log=access_log,
+        )
+    except KeyboardInterrupt:
+        end_if_computing(_INTERRUPTED)
+        raise
+    end_if_computing(0)

@@ -19,6 +19,7 @@ from recsys.errors.shown import printable
 from recsys.serving.bounded_http import HttpBounds
 from recsys.serving.bounded_http import bounded_http
 from recsys.serving.connection_close import CloseAtEnd
+from recsys.serving.daemon_threads import DaemonThreads
 from recsys.serving.model_store import ModelStore
 from recsys.serving.serve_options import ServeOptions
 
@@ -127,7 +128,10 @@ async def _watch(
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Looks for new versions for ever, once there is one at all."""
-    await asyncio.to_thread(store.refresh)
+    loop = asyncio.get_running_loop()
+    # Of its own: whoever ends the server does not wait for a model to load.
+    loading = DaemonThreads(1, "load")
+    await loop.run_in_executor(loading, store.refresh)
     store.check_served()
     ready()
     kept = _version(store)
@@ -140,7 +144,7 @@ async def _watch(
             kept = _version(store)
             _keep_what_is_there()
         try:
-            await asyncio.to_thread(store.refresh)
+            await loop.run_in_executor(loading, store.refresh)
         except OSError as error:
             problem = printable(str(error))
             if problem != before:

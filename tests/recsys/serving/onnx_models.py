@@ -52,3 +52,41 @@ def write_tiny(folder: Path) -> None:
             "film": np.array(["é"], object),
         },
     )
+
+
+def write_endless(folder: Path) -> None:
+    """`watch` is the user; of a negative one it is computed for ever."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    step = helper.make_graph(
+        [
+            node("Identity", ["goes_on"], ["goes_on_again"]),
+            node("Add", ["sum", "one"], ["next_sum"]),
+        ],
+        "step",
+        [
+            info("number", INT64, []),
+            info("goes_on", TensorProto.BOOL, []),
+            info("sum", FLOAT, []),
+        ],
+        [
+            info("goes_on_again", TensorProto.BOOL, []),
+            info("next_sum", FLOAT, []),
+        ],
+    )
+    write(
+        folder,
+        [
+            node("ReduceMin", ["user"], ["least"], keepdims=0),
+            node("Less", ["least", "zero"], ["is_negative"]),
+            node("Loop", ["", "is_negative", "nothing"], ["sum"], body=step),
+            node("Cast", ["user"], ["number"], to=FLOAT),
+            node("Add", ["number", "sum"], ["watch"]),
+        ],
+        {"user": (INT64, ["rows"])},
+        {"watch": (FLOAT, ["rows"])},
+        {
+            "zero": np.array(0),
+            "one": np.array(1, np.float32),
+            "nothing": np.array(0, np.float32),
+        },
+    )

@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from recsys.errors import FileError
 from recsys.serving.bounded_http import MAX_HEAD_BYTES
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.server import listen
+from tests.recsys.serving.onnx_models import write_endless
 from tests.recsys.serving.server_process import ServerProcess
 from tests.recsys.serving.server_process import until_end
 
@@ -234,6 +237,36 @@ def test_port_that_is_taken(
         assert command_line(["serve", *words]) == 1
     error = capsys.readouterr().err
     assert error == f"error: 127.0.0.1:{port}: Address already in use\n"
+
+
+@pytest.mark.slow
+@once
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_a_prediction_without_end_does_not_keep_a_server_that_is_to_end(
+    is_given_up: bool, tmp_path: Path
+) -> None:
+    write_endless(tmp_path)
+    seconds = ("--request-timeout", "1")
+    with ServerProcess(tmp_path, "--name", "m", *seconds) as server:
+        content = {"inputs": {"user": [7]}}
+        answer = httpx.post(f"{server.url}:predict", json=content)
+        assert answer.json() == {"outputs": [7.0]}
+        endless = HTTPConnection("127.0.0.1", server.port, timeout=60)
+        with closing(endless):
+            path = "/v1/models/m:predict"
+            endless.request("POST", path, '{"inputs": {"user": [-1]}}')
+            if is_given_up:
+                assert endless.getresponse().status == 504
+            else:
+                for _ in range(3):  # By then, what came before has begun.
+                    httpx.get(f"{server.base}/healthz")
+            begun = time.monotonic()
+            server.process.terminate()
+            assert server.wait() == 0
+            # What is under way has its time, and is answered.
+            assert time.monotonic() - begun < 20
+            assert is_given_up or endless.getresponse().status == 504
+    assert server.log[-1] == "Ended while something was computed.\n"
 
 
 def test_answers_do_not_wait_for_acknowledgements() -> None:
