@@ -17,6 +17,8 @@ from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.exporting.class_names import write_class_names
 from recsys.exporting.input_names import INPUTS_FILE
+from recsys.exporting.text_arrays import packed
+from recsys.exporting.text_arrays import unpacked
 from recsys.exporting.two_stage import TwoStage
 from recsys.exporting.two_stage_index import RECALL
 from recsys.exporting.two_stage_index import write_index
@@ -286,7 +288,7 @@ def _outputs(
     assert ranker.retrieval is not None, "asked for with retrieval alone"
     item = ranker.fitted[ranker.retrieval.item]
     values = ranker.vocabularies[ranker.retrieval.item].values
-    kind: Any = np.str_ if item.raw_dtype == "string" else np.int64
+    kind: Any = object if item.raw_dtype == "string" else np.int64
     lists = np.full((len(rows), _MOST_SEEN), MISSING[item.raw_dtype], object)
     for row, numbers in enumerate(seen):
         lists[row, : len(numbers)] = values[numbers - 1]
@@ -297,7 +299,7 @@ def _outputs(
     arrays[SEEN] = lists.astype(kind)
     with tempfile.TemporaryDirectory() as scratch:
         inputs, outputs = Path(scratch, "in.npz"), Path(scratch, "out.npz")
-        np.savez(inputs, **arrays)
+        np.savez(inputs, **{name: packed(arrays[name]) for name in arrays})
         module = "recsys.exporting.two_stage_process"
         words = map(str, (folder, index, inputs, outputs))
         process = run_alongside([sys.executable, "-m", module, *words])
@@ -307,7 +309,7 @@ def _outputs(
                 f"Received: {last_line(process.stderr)}"
             )
         with np.load(outputs) as found:
-            return dict(found)
+            return {name: unpacked(found[name]) for name in found}
 
 
 def _problem(
@@ -320,10 +322,7 @@ def _problem(
     """What is wrong with what was recommended to one query."""
     ranker, retrieval = model.ranker, model.ranker.retrieval
     assert retrieval is not None, "asked for with retrieval alone"
-    found = received[ITEM]
-    if found.dtype.kind == "S":  # Texts come as bytes.
-        found = np.char.decode(found, "utf-8")
-    ids = pd.Series(found)
+    ids = pd.Series(received[ITEM])
     numbers = ranker.fitted[retrieval.item].encode(ids)
     there = numbers > 0
     numbers = numbers[there]

@@ -57,8 +57,8 @@ class ExportFormat:
 
         Returns:
             A function from NumPy arrays by input, `(batch,)` or
-            `(batch, any)` with texts as `numpy.str_`, to NumPy arrays by
-            output, `(batch,)` or `(batch, n)`. It can be called again and
-            again, with batches of any size.
+            `(batch, any)` with texts as objects, to NumPy arrays by output,
+            `(batch,)` or `(batch, n)`. It can be called again and again, with
+            batches of any size.
         """
         raise NotImplementedError

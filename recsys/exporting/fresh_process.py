@@ -18,6 +18,7 @@ import numpy as np
 
 from recsys.exporting import export_format
 from recsys.exporting.export_format import Arrays
+from recsys.exporting.text_arrays import unpacked
 from recsys.processes.lifeline import end_with_starter
 
 # What a server of the model will not have.
@@ -106,7 +107,8 @@ def main() -> None:
     ):
         with np.load(inputs_file) as arrays:
             inputs = {
-                key.removeprefix("inputs/"): arrays[key] for key in arrays
+                key.removeprefix("inputs/"): unpacked(arrays[key])
+                for key in arrays
             }
         run = export_format(name).load(Path(folder))
         outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)

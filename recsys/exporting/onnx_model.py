@@ -99,6 +99,7 @@ def _check_size(served: "ServedRanker") -> None:
 def _model(served: "ServedRanker") -> "onnx.ModelProto":
     """The whole graph: raw features are encoded, the model is run on them."""
     from onnx import helper
+    from onnx import numpy_helper
 
     raw = OnnxGraph("raw")
     encoded = {
@@ -131,7 +132,7 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
             *ranker.graph.initializer,
             # What is an input as well is its default.
             *(
-                _default(input, one.raw_missing())
+                numpy_helper.from_array(one.raw_missing(), input)
                 for input, one in served.inputs.items()
             ),
         ],
@@ -181,14 +182,6 @@ def _of_one_batch(
         input: [repeated(value) for value in values]
         for input, values in encoded.items()
     }
-
-
-def _default(input: str, missing: Any) -> "onnx.TensorProto":
-    from onnx import numpy_helper
-
-    texts = missing.dtype.kind == "U"
-    array = missing.astype(object) if texts else missing
-    return numpy_helper.from_array(array, input)
 
 
 def _computed(

@@ -17,6 +17,8 @@ import numpy as np
 from recsys.exporting.fresh_process import HIDDEN
 from recsys.exporting.fresh_process import outputs_by_batch_size
 from recsys.exporting.saved_model import SavedModelFormat
+from recsys.exporting.text_arrays import packed
+from recsys.exporting.text_arrays import unpacked
 from recsys.processes.lifeline import end_with_starter
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.runner import DEFAULT_SIGNATURE
@@ -35,18 +37,13 @@ def main() -> None:
     for hidden in (*HIDDEN, "tensorflow_recommenders"):
         sys.modules[hidden] = None  # type: ignore[assignment]
     with np.load(inputs_file) as arrays:
-        inputs = dict(arrays)
+        inputs = {name: unpacked(arrays[name]) for name in arrays}
     if index in FAISS_INDEXES:
         run: Any = partial(load(Path(folder), index).run, DEFAULT_SIGNATURE)
     else:
         run = SavedModelFormat().load(Path(folder))
     outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)
-    np.savez(outputs_file, **{name: _plain(outputs[name]) for name in outputs})
-
-
-def _plain(values: Any) -> Any:
-    """Texts as bytes of one width: objects would have to be unpickled."""
-    return values.astype(np.bytes_) if values.dtype == object else values
+    np.savez(outputs_file, **{name: packed(outputs[name]) for name in outputs})
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from recsys.exporting.sample import with_missing
 from recsys.exporting.served_ranker import EXPERTS
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
+from recsys.exporting.text_arrays import packed
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
 from recsys.models.ranker import Ranker
@@ -196,7 +197,8 @@ def fresh_outputs(
         for index, (folder, raw) in enumerate(models.items()):
             inputs = Path(scratch, f"in{index}.npz")
             outputs[folder] = Path(scratch, f"out{index}.npz")
-            np.savez(inputs, **{f"inputs/{name}": raw[name] for name in raw})
+            arrays = {f"inputs/{name}": packed(raw[name]) for name in raw}
+            np.savez(inputs, **arrays)
             words += [str(folder), str(inputs), str(outputs[folder])]
         process = run_alongside(words)
         if process.returncode:

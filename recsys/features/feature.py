@@ -233,9 +233,14 @@ class FittedFeature:
         return self.vectors(values, rows, layer)
 
     def raw(self, column: "pd.Series[Any]") -> Any:
-        """Returns a checked column as a SavedModel takes it."""
+        """Returns a checked column as a SavedModel takes it.
+
+        Returns:
+            Array of `raw_dtype`, or of texts as objects: NumPy's own type of
+            texts loses the NUL characters that one ends with.
+        """
         if self.raw_dtype == "string":
-            return as_strings(column).fillna("").to_numpy().astype(np.str_)
+            return as_strings(column).fillna("").to_numpy(object)
         if self.raw_dtype == "int64":
             rows, integers = integers_among(as_ids(column, "ids"))
             raw = np.full(len(column), MISSING["int64"], np.int64)
@@ -263,9 +268,9 @@ class FittedFeature:
         An input that a request leaves out has it in every row.
 
         Returns:
-            Array of one row, of `raw_dtype` and `raw_rank` dimensions.
+            Array of one row, as `raw` returns it, of `raw_rank` dimensions.
         """
-        dtype = np.str_ if self.raw_dtype == "string" else self.raw_dtype
+        dtype = object if self.raw_dtype == "string" else self.raw_dtype
         missing = MISSING[self.raw_dtype]
         return np.full((1,) * self.raw_rank, missing, dtype)
 

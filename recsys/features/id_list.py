@@ -286,7 +286,7 @@ class FittedIdList(FittedFeature):
         dtype = object if self.raw_dtype == "string" else np.int64
         raw = np.full(shape, MISSING[self.raw_dtype], dtype)
         raw[rows, places] = super().raw(values_of(column))
-        return raw.astype(np.str_) if self.raw_dtype == "string" else raw
+        return raw
 
     def takes(self, column: "pd.Series[Any]") -> Any:
         rows, _ = places_of(column)

@@ -26,6 +26,7 @@ from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
+from recsys.exporting.text_arrays import packed
 from recsys.exporting.verification import verify
 from recsys.models.build import build_ranker
 from recsys.processes.lifeline import run_alongside
@@ -272,8 +273,8 @@ def test_features_whose_names_are_no_identifiers(
         assert renamed == (name != input)
     expected = recsys.load_model(tmp_path / "run").predict(frame)
     arrays = {
-        f"inputs/{inputs[name]}": frame[name].to_numpy(
-            np.float32 if kind == "number" else np.str_
+        f"inputs/{inputs[name]}": packed(
+            frame[name].to_numpy(np.float32 if kind == "number" else object)
         )
         for name, kind in ODD_NAMES.items()
     }
@@ -298,6 +299,20 @@ def test_feature_without_any_id_is_exported(
     ranker = one_feature_ranker(tiny.split("train").assign(user=None), "user")
     SAVED_MODEL.write(ServedRanker(ranker), tmp_path / "model")
     verify(SAVED_MODEL, tmp_path / "model", ranker)
+
+
+@on_tensorflow
+@pytest.mark.parametrize("name", ["tf_saved_model", "onnx"])
+def test_texts_that_differ_by_a_nul_alone_are_exported(
+    name: str, tiny: Dataset, tmp_path: Path
+) -> None:
+    rows = tiny.split("train")
+    ids = np.resize(np.array(["a", "a\0", "a\0b"], object), len(rows))
+    ranker = one_feature_ranker(rows.assign(film=ids), "film")
+    assert len({*ranker.encode(pd.DataFrame({"film": ids}))["film"]}) == 3
+    form = export_format(name)
+    form.write(ServedRanker(ranker), tmp_path / "model")
+    verify(form, tmp_path / "model", ranker)
 
 
 def one_feature_ranker(frame: pd.DataFrame, name: str) -> Ranker:

@@ -26,6 +26,7 @@ WEIGHTED_LISTS = ["b:0.5|a:2", "", None, "é:1e-3|7:0|b:.25|x:y:3", "c:1"]
 LARGE = [2**53, 2**53 + 1, 2**63 - 1, 1 - 2**63, None]
 BEYOND_64_BITS = [2**53 + 1, 2**63, 2**64 - 1, -(2**63), None]
 LIKE_INTEGERS = ["7", "007", " 7", "7.0", None]
+WITH_NUL = ["a", "a\0", "a\0b", "7\0", None]
 LARGE_LISTS = [[2**53 + 1, 2**53], [], None, [2**63 - 1], [1 - 2**63, 2]]
 
 # Ids of lists with weights, which are texts, where the known ids are integers.
@@ -48,7 +49,9 @@ def weighted_integers() -> FittedFeature:
 
 KNOWN: "dict[str, pd.Series[Any]]" = {
     "int64": pd.Series([7, 0, -7, 2**53 - 1, 2**53 + 1, 2**63 - 1, 1 - 2**63]),
-    "string": pd.Series(["7", "007", "1e5", str(2**53 + 1), str(2**64), "é"]),
+    "string": pd.Series(
+        ["7", "007", "1e5", str(2**53 + 1), str(2**64), "é", "a", "a\0"]
+    ),
 }
 
 
@@ -89,6 +92,7 @@ CASES: dict[str, tuple[Feature, "pd.Series[Any]"]] = {
     ),
     "id of texts like integers": (Id(), pd.Series(LIKE_INTEGERS)),
     "id of strings": (Id(), STRINGS),
+    "id of texts with NUL": (Id(), pd.Series(WITH_NUL)),
     "ids, integers": (Ids(), pd.Series(LISTS_OF_INTEGERS)),
     "ids, large integers": (Ids(), pd.Series(LARGE_LISTS)),
     "ids, strings": (Ids(pooling="sum"), pd.Series(LISTS_OF_STRINGS)),

@@ -24,6 +24,7 @@ MISSING = [None, float("nan"), pd.NaT, pd.NA, "", Decimal("NaN")]
 TEXTS = [
     *("guest", "7.0", "+7", " 7", "7e0", "1e5", "-0", "0x7", "7\n", "é"),
     *("007", "-07", "00", "250.0", "\u0667", "1_000", "NaN", "None"),
+    *("7\0", "\0", "a", "a\0", "a\0b"),  # NumPy fills texts up with NUL.
 ]
 
 integers = st.sampled_from(INTEGERS)

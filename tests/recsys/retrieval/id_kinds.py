@@ -20,8 +20,8 @@ class IdKinds:
 
     def item(self, number: int) -> Any:
         """The id of the film with a number; ids are in the same order."""
-        if self.texts:
-            return f"{number:03}"  # 007 is no 7.
+        if self.texts:  # 007 is no 7, and a NUL at the end of a text counts.
+            return f"{number // 2:03}" + number % 2 * "\0"
         return number if number < 15 else LARGE + number
 
     def user(self, number: int) -> Any:
@@ -41,13 +41,15 @@ class IdKinds:
     @property
     def types(self) -> tuple[Any, Any]:
         """Types of NumPy of the users' and the items' ids."""
-        kinds: tuple[Any, Any] = (np.str_, np.int64)
+        kinds: tuple[Any, Any] = (object, np.int64)
         return kinds[::-1] if self.texts else kinds
 
     def number(self, item: Any) -> int:
         """The number of the film with an id, of a model or of an answer."""
-        text = item.decode() if isinstance(item, bytes) else str(item)
-        return int(text) % LARGE if int(text) > LARGE else int(text)
+        if not self.texts:
+            return int(item) % LARGE if int(item) > LARGE else int(item)
+        text = item.decode() if isinstance(item, bytes) else item
+        return 2 * int(text[:3]) + text.endswith("\0")
 
     def items(self, numbers: Any) -> list[Any]:
         """The ids of several films."""

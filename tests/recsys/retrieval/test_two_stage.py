@@ -43,7 +43,7 @@ def served(folder: Path, ids: IdKinds, **inputs: Any) -> dict[str, Any]:
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(folder))
-    user, item = (tf.string if t is np.str_ else tf.int64 for t in ids.types)
+    user, item = (tf.string if t is object else tf.int64 for t in ids.types)
     given = {
         "user": tf.constant(inputs["user"], user),
         "age": tf.constant(inputs["age"], tf.float32),
