@@ -19,6 +19,7 @@ from keras_moe.layers import HashGate
 from keras_moe.layers import MOESARTGate
 from keras_moe.layers import PermutedGate
 from keras_moe.layers import TopKGate
+from recsys.config.gate_choice import GateChoice
 from studies.bert import with_head
 from studies.distillation_tasks import Inputs
 from studies.distillation_tasks import Task
@@ -142,7 +143,7 @@ def train_student(
         a token meets in a layer, and the `"seconds"` of the training.
     """
     student = _create_student(name, teacher, task, recipe)
-    searches = name.endswith("+")
+    searched = GateChoice.parse(name).searched
     measures = _train(
         student,
         task,
@@ -150,7 +151,7 @@ def train_student(
         recipe.epochs,
         teacher.frozen if weight else None,
         weight,
-        [PermutationSearch(recipe.search_epochs)] if searches else [],
+        [PermutationSearch(recipe.search_epochs)] if searched else [],
     )
     units = _expert_units(teacher, recipe)
     experts = (
@@ -178,14 +179,15 @@ def create_gate(
         Ibrahim et al., MOESART, supplement S7.2: 2 experts, τ = 1, trimmed
         lasso in 0.0001 to 10.
     """
-    if name == "hash":
+    choice = GateChoice.parse(name)
+    if choice.name == "hash":
         return HashGate(num_experts, vocabulary_size, seed=layer)
-    if name == "top-k":
+    if choice.name == "top-k":
         return TopKGate(num_experts, k=2)
-    if name == "moesart":
+    if choice.name == "moesart":
         return MOESARTGate(num_experts, k=2, trimmed_lasso_weight=0.01)
     gate = COMETGate(num_experts, k=1, gamma=0.1, entropy_weight=0.1)
-    return PermutedGate(gate) if name == "comet+" else gate
+    return PermutedGate(gate) if choice.searched else gate
 
 
 def _create_student(

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from pydantic_core import PydanticCustomError
 
+from recsys.config.gate_choice import SEARCH_MARK
+from recsys.config.gate_choice import GateChoice
 from recsys.errors.shown import did_you_mean
-
-# What a name ends with where a permutation of the experts is searched for.
-SEARCH_SUFFIX = "+"
 
 
 class GateName(NamedTuple):
@@ -38,27 +37,18 @@ GATES: dict[str, GateName] = {
 }
 
 
-def base_name(name: str) -> str:
-    """Returns the name of a gate without the mark of a search.
-
-    Example:
-    >>> base_name("comet+"), base_name("top-k")
-    ('comet', 'top-k')
-    """
-    return name.removesuffix(SEARCH_SUFFIX)
-
-
 def expected_gates(name: str) -> str:
     """Returns what is expected instead of a name that no gate has."""
+    nearest = did_you_mean(GateChoice.parse(name).name, GATES)
     return (
-        f"one of {', '.join(GATES)}, with a {SEARCH_SUFFIX} after it for "
-        f"permutation local search{did_you_mean(base_name(name), GATES)}"
+        f"one of {', '.join(GATES)}, with a {SEARCH_MARK} after it for "
+        f"permutation local search{nearest}"
     )
 
 
 def known_gate(name: str) -> str:
     """Returns the name of a gate, for a field that pydantic checks."""
-    if base_name(name) not in GATES:
+    if GateChoice.parse(name).name not in GATES:
         expected = {"expected": expected_gates(name)}
         raise PydanticCustomError("gate", "{expected}", expected)
     return name
@@ -72,7 +62,7 @@ def check_k(name: str, k: int, num_experts: int) -> None:
         k: Experts per example, which does not matter to a gate without `k`.
         num_experts: The most experts that the gate can have.
     """
-    if GATES[base_name(name)].has_k and k > num_experts:
+    if GATES[GateChoice.parse(name).name].has_k and k > num_experts:
         raise ValueError(
             f"`k` must be at most {num_experts}, the number of experts. "
             f"Received: k={k}, gate={name!r}"

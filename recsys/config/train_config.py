@@ -15,6 +15,7 @@ from pydantic import Field
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
+from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import check_k
 from recsys.config.gate_names import known_gate
 from recsys.config.number_fields import Experts as _Experts
@@ -279,6 +280,11 @@ class TrainConfig(TowerConfig):
         if self.architecture != "shared-bottom":
             check_k(self.gate, k, most)
         return self
+
+    @property
+    def gate_choice(self) -> GateChoice:
+        """The gate, and whether permutation local search precedes it."""
+        return GateChoice.parse(self.gate)
 
     @property
     def sizes(self) -> Sizes:

@@ -9,11 +9,9 @@ import keras
 import numpy as np
 
 from keras_moe import layers
-from recsys.config.gate_names import SEARCH_SUFFIX
 from recsys.config.train_config import TrainConfig
 from recsys.models.gates import create_gate
 from recsys.models.gates import draws_table
-from recsys.models.gates import searches
 from recsys.models.shared_tower import SharedTower
 
 # Experts as the mixtures take them.
@@ -117,7 +115,7 @@ class Architectures:
             )
             for name, seed in seeds.items()
         }
-        if not searches(config.gate):
+        if not config.gate_choice.searched:
             return gates
         # One permutation for all of them, as published. Columns of the logs are
         # named after it, in every process alike.
@@ -172,8 +170,11 @@ class TableArchitectures(Architectures):
 
     def _units_of_mixture_size(self) -> list[int]:
         """Widths with about as many parameters as the MMoE would have."""
-        gate = self.config.gate.removesuffix(SEARCH_SUFFIX)
-        config = replace(self.config, architecture="mmoe", gate=gate)
+        config = replace(
+            self.config,
+            architecture="mmoe",
+            gate=self.config.gate_choice.name,
+        )
         mmoe = replace(self, config=config).create()
         features = (None, self.width)
         mmoe.build(features, (None,) if self.num_buckets else features)

@@ -10,7 +10,6 @@ from recsys.config.train_config import TrainConfig
 from recsys.errors.memory import free_memory
 from recsys.features.feature import FittedFeature
 from recsys.models.gates import gate_class
-from recsys.models.gates import searches
 from recsys.retrieval.catalogue import Catalogue
 
 _BYTES = 4  # Of a float32 or an int32.
@@ -172,7 +171,7 @@ def _gates(
     config: TrainConfig, width: int, num_experts: int, count: int
 ) -> Iterator[Part]:
     copies = _COPIES[config.optimizer]
-    if searches(config.gate):
+    if config.gate_choice.searched:
         text = f"a permutation of {num_experts:,} experts"
         yield Part(text, "`num_experts`", num_experts**2, copies)
     if gate_class(config.gate).feature_rank == 0:

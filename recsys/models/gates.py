@@ -7,8 +7,7 @@ from typing import get_type_hints
 
 from keras_moe import layers
 from recsys.config import gate_names
-from recsys.config.gate_names import SEARCH_SUFFIX
-from recsys.config.gate_names import base_name
+from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import expected_gates
 from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import LARGEST_COUNT
@@ -45,17 +44,12 @@ def gate_class(name: str) -> type[layers.Gate]:
     Raises:
         ValueError: There is no such gate.
     """
-    base = base_name(name)
+    base = GateChoice.parse(name).name
     if base not in GATES:
         raise ValueError(
             f"`gate` must be {expected_gates(name)}. Received: gate={name!r}"
         )
     return GATES[base]
-
-
-def searches(name: str) -> bool:
-    """Whether the gate of that name comes with permutation local search."""
-    return name.endswith(SEARCH_SUFFIX)
 
 
 def draws_table(name: str) -> bool:
@@ -130,7 +124,7 @@ def default_options(name: str, k: int) -> dict[str, Any]:
         Ibrahim et al., MOESART, section 3: of a batch `B`, each expert takes
         `k' = |B| k / n` examples.
     """
-    base = base_name(name)
+    base = GateChoice.parse(name).name
     if base == "expert-choice":
         return {"capacity_factor": float(k)}
     return dict(_DEFAULT_OPTIONS.get(base, {}))

@@ -100,7 +100,7 @@ def _significant(by_model: Mapping[str, Sequence[Trained]]) -> set[str]:
     proposed = {
         model
         for model, runs in by_model.items()
-        if runs[0].config.gate.startswith(PROPOSED)
+        if runs[0].config.gate_choice.name in PROPOSED
     }
     others = [
         values for model, values in losses.items() if model not in proposed

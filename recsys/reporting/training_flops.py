@@ -9,7 +9,6 @@ from recsys.measuring.curves import read_history
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.measuring.until_binary import until_binary
 from recsys.models.gates import becomes_sparse
-from recsys.models.gates import searches
 from recsys.models.gates import trains_dense
 from recsys.reporting.operations import Operations
 from recsys.reporting.operations import count_operations
@@ -100,7 +99,7 @@ def _in_epochs(
     means = ends + _share_until_binary(history) * (starts - ends) / 2
     if trains_dense(config.gate):
         means[:] = num_experts
-    if searches(config.gate):
+    if config.gate_choice.searched:
         means[: config.search_epochs] = num_experts
     return means
 

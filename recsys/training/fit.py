@@ -9,7 +9,6 @@ from recsys.distribution.process_group import current_group
 from recsys.measuring.outcome import has_routing
 from recsys.measuring.sample import Sample
 from recsys.models.feeding import feed
-from recsys.models.gates import searches
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
@@ -151,4 +150,5 @@ def _fit_epochs(
 
 def has_search(config: TrainConfig) -> bool:
     """Whether permutations are searched for while a model is trained."""
-    return searches(config.gate) and config.architecture != "shared-bottom"
+    searched = config.gate_choice.searched
+    return searched and config.architecture != "shared-bottom"

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.config.gate_names import SEARCH_SUFFIX
-from recsys.models.gates import searches
+from recsys.config.gate_choice import GateChoice
 from recsys.tuning import first_search
 from recsys.tuning.papers import comet
 from recsys.tuning.papers import dselect_k
@@ -75,10 +74,11 @@ def published_space(
         return _shared_bottom(space, published)
     if isinstance(published, dselect_k.Published):
         space |= published.gate_fields(gate)
-    options = _gate_options(gate, data_set, published, given)
+    choice = GateChoice.parse(gate)
+    options = _gate_options(choice, data_set, published, given)
     if options:
         space["gate_options"] = options
-    if searches(gate):
+    if choice.searched:
         space |= (comet if published else first_search).LOCAL_SEARCH
     return space
 
@@ -120,28 +120,27 @@ def _shared_bottom(
 
 
 def _gate_options(
-    gate: str,
+    gate: GateChoice,
     data_set: str,
     published: Published | None,
     given: Mapping[str, Any],
 ) -> dict[str, Any]:
-    name = gate.removesuffix(SEARCH_SUFFIX)
-    if name == "moesart":
+    if gate.name == "moesart":
         weights = moesart.trimmed_lasso_weight(data_set)
         return {"trimmed_lasso_weight": weights}
-    if name == "gumbel-softmax":
+    if gate.name == "gumbel-softmax":
         images = data_set in _IMAGES
         weights = dselect_k.sparsity_weight(data_set, images)
         return {"sparsity_weight": weights}
-    if name == "comet":
+    if gate.name == "comet":
         return _smooth_steps(gate, data_set, published)
-    if name == "dselect-k":
+    if gate.name == "dselect-k":
         return _dselect_k_options(gate, data_set, published, given)
     return {}
 
 
 def _smooth_steps(
-    gate: str, data_set: str, published: Published | None
+    gate: GateChoice, data_set: str, published: Published | None
 ) -> dict[str, Any]:
     """What the COMET paper has for it and DSelect-k, but not on SVHN."""
     if published is None:
@@ -149,7 +148,7 @@ def _smooth_steps(
     own = comet.PUBLISHED.get(data_set)
     if own is None:
         return {}
-    with_search = gate == f"comet{SEARCH_SUFFIX}"
+    with_search = gate == GateChoice("comet", searched=True)
     return {
         "gamma": [own.gamma_with_search] if with_search else own.gamma,
         "entropy_weight": own.entropy_weight,
@@ -157,7 +156,7 @@ def _smooth_steps(
 
 
 def _dselect_k_options(
-    gate: str,
+    gate: GateChoice,
     data_set: str,
     published: Published | None,
     given: Mapping[str, Any],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recsys.config.gate_names import SEARCH_SUFFIX
+from recsys.config.gate_choice import GateChoice
 from recsys.config.train_config import TrainConfig
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.models.gates import becomes_sparse
@@ -58,7 +58,7 @@ def most_experts(gate: str, k: int) -> int | None:
     """
     if becomes_sparse(gate) and not is_held_at_k(gate):
         return k
-    return _WITHOUT_K.get(gate.removesuffix(SEARCH_SUFFIX))
+    return _WITHOUT_K.get(GateChoice.parse(gate).name)
 
 
 def is_sparse_enough(

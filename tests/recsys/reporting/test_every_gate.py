@@ -12,7 +12,7 @@ from keras import ops
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.api.report import report
-from recsys.config.gate_names import SEARCH_SUFFIX
+from recsys.config.gate_choice import GateChoice
 from recsys.measuring.sample import Sample
 from recsys.models.build import build_model
 from recsys.models.gates import GATES
@@ -30,7 +30,11 @@ pytestmark = pytest.mark.slow
 
 CASES: dict[str, dict[str, Any]] = {
     **{gate: {"gate": gate} for gate in GATES},
-    **{f"{gate}+": {"gate": gate + SEARCH_SUFFIX} for gate in GATES},
+    **{
+        name: {"gate": name}
+        for gate in GATES
+        for name in [str(GateChoice(gate, searched=True))]
+    },
     "noisy": {"gate": "top-k", "gate_options": {"noisy": True}},
     "capped": {
         "gate": "expert-choice",
