@@ -15,10 +15,13 @@ class GateName(NamedTuple):
     Attributes:
         layer: Name of the class in `keras_moe.layers`.
         has_k: Whether `k` is an argument of it.
+        by_position: Whether it weighs each position of a sequence by that
+            position's features alone, as the gate of a causal tower has to.
     """
 
     layer: str
     has_k: bool
+    by_position: bool = True
 
 
 GATES: dict[str, GateName] = {
@@ -27,12 +30,14 @@ GATES: dict[str, GateName] = {
     "v-moe": GateName("VMoEGate", has_k=True),
     "switch": GateName("SwitchGate", has_k=True),
     "x-moe": GateName("XMoEGate", has_k=True),
-    "hash": GateName("HashGate", has_k=False),
+    "hash": GateName("HashGate", has_k=False, by_position=False),
     "gumbel-softmax": GateName("GumbelSoftmaxGate", has_k=False),
     "dselect-k": GateName("DSelectKGate", has_k=True),
     "comet": GateName("COMETGate", has_k=True),
     "moesart": GateName("MOESARTGate", has_k=True),
-    "expert-choice": GateName("ExpertChoiceGate", has_k=False),
+    "expert-choice": GateName(
+        "ExpertChoiceGate", has_k=False, by_position=False
+    ),
     "remoe": GateName("ReMoEGate", has_k=True),
 }
 

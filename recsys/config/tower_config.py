@@ -17,10 +17,7 @@ from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
 
 TOWERS = ("transformer", "hstu")
-# Not those that route ids, or compare a position with later ones.
-TOWER_GATES = tuple(
-    name for name in GATES if name not in ("hash", "expert-choice")
-)
+TOWER_GATES = tuple(name for name, gate in GATES.items() if gate.by_position)
 
 _Text = Annotated[str, described("a string")]
 

@@ -3,11 +3,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
-from keras_moe.layers import COMETGate
-from keras_moe.layers import DSelectKGate
-from keras_moe.layers import ExpertChoiceGate
 from keras_moe.layers import Gate
-from keras_moe.layers import SoftmaxGate
 from recsys.config.train_config import TrainConfig
 from recsys.models.gates import gate_class
 
@@ -19,11 +15,8 @@ LEAST_BITS = 0.01
 _NEARLY_ALL = 0.95
 
 # A larger entropy weight drives all rows to one side of each split before
-# these gates have learned anything.
+# the gate has learned anything.
 _LARGEST_ENTROPY_WEIGHT = 0.001
-_BY_ENTROPY = (COMETGate, DSelectKGate)
-# Of these, balance is no question of a loss.
-_BALANCED = (SoftmaxGate, ExpertChoiceGate)
 
 
 def warn_if_idle(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
@@ -59,7 +52,7 @@ def _findings(
         share = routing["most_frequent_set"]
         bits = routing["mutual_information"]
         selects = counts[task] < _NEARLY_ALL * num_experts
-        if gate is not SoftmaxGate and selects and share >= MOST_ROWS:
+        if not gate.always_dense and selects and share >= MOST_ROWS:
             yield task, f"{share:.0%} of rows take the same experts"
         elif bits is not None and bits < LEAST_BITS:
             yield task, f"its weights hardly differ by row ({bits:.3f} bits)"
@@ -67,12 +60,9 @@ def _findings(
 
 def _advice(gate: type[Gate], options: Mapping[str, Any]) -> str:
     """The option that makes a gate tell rows apart."""
-    if issubclass(gate, _BY_ENTROPY):
-        if options.get("entropy_weight", 0.0) > _LARGEST_ENTROPY_WEIGHT:
-            return f"--gate-option entropy_weight={_LARGEST_ENTROPY_WEIGHT:g}"
-        name = "importance_loss_weight"
-    elif issubclass(gate, _BALANCED):
+    if options.get("entropy_weight", 0.0) > _LARGEST_ENTROPY_WEIGHT:
+        return f"--gate-option entropy_weight={_LARGEST_ENTROPY_WEIGHT:g}"
+    name = gate.balance_loss
+    if name is None:
         return "a higher --learning-rate or more --epochs"
-    else:
-        name = "load_balance_loss_weight"
     return f"--gate-option {name}={10 * options.get(name, 0.0) or 0.01:g}"

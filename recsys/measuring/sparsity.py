@@ -4,7 +4,7 @@ from typing import Any
 
 from recsys.config.train_config import TrainConfig
 from recsys.models.gates import becomes_sparse
-from recsys.models.gates import is_held_at_k
+from recsys.models.gates import gate_class
 
 # Up to this many times its k, a gate counts as sparse.
 SLACK = 1.25
@@ -27,7 +27,7 @@ def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
     }
     if dense:
         advice = "A larger entropy_weight or a smaller gamma"
-        if is_held_at_k(config.gate):
+        if gate_class(config.gate).held_at_k:
             advice = "A larger initial_penalty or growth"
         found = ", ".join(f"{task} {mean:.1f}" for task, mean in dense.items())
         warnings.warn(

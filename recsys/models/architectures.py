@@ -11,7 +11,7 @@ import numpy as np
 from keras_moe import layers
 from recsys.config.train_config import TrainConfig
 from recsys.models.gates import create_gate
-from recsys.models.gates import draws_table
+from recsys.models.gates import gate_class
 from recsys.models.shared_tower import SharedTower
 
 # Experts as the mixtures take them.
@@ -102,7 +102,8 @@ class Architectures:
     ) -> dict[str, layers.Gate]:
         config = self.config
         seeds = {name: self._next_seed() for name in names}
-        if config.hash_tables == "shared" and draws_table(config.gate):
+        is_drawn = gate_class(config.gate).fixed_by_seed
+        if config.hash_tables == "shared" and is_drawn:
             seeds = dict.fromkeys(names, seeds[names[0]])
         gates = {
             name: create_gate(

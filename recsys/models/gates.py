@@ -1,4 +1,4 @@
-"""The gates by name: their classes, options and defaults."""
+"""The classes of the gates by name, and their options."""
 
 import inspect
 from collections.abc import Mapping
@@ -6,33 +6,13 @@ from typing import Any
 from typing import get_type_hints
 
 from keras_moe import layers
-from recsys.config import gate_names
 from recsys.config.gate_choice import GateChoice
+from recsys.config.gate_names import GATES
 from recsys.config.gate_names import expected_gates
 from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import LARGEST_WIDTH
 from recsys.errors.shown import shown
-
-GATES: dict[str, type[layers.Gate]] = {
-    name: getattr(layers, gate.layer) for name, gate in gate_names.GATES.items()
-}
-
-# With these, unless told otherwise, the gates that start dense come to their k
-# on data of any size: benchmarks/README.md, "Defaults that become sparse".
-_BECOMING_SPARSE = {"gamma": 0.03, "entropy_weight": 0.1}
-_DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
-    "comet": _BECOMING_SPARSE,
-    "dselect-k": _BECOMING_SPARSE,
-    # Annealed.
-    "gumbel-softmax": {"temperature": None},
-}
-
-# What they choose at inference they only lean to while they train.
-_DENSE_IN_TRAINING = (layers.SoftmaxGate, layers.GumbelSoftmaxGate)
-
-# Their own penalty holds them at k, now a little above it and now below.
-_HELD_AT_K = (layers.ReMoEGate,)
 
 # These follow from the run's other settings.
 _DERIVED = ("num_experts", "k", "num_buckets", "seed")
@@ -49,12 +29,8 @@ def gate_class(name: str) -> type[layers.Gate]:
         raise ValueError(
             f"`gate` must be {expected_gates(name)}. Received: gate={name!r}"
         )
-    return GATES[base]
-
-
-def draws_table(name: str) -> bool:
-    """Whether the gate of that name is a table that its seed alone decides."""
-    return issubclass(gate_class(name), layers.HashGate)
+    gate: type[layers.Gate] = getattr(layers, GATES[base].layer)
+    return gate
 
 
 def option_types(name: str) -> dict[str, Any]:
@@ -107,9 +83,6 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def default_options(name: str, k: int) -> dict[str, Any]:
     """Returns the options that a run has, and records, unless told otherwise.
 
-    They differ from the defaults of the gate's class, or from those that it
-    once had.
-
     Args:
         name: Name of the gate, with or without a `+`.
         k: Experts per example, which `expert-choice` has on average.
@@ -119,15 +92,8 @@ def default_options(name: str, k: int) -> dict[str, Any]:
     {'gamma': 0.03, 'entropy_weight': 0.1}
     >>> default_options("expert-choice", k=4)
     {'capacity_factor': 4.0}
-
-    References:
-        Ibrahim et al., MOESART, section 3: of a batch `B`, each expert takes
-        `k' = |B| k / n` examples.
     """
-    base = GateChoice.parse(name).name
-    if base == "expert-choice":
-        return {"capacity_factor": float(k)}
-    return dict(_DEFAULT_OPTIONS.get(base, {}))
+    return gate_class(name).first_options(k)
 
 
 def becomes_sparse(name: str) -> bool:
@@ -139,28 +105,6 @@ def becomes_sparse(name: str) -> bool:
     """
     gate = gate_class(name)
     return "k" in _arguments(gate) and not gate.always_sparse
-
-
-def is_held_at_k(name: str) -> bool:
-    """Whether the gate of that name has `k` experts on average by itself.
-
-    Example:
-    >>> is_held_at_k("remoe+"), is_held_at_k("comet")
-    (True, False)
-    """
-    return issubclass(gate_class(name), _HELD_AT_K)
-
-
-def trains_dense(name: str) -> bool:
-    """Whether every expert has weight while the gate of that name trains.
-
-    That gates which become sparse start so is another matter.
-
-    Example:
-    >>> trains_dense("gumbel-softmax"), trains_dense("comet")
-    (True, False)
-    """
-    return issubclass(gate_class(name), _DENSE_IN_TRAINING)
 
 
 def create_gate(

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from keras_moe.layers import LogitGate
-from keras_moe.layers import MOESARTGate
 from keras_moe.layers import record_routing
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
@@ -91,15 +90,13 @@ def embedded_rows(
 
 
 def _with_distinct_weights(model: Ranker) -> MultiTaskModel:
-    """The model, with the softmax of MOESART's logits for its weights.
-
-    At inference MOESART weighs the experts that it selects alike.
-    """
-    if not any(isinstance(x, MOESARTGate) for x in each_layer(model)):
+    """The model, with the softmax of the logits where weights are all alike."""
+    gates = [g for g in each_layer(model) if isinstance(g, LogitGate)]
+    if not any(gate.equal_weights for gate in gates):
         return model
 
     def change(gate: LogitGate) -> LogitGate:
-        return softmax_of(gate) if isinstance(gate, MOESARTGate) else gate
+        return softmax_of(gate) if gate.equal_weights else gate
 
     return with_gates(model, change)
 

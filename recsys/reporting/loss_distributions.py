@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from scipy.stats import wasserstein_distance
 
 from keras_moe.layers import LogitGate
-from keras_moe.layers import ReMoEGate
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from recsys.measuring.sample import Sample
@@ -101,7 +100,7 @@ def dense_and_sparse(run: Trained) -> dict[str, Any]:
     if not gates or not all(map(_has_softmax, gates)):
         return {}
     models = {"dense": with_gates(model, softmax_of), "sparse": model}
-    if isinstance(gates[0], SoftmaxGate):
+    if gates[0].always_dense:
         k = run.config.sizes.k
         models["sparse"] = with_gates(model, lambda gate: _top_k(gate, k))
     return {
@@ -113,7 +112,7 @@ def dense_and_sparse(run: Trained) -> dict[str, Any]:
 def _has_softmax(gate: LogitGate) -> bool:
     """Whether the softmax of linear logits is what the gate makes sparse."""
     is_linear = type(gate).compute_logits is LogitGate.compute_logits
-    return is_linear and not isinstance(gate, ReMoEGate)
+    return is_linear and gate.has_softmax
 
 
 def softmax_of(gate: LogitGate) -> LogitGate:

@@ -9,7 +9,7 @@ from recsys.measuring.curves import read_history
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.measuring.until_binary import until_binary
 from recsys.models.gates import becomes_sparse
-from recsys.models.gates import trains_dense
+from recsys.models.gates import gate_class
 from recsys.reporting.operations import Operations
 from recsys.reporting.operations import count_operations
 from recsys.reporting.section import Section
@@ -97,7 +97,7 @@ def _in_epochs(
     first = num_experts if becomes_sparse(config.gate) else ends[0]
     starts = np.concatenate([[first], ends[:-1]])
     means = ends + _share_until_binary(history) * (starts - ends) / 2
-    if trains_dense(config.gate):
+    if gate_class(config.gate).dense_in_training:
         means[:] = num_experts
     if config.gate_choice.searched:
         means[: config.search_epochs] = num_experts

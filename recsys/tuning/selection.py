@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recsys.config.gate_choice import GateChoice
+from recsys.config.gate_names import GATES
 from recsys.config.train_config import TrainConfig
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.models.gates import becomes_sparse
-from recsys.models.gates import is_held_at_k
-
-# The bound for gates that start dense and have no k: DSelect-k, appendix D.
-_WITHOUT_K = {"gumbel-softmax": 4}
+from recsys.models.gates import gate_class
 
 # The COMET paper gives experts per example with two decimals: a handful of rows
 # between two choices do not make a gate dense.
@@ -56,9 +53,9 @@ def most_experts(gate: str, k: int) -> int | None:
         Experts with Applications to Multi-Task Learning, NeurIPS 2021,
         sections 3.1.3 and 3.2, appendices D.1 and D.2.
     """
-    if becomes_sparse(gate) and not is_held_at_k(gate):
+    if becomes_sparse(gate) and not gate_class(gate).held_at_k:
         return k
-    return _WITHOUT_K.get(GateChoice.parse(gate).name)
+    return gate_class(gate).sparse_at
 
 
 def is_sparse_enough(
@@ -98,10 +95,14 @@ def notice_of(left_out: Sequence[str], completed: Sequence[str]) -> str:
         f"{number:,} of {of_all[gate]:,} of {gate}"
         for gate, number in Counter(left_out).items()
     )
+    without_k = ", ".join(
+        f"{gate}: more than {most}"
+        for gate in GATES
+        if (most := gate_class(gate).sparse_at) is not None
+    )
     return (
         f"Left out for more than k experts per example on average on the "
-        f"validation split (gumbel-softmax: more than "
-        f"{_WITHOUT_K['gumbel-softmax']}), or static selectors that are not "
+        f"validation split ({without_k}), or static selectors that are not "
         f"binary, are completed trials: {by_gate}. "
         "--any-sparsity, in Python sparse_only=False, counts them, too."
     )

@@ -109,6 +109,8 @@ class ExpertChoiceGate(LogitGate):
         2022, sections 3.2 and 3.3.
     """
 
+    balance_loss = None
+
     def __init__(
         self,
         num_experts: int,
@@ -142,6 +144,16 @@ class ExpertChoiceGate(LogitGate):
                 f"Received: synchronized={synchronized!r}"
             )
         self.synchronized = synchronized
+
+    @classmethod
+    def first_options(cls, k: int) -> Config:
+        """Returns the capacity of `k` experts per example on average.
+
+        References:
+            Ibrahim et al., MOESART, section 3: of a batch `B`, each expert
+            takes `k' = |B| k / n` examples.
+        """
+        return {"capacity_factor": float(k)}
 
     @property
     def experts_per_row(self) -> float:

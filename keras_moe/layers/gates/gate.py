@@ -73,7 +73,22 @@ class Gate(CheckedLayer):
 
     What these say is relied on: sparse execution has room for as many weights
     as a gate promises at most, and for no more. `keras_moe.layers.verify_gate`
-    finds out whether a gate is what they say.
+    finds out whether a gate is what they say. What follows is for defaults,
+    tuning, advice and reports:
+
+    Attributes:
+        always_dense: Whether each expert has weight for each example.
+        dense_in_training: Whether that is so while the gate trains, whatever
+            it selects at inference. `False` for gates that start dense and
+            become sparse while they train.
+        held_at_k: Whether a penalty or a controller keeps the examples at
+            about `k` experts on average.
+        sparse_at: Experts per example at inference up to which a gate without
+            `k` counts as sparse; `None` where that is no question.
+        fixed_by_seed: Whether nothing is trained: gates of one seed have the
+            same weights.
+        balance_loss: The argument that weighs the loss which brings unused
+            experts back; `None` where no loss does.
 
     Args:
         num_experts: Integer `n >= 2`.
@@ -113,6 +128,12 @@ class Gate(CheckedLayer):
     on_simplex = False
     feature_rank = 1
     synchronized = False
+    always_dense = False
+    dense_in_training = False
+    held_at_k = False
+    sparse_at: int | None = None
+    fixed_by_seed = False
+    balance_loss: str | None = "load_balance_loss_weight"
     _noun = "gate"
     # Which of the gates of its mixture and seed it is; `None` for one that
     # stands alone.
@@ -161,6 +182,19 @@ class Gate(CheckedLayer):
         if "load_balance_loss_weight" in unused:
             unused.add("load_balance_choices")
         return described(self, {"name", *unused})
+
+    @classmethod
+    def first_options(cls, k: int) -> Config:
+        """Returns arguments to begin with where nothing is tuned.
+
+        Args:
+            k: How many experts an example is to have.
+
+        Returns:
+            Arguments of the class beside `num_experts` and `k`, where other
+            values than their defaults do well on data of any size.
+        """
+        return {}
 
     @property
     def experts_per_row(self) -> float | None:

@@ -104,6 +104,9 @@ class GumbelSoftmaxGate(Gate):
         CityScapes.
     """
 
+    dense_in_training = True
+    sparse_at = 4  # DSelect-k, appendix D.
+
     def __init__(
         self,
         num_experts: int,
@@ -144,6 +147,11 @@ class GumbelSoftmaxGate(Gate):
         self.weight_regularizer = keras.regularizers.get(weight_regularizer)
         self.selector_regularizer = keras.regularizers.get(selector_regularizer)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    @classmethod
+    def first_options(cls, k: int) -> Config:
+        """Returns the annealed temperature."""
+        return {"temperature": None}
 
     def build(self, input_shape: Shape) -> None:
         self.weight_logits = self.add_independent_weight(

@@ -64,6 +64,7 @@ class HashGate(Gate):
     always_sparse = True
     on_simplex = True
     feature_rank = 0
+    fixed_by_seed = True
 
     def __init__(
         self,

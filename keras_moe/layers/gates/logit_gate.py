@@ -20,6 +20,10 @@ class LogitGate(Gate):
     Attributes:
         kernel: `A`, `(p, n)`. A static gate has none.
         bias: `c`, `(n,)`, or `None` with `use_bias=False`.
+        has_softmax: Whether the weights are made of the softmax of the
+            logits, all of it or a part.
+        equal_weights: Whether the experts that an example has at inference
+            have the same weight.
 
     Args:
         num_experts: Integer `n >= 2`.
@@ -35,6 +39,9 @@ class LogitGate(Gate):
     Raises:
         ValueError: If `static=True` and `use_bias=False`.
     """
+
+    has_softmax = True
+    equal_weights = False
 
     def __init__(
         self,

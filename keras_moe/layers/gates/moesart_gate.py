@@ -93,6 +93,7 @@ class MOESARTGate(LogitGate):
 
     always_sparse = True
     on_simplex = True
+    equal_weights = True
     k: int
 
     def __init__(

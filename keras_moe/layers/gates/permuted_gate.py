@@ -97,6 +97,12 @@ class PermutedGate(Gate):
         self.feature_rank = gate.feature_rank
         self.on_simplex = gate.on_simplex
         self.synchronized = gate.synchronized
+        self.always_dense = gate.always_dense
+        self.dense_in_training = gate.dense_in_training
+        self.held_at_k = gate.held_at_k
+        self.sparse_at = gate.sparse_at
+        self.fixed_by_seed = gate.fixed_by_seed
+        self.balance_loss = gate.balance_loss
         self.gate = gate
         self.permutation = permutation
         permutation.num_gates += 1

@@ -85,6 +85,9 @@ class ReMoEGate(LogitGate):
         sparsity by an adaptive L1 penalty, and the balancing of the load.
     """
 
+    has_softmax = False
+    held_at_k = True
+
     def __init__(
         self,
         num_experts: int,

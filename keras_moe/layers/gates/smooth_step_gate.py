@@ -36,6 +36,7 @@ class SmoothStepGate(Gate):
         **kwargs: Those of `Gate`.
     """
 
+    balance_loss = "importance_loss_weight"
     k: int
 
     def __init__(
@@ -53,6 +54,15 @@ class SmoothStepGate(Gate):
             "entropy_weight", entropy_weight
         )
         self.use_bias = use_bias
+
+    @classmethod
+    def first_options(cls, k: int) -> Config:
+        """Returns arguments with which the gate comes to `k` experts.
+
+        `benchmarks/README.md`, "Defaults that become sparse", has the
+        trainings.
+        """
+        return {"gamma": 0.03, "entropy_weight": 0.1}
 
     def _decision_initializer(
         self, initializer: InitializerLike | None

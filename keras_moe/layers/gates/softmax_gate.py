@@ -53,6 +53,9 @@ class SoftmaxGate(LogitGate):
     """
 
     on_simplex = True
+    always_dense = True
+    dense_in_training = True
+    balance_loss = None
 
     def __init__(
         self, num_experts: int, static: bool = False, **kwargs: Any

@@ -13,6 +13,7 @@ from recsys import Dataset
 from recsys import ExportError
 from recsys import Ranker
 from recsys import TrainConfig
+from recsys.config.gate_names import GATES
 from recsys.exporting import FORMATS
 from recsys.exporting import ExportFormat
 from recsys.exporting import verification
@@ -21,7 +22,6 @@ from recsys.exporting.verification import compare
 from recsys.exporting.verification import fresh_outputs
 from recsys.exporting.verification import rows_to_try
 from recsys.models.build import build_ranker
-from recsys.models.gates import GATES
 from recsys.training.resolve_config import resolve_config
 
 pytestmark = pytest.mark.slow

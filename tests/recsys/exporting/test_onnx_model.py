@@ -17,13 +17,14 @@ from recsys import ExportError
 from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.config.gate_names import GATES
 from recsys.errors.missing_package import what_to_install
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import verify
 from recsys.features.onnx_graph import OPSETS
 from recsys.models.build import build_ranker
-from recsys.models.gates import GATES
+from recsys.models.gates import gate_class
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.test_feature_kinds import SCHEMA
 from tests.recsys.test_feature_kinds import log
@@ -92,7 +93,7 @@ def test_every_gate(gate: str, tiny: Dataset, tmp_path: Path) -> None:
     assert_same(model, tmp_path / "model", tiny.split("train"))
     # Which experts are left out is decided in the file.
     sparse = "SparseMatMul" in str(file.graph)
-    assert sparse == (gate not in ("softmax", "gumbel-softmax"))
+    assert sparse == (not gate_class(gate).dense_in_training)
 
 
 @on_tensorflow

@@ -5,8 +5,9 @@ import pytest
 
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.config.gate_names import GATES
 from recsys.measuring.idle_routing import warn_if_idle
-from recsys.models.gates import GATES
+from recsys.models.gates import gate_class
 from recsys.models.gates import typed_options
 from recsys.training.resolve_config import resolve_config
 
@@ -64,7 +65,9 @@ def test_the_advice_is_of_the_gate_and_its_options(
         warn_if_idle(chosen, metrics(share=1.0, bits=0.0))
 
 
-@pytest.mark.parametrize("gate", [gate for gate in GATES if gate != "hash"])
+@pytest.mark.parametrize(
+    "gate", [gate for gate in GATES if gate_class(gate).feature_rank]
+)
 def test_every_gate_has_the_option_that_it_is_advised_to_have(
     gate: str,
 ) -> None:
@@ -74,7 +77,7 @@ def test_every_gate_has_the_option_that_it_is_advised_to_have(
     _, _, option = str(caught[0].message).partition("--gate-option ")
     given = dict([option.split("=")]) if option else {}
     assert typed_options(gate, given).keys() == given.keys()
-    assert bool(given) == (gate not in ("softmax", "expert-choice"))
+    assert bool(given) == (gate_class(gate).balance_loss is not None)
 
 
 @pytest.mark.parametrize(

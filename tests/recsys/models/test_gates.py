@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from keras_moe import layers
-from recsys.config import gate_names
-from recsys.models.gates import GATES
+from recsys.config.gate_names import GATES
 from recsys.models.gates import create_gate
+from recsys.models.gates import default_options
+from recsys.models.gates import gate_class
+from recsys.models.gates import option_types
 from recsys.models.gates import typed_options
 
 
@@ -18,18 +20,39 @@ def make(name: str, **options: Any) -> layers.Gate:
 @pytest.mark.parametrize("name", GATES)
 def test_every_gate_is_made_with_what_it_takes(name: str) -> None:
     gate = make(name)
-    assert isinstance(gate, GATES[name])
+    assert isinstance(gate, gate_class(name))
     assert gate.num_experts == 8
     assert gate.k in (None, 1, 2)
-    assert isinstance(make(f"{name}+"), GATES[name])
+    assert isinstance(make(f"{name}+"), gate_class(name))
 
 
 @pytest.mark.parametrize("name", GATES)
 def test_names_say_which_gates_have_a_k(name: str) -> None:
-    _, has_k = gate_names.GATES[name]
+    has_k = GATES[name].has_k
     refused = pytest.raises(ValueError, match="`k` must be") if has_k else None
     with refused or nullcontext():
         create_gate(name, 8, k=9, num_buckets=100, seed=7, options={})
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_names_say_which_gates_weigh_a_position_alone(name: str) -> None:
+    gate = make(name)
+    alone = gate.feature_rank == 1 and not gate.synchronized
+    assert GATES[name].by_position == alone
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_first_options_are_arguments_of_the_gate(name: str) -> None:
+    options = default_options(name, k=2)
+    assert options.keys() <= option_types(name).keys()
+    make(name, **options)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_the_loss_that_balances_is_an_argument_of_the_gate(name: str) -> None:
+    gate = gate_class(name)
+    if gate.balance_loss is not None and not gate.fixed_by_seed:
+        assert gate.balance_loss in option_types(name)
 
 
 def test_hash_gate_gets_buckets_and_seed() -> None:

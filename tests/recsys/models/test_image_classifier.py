@@ -7,13 +7,14 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from recsys import TrainConfig
+from recsys.config.gate_names import GATES
 from recsys.config.presets import PRESETS
 from recsys.data import DataError
 from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.data import Schema
 from recsys.models.build import build_model
-from recsys.models.gates import GATES
+from recsys.models.gates import gate_class
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.scorer import Scorer
 from recsys.private_names import each_layer
@@ -163,7 +164,9 @@ def test_published_numbers_of_experts() -> None:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", [name for name in GATES if name != "hash"])
+@pytest.mark.parametrize(
+    "name", [name for name in GATES if gate_class(name).feature_rank]
+)
 def test_predicts_with_every_gate(name: str) -> None:
     outputs = predict(build(gate=name), dataset().split("test"))
     assert list(outputs) == ["kind", "old"]

@@ -9,8 +9,8 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from recsys import Dataset
 from recsys import TrainConfig
+from recsys.config.gate_names import GATES
 from recsys.models.build import build_ranker
-from recsys.models.gates import GATES
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.training.resolve_config import resolve_config

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_moe.layers import LogitGate
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.api.report import report
 from recsys.config.gate_choice import GateChoice
+from recsys.config.gate_names import GATES
 from recsys.measuring.sample import Sample
 from recsys.models.build import build_model
-from recsys.models.gates import GATES
+from recsys.models.gates import gate_class
 from recsys.reporting.changed_model import with_configs
 from recsys.reporting.flops import flops
 from recsys.reporting.loss_distributions import softmax_of
@@ -60,9 +62,14 @@ on_torch = pytest.mark.skipif(
     reason="many models predict once; PyTorch compiles none of them",
 )
 # Those that turn linear logits into weights.
-FROM_LOGITS = {"softmax", "top-k", "v-moe", "switch", "moesart"}
-FROM_LOGITS |= {"expert-choice", "noisy", "capped", "moe", "cgc", "ple"}
-FROM_LOGITS |= {f"{gate}+" for gate in FROM_LOGITS & set(GATES)}
+FROM_LOGITS = {
+    f"{name}{mark}"
+    for name in GATES
+    for gate in [gate_class(name)]
+    for mark in ("", "+")
+    if issubclass(gate, LogitGate) and gate.has_softmax
+}
+FROM_LOGITS |= {"noisy", "capped", "moe", "cgc", "ple"}
 FROM_LOGITS |= {"static softmax", "static top-k"}
 
 

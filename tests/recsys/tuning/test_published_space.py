@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from recsys import TrainConfig
-from recsys.models.gates import GATES
+from recsys.config.gate_names import GATES
 from recsys.models.gates import default_options
 from recsys.tuning.papers import comet
 from recsys.tuning.parse_space import parse_space

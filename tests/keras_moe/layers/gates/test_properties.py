@@ -58,6 +58,31 @@ def test_every_gate_is_tested():
 
 
 @pytest.mark.parametrize("name", GATES)
+def test_dense_gates_give_every_expert_weight(name, rng):
+    gate = build_gate(name)
+    inputs = make_inputs(gate, rng)
+    if gate.always_dense:
+        assert (evaluate(gate, inputs, training=False) > 0).all()
+    if gate.dense_in_training:
+        assert (evaluate(gate, inputs, training=True) > 0).all()
+    # What is always dense is so in training, too, and never sparse.
+    assert gate.dense_in_training or not gate.always_dense
+    assert not (gate.dense_in_training and gate.always_sparse)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_what_the_seed_fixes_has_nothing_to_train(name):
+    gate = build_gate(name)
+    assert gate.fixed_by_seed == (not gate.trainable_weights)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_the_loss_that_balances_is_one_of_the_routers(name):
+    balance = GATES[name]().balance_loss
+    assert balance is None or balance in ROUTER_LOSSES
+
+
+@pytest.mark.parametrize("name", GATES)
 def test_every_gate_is_what_its_attributes_say(name, rng):
     gate = build_gate(name)
     layers.verify_gate(gate, make_inputs(gate, rng, leading=(40,)))
