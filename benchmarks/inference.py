@@ -83,10 +83,11 @@ def make_models(
         "live": lambda name, batch: make_live(rankers[name], batch)
     }
     if keras.backend.backend() == "tensorflow":
-        from recsys.exporting import FORMATS
+        from recsys.exporting import export_format
         from recsys.exporting.served_ranker import ServedRanker
+        from recsys.serving.formats import FORMATS
 
-        for form in FORMATS.values():
+        for form in map(export_format, FORMATS):
             runs = {}
             for name, ranker in rankers.items():
                 written = folder / form.name / name

@@ -46,6 +46,8 @@ from movielens_ranker import make_ranker
 from movielens_ranker import make_rows
 from report import report
 
+from recsys.serving.formats import FORMATS
+
 BODIES = 256
 
 
@@ -282,9 +284,8 @@ def main() -> None:
         "--connections", default=[1, 8, 64], type=int, nargs="+"
     )
     parser.add_argument("--repetitions", default=3, type=int)
-    formats = ["tf_saved_model", "onnx"]
     parser.add_argument(
-        "--formats", default=formats, choices=formats, nargs="+"
+        "--formats", default=list(FORMATS), choices=FORMATS, nargs="+"
     )
     parser.add_argument("--requests", default=100_000, type=int)
     parser.add_argument("--rows", default=1, type=int, help="of a request")

@@ -26,13 +26,14 @@ from recsys.files.output_lock import sole_writer
 from recsys.models.ranker import Ranker
 from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
+from recsys.serving.formats import DEFAULT_FORMAT
 from recsys.serving.list_lengths import write_list_lengths
 
 
 def export(
     run: str | Path,
     out: str | Path,
-    format: str = "tf_saved_model",
+    format: str = DEFAULT_FORMAT,
     version: bool = True,
     expert_weights: bool = False,
 ) -> dict[str, str]:
@@ -69,25 +70,25 @@ def export(
             holds something else, or another process is writing to it.
         ValueError: There is no such format.
     """
-    return read_input_names(
-        export_to(run, out, format, version, expert_weights)
-    )
+    _, names = export_to(run, out, format, version, expert_weights)
+    return names
 
 
 def export_to(
     run: str | Path,
     out: str | Path,
-    format: str = "tf_saved_model",
+    format: str = DEFAULT_FORMAT,
     version: bool = True,
     expert_weights: bool = False,
-) -> Path:
-    """Does what `export` does, and returns the folder of the model."""
+) -> tuple[Path, dict[str, str]]:
+    """Does what `export` does, and returns the folder of the model as well."""
     form = export_format(format)
-    return write_model(
+    folder = write_model(
         out,
         version,
         lambda folder: _write(Run(run), folder, form, expert_weights),
     )
+    return folder, read_input_names(folder)
 
 
 def _write(

@@ -6,6 +6,9 @@ import typer
 
 from recsys.backend import start_backend
 from recsys.commands.arguments import RunFolder
+from recsys.serving.formats import DEFAULT_FORMAT
+from recsys.serving.formats import FORMATS
+from recsys.serving.formats import known_format
 
 
 def export(
@@ -14,9 +17,9 @@ def export(
         Path,
         typer.Option(help="Folder of the versions: the model goes to OUT/1."),
     ],
-    format: Annotated[str, typer.Option(help="tf_saved_model or onnx.")] = (
-        "tf_saved_model"
-    ),
+    format: Annotated[
+        str, typer.Option(help=f"{' or '.join(FORMATS)}.")
+    ] = DEFAULT_FORMAT,
     version: Annotated[
         bool,
         typer.Option(
@@ -77,16 +80,13 @@ def export(
         )
         print(f"Two stages written to {folder}, and verified without Keras")
         return
-    from recsys.exporting import export_format
-
-    form = export_format(format)
+    form = known_format(format)
     with suppress(ValueError):  # `export` starts a process of its own then.
         start_backend(form.backend)
     from recsys.api.export import export_to
-    from recsys.exporting.input_names import read_input_names
 
-    folder = export_to(run, out, format, version, expert_weights)
-    for feature, input in read_input_names(folder).items():
+    folder, inputs = export_to(run, out, format, version, expert_weights)
+    for feature, input in inputs.items():
         if input != feature:
             print(f"Feature {feature!r} is the input {input!r}")
     print(f"{form.title} written to {folder}, and verified without Keras")

@@ -3,7 +3,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import ClassVar
+
+from recsys.serving.formats import known_format
 
 if TYPE_CHECKING:
     from recsys.exporting.served_ranker import ServedRanker
@@ -23,15 +24,19 @@ class ExportFormat:
     a list of the formats is had without.
 
     Attributes:
-        name: What the command line calls it.
         title: What messages call it.
         backend: The Keras backend under which `write` has to run. The stage
             starts a process for it where another one is active.
+
+    Args:
+        name: What `recsys.serving.formats.FORMATS` and the command line call
+            it.
     """
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    backend: ClassVar[str]
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.title = known_format(name).title
+        self.backend = known_format(name).backend
 
     def write(self, served: "ServedRanker", folder: Path) -> None:
         """Writes all files of the model, under `backend`.

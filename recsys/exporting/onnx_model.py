@@ -18,13 +18,13 @@ from recsys.exporting.export_format import ExportFormat
 from recsys.exporting.onnx_conversion import converted
 from recsys.features.onnx_graph import OnnxGraph
 from recsys.features.onnx_graph import OnnxValue
+from recsys.serving.onnx_runner import FILE
 
 if TYPE_CHECKING:
     import onnx
 
     from recsys.exporting.served_ranker import ServedRanker
 
-FILE = "model.onnx"
 _IR_VERSION = 9  # Of ONNX 1.15, as the opset.
 # What NumPy's names of types are called in ONNX.
 _TYPES = {"float32": "FLOAT", "int64": "INT64", "string": "STRING"}
@@ -49,10 +49,6 @@ class OnnxFormat(ExportFormat):
     the experts of a row (`recsys.exporting.onnx_sparse_matmul`), and matrix
     products that also work for no row (`recsys.exporting.onnx_einsum`).
     """
-
-    name = "onnx"
-    title = "ONNX model"
-    backend = "tensorflow"
 
     def write(self, served: "ServedRanker", folder: Path) -> None:
         for package in _PACKAGES:

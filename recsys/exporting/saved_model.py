@@ -8,6 +8,7 @@ from recsys.exporting.export_format import ExportFormat
 from recsys.exporting.signature import Input
 from recsys.exporting.signature import of_one_batch
 from recsys.exporting.signature import with_defaults
+from recsys.serving.saved_model_runner import FILE
 from recsys.terminal.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ class SavedModelFormat(ExportFormat):
     `recsys.exporting.input_names` says. `assets.extra` holds requests that a
     server warms up with.
     """
-
-    name = "tf_saved_model"
-    title = "SavedModel"
-    backend = "tensorflow"
 
     def write(self, served: "ServedRanker", folder: Path) -> None:
         import tensorflow as tf
@@ -103,7 +100,7 @@ def _defaults(folder: Path) -> dict[str, Any]:
     from tensorflow.core.protobuf import saved_model_pb2
 
     saved = saved_model_pb2.SavedModel()
-    saved.ParseFromString((folder / "saved_model.pb").read_bytes())
+    saved.ParseFromString((folder / FILE).read_bytes())
     signature = saved.meta_graphs[0].signature_def[SIGNATURE]
     return {
         name: tf.constant(tf.make_ndarray(value))

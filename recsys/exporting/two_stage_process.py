@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from recsys.exporting import export_format
 from recsys.exporting.fresh_process import HIDDEN
 from recsys.exporting.fresh_process import outputs_by_batch_size
-from recsys.exporting.saved_model import SavedModelFormat
 from recsys.exporting.text_arrays import packed
 from recsys.exporting.text_arrays import unpacked
 from recsys.processes.lifeline import end_with_starter
@@ -41,7 +41,7 @@ def main() -> None:
     if index in FAISS_INDEXES:
         run: Any = partial(load(Path(folder), index).run, DEFAULT_SIGNATURE)
     else:
-        run = SavedModelFormat().load(Path(folder))
+        run = export_format("tf_saved_model").load(Path(folder))
     outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)
     np.savez(outputs_file, **{name: packed(outputs[name]) for name in outputs})
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from recsys.errors import FileError
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
-from recsys.serving.runner import FORMATS
+from recsys.serving.runner import FILES
 from recsys.serving.runner import holds_model
 
 Model = TypeVar("Model")
@@ -98,7 +98,7 @@ class ModelStore(Generic[Model]):
             raise FileError(self._broken[max(self._broken)].message)
         raise FileError.at(
             self._folder,
-            f"a file of {[*FORMATS]}, or folders 1, 2, ... with one of them",
+            f"a file of {FILES}, or folders 1, 2, ... with one of them",
             "none" if self._folder.is_dir() else "no folder",
         )
 

@@ -1,49 +1,42 @@
-from collections.abc import Callable
 from pathlib import Path
 
 from recsys.errors import FileError
-from recsys.serving import onnx_runner
+from recsys.serving.formats import FORMATS
 from recsys.serving.list_lengths import with_list_lengths
-from recsys.serving.saved_model_runner import SavedModelRunner
 from recsys.serving.tensor_spec import Runner
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.two_stage_runner import import_operations
 from recsys.serving.two_stage_runner import with_index
 
 DEFAULT_SIGNATURE = "serving_default"
-
-
-# A format, by the file that a folder of it has.
-FORMATS: dict[str, Callable[[Path], Runner]] = {
-    "saved_model.pb": SavedModelRunner,
-    onnx_runner.FILE: onnx_runner.OnnxRunner,
-}
+# By which folders of models are known.
+FILES = [format.file for format in FORMATS.values()]
 
 
 def holds_model(folder: Path) -> bool:
     """Returns whether there is a model right in a folder."""
-    return any((folder / file).is_file() for file in FORMATS)
+    return any((folder / file).is_file() for file in FILES)
 
 
 def load(folder: Path, index: str | None = None) -> Runner:
     """Loads a model and tries every signature of it.
 
     Args:
-        folder: With a file of `FORMATS`.
+        folder: With a file of `FILES`.
         index: What two stages search with, as in `with_index`.
 
     Raises:
         FileError: There is no such model in it, or none that can be served.
     """
-    for file, open_runner in FORMATS.items():
-        if (folder / file).is_file():
+    for format in FORMATS.values():
+        if (folder / format.file).is_file():
             import_operations(folder)
-            runner = open_runner(folder)
+            runner = format.runner(folder)
             runner.signatures = with_list_lengths(runner.signatures, folder)
             break
     else:
         raise FileError.at(
-            folder, f"a folder with one of {[*FORMATS]}", "none of them"
+            folder, f"a folder with one of {FILES}", "none of them"
         )
     if DEFAULT_SIGNATURE not in runner.signatures:
         raise FileError.at(

@@ -13,6 +13,7 @@ from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 
+FILE = "saved_model.pb"
 _SAVED_MODEL = "a TensorFlow SavedModel"
 # Signatures that TensorFlow writes for itself.
 _INTERNAL = "__saved_model"
@@ -77,7 +78,7 @@ def _read_signatures(folder: Path) -> dict[str, Signature]:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     content = SavedModel()
-    content.ParseFromString((folder / "saved_model.pb").read_bytes())
+    content.ParseFromString((folder / FILE).read_bytes())
     return {
         name: Signature(
             {

@@ -13,7 +13,7 @@ ML_1M_LOO = Benchmark(
     "in the order of time. The last film of each user is the test, the one "
     "before it the validation; all films are ranked but for those that the "
     "user has rated.",
-    about="BERT4Rec, RecTools's SASRec and HSTU were published on the same "
+    about="SASRec with the full softmax and HSTU were published on the same "
     "ratings with ties of time in another order: their targets are not all "
     "the same.",
     data_set="sequences",
@@ -36,7 +36,7 @@ ML_1M_LOO = Benchmark(
     published=(
         Published("SASRec, one negative", (0.2392, 0.1259), _PETROV),
         Published("gSASRec", (0.3003, 0.1726), _PETROV),
-        Published("BERT4Rec", (0.2821, 0.1516), _PETROV),
+        Published("BERT4Rec", (0.2821, 0.1516), "Petrov and Macdonald"),
         Published(
             "SASRec, full softmax", (0.3058, 0.1779), "RecTools's benchmark"
         ),

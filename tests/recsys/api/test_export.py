@@ -389,7 +389,8 @@ def test_versions_are_numbered(
 
     monkeypatch.setattr("recsys.api.export.verify", watch)
     for number in (1, 2):
-        assert export_to(run, out) == out / str(number)
+        folder, _ = export_to(run, out)
+        assert folder == out / str(number)
     assert sorted(entry.name for entry in out.iterdir()) == ["1", "2"]
     assert seen == [[], ["1"]]
 

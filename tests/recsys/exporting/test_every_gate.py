@@ -14,14 +14,15 @@ from recsys import ExportError
 from recsys import Ranker
 from recsys import TrainConfig
 from recsys.config.gate_names import GATES
-from recsys.exporting import FORMATS
 from recsys.exporting import ExportFormat
+from recsys.exporting import export_format
 from recsys.exporting import verification
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import compare
 from recsys.exporting.verification import fresh_outputs
 from recsys.exporting.verification import rows_to_try
 from recsys.models.build import build_ranker
+from recsys.serving.formats import FORMATS
 from recsys.training.resolve_config import resolve_config
 
 pytestmark = pytest.mark.slow
@@ -74,7 +75,7 @@ def ranker_of(dataset: Dataset, changes: dict[str, Any]) -> Ranker:
     scope="module",
     params=[
         form
-        for form in FORMATS.values()
+        for form in map(export_format, FORMATS)
         if form.backend == keras.backend.backend()
     ],
     ids=lambda form: form.name,

@@ -12,7 +12,7 @@ from recsys.api.export_two_stage import export_two_stage
 from recsys.api.export_two_stage import verify_two_stage
 from recsys.errors import ExportError
 from recsys.errors import RunError
-from recsys.exporting.saved_model import SavedModelFormat
+from recsys.exporting import export_format
 from recsys.exporting.two_stage import TwoStage
 from recsys.exporting.two_stage_index import write_index
 from recsys.exporting.two_stage_model import create_index
@@ -102,7 +102,7 @@ def test_what_was_seen_is_not_recommended(exported: Path, ids: IdKinds) -> None:
 
 
 def test_inputs_may_be_left_out(exported: Path, ids: IdKinds) -> None:
-    run = SavedModelFormat().load(exported)
+    run = export_format("tf_saved_model").load(exported)
     users = np.array([ids.user(4), ids.user(5)])
     given = {
         "age": np.full(2, np.nan, np.float32),
@@ -145,7 +145,7 @@ def test_what_it_was_exported_with(exported: Path) -> None:
 def test_a_server_finds_requests_to_warm_up_with(
     exported: Path, ids: IdKinds
 ) -> None:
-    run = SavedModelFormat().load(exported)
+    run = export_format("tf_saved_model").load(exported)
     sizes = []
     for inputs in warmup_requests(exported):
         assert set(inputs) == {"user", "age", "history", "seen"}

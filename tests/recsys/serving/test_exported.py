@@ -9,7 +9,7 @@ import pytest
 
 import recsys
 from recsys.data import Dataset
-from recsys.exporting import FORMATS
+from recsys.serving.formats import FORMATS
 from tests.recsys.serving.client import Client
 
 pytestmark = [

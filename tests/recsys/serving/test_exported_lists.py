@@ -11,10 +11,10 @@ from recsys import Dataset
 from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
-from recsys.exporting import FORMATS
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.models.build import build_ranker
+from recsys.serving.formats import FORMATS
 from recsys.serving.list_lengths import write_list_lengths
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.serving.client import Client
