@@ -9,9 +9,15 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adagrad": {"initial_accumulator_value": 0.1},
 }
 
-# How the tables of id features are trained: as all else is, or by the rows
-# that a batch looks up, each by the rule of this name in `recsys.tables`.
-TABLE_OPTIMIZERS = ("adam", "lazy-adam", "rowwise-adagrad")
+# How the tables of id features are trained by the rows that a batch looks up:
+# the `recsys.tables.RowRule`, as `pkgutil.resolve_name` finds it without Keras
+# being imported before.
+TABLE_RULES: dict[str, str] = {
+    "lazy-adam": "recsys.tables.lazy_adam:LazyAdam",
+    "rowwise-adagrad": "recsys.tables.rowwise_adagrad:RowwiseAdagrad",
+}
+# Or as all else is.
+TABLE_OPTIMIZERS = ("adam", *TABLE_RULES)
 
 # Rows from which on tables are trained by lazy Adam where nothing else is
 # asked for: as good on MovieLens, and from here on a step over all rows takes

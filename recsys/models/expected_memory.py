@@ -4,19 +4,21 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
+from pkgutil import resolve_name
 from typing import Any
 
+from recsys.config.optimizers import TABLE_RULES
 from recsys.config.train_config import TrainConfig
 from recsys.errors.memory import free_memory
 from recsys.features.feature import FittedFeature
 from recsys.models.gates import gate_class
 from recsys.retrieval.catalogue import Catalogue
+from recsys.tables import RowRule
 
 _BYTES = 4  # Of a float32 or an int32.
 # What training keeps of each weight: itself, its gradient, optimizer slots.
 _COPIES = {"adam": 4, "adagrad": 3}
-# Of a table trained by rows, whose gradients are those of a batch.
-_ROW_COPIES = {"lazy-adam": 3, "rowwise-adagrad": 1}
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,11 @@ def _tables(
         if feature.num_rows is None:
             continue
         copies = _COPIES[config.optimizer]
-        rule = config.table_optimizer
+        dim = feature.dim or config.embedding_dim
+        name_of_rule = config.table_optimizer
         by_rows = feature.num_rows >= (config.min_table_rows or 1)
-        if by_rows and rule in _ROW_COPIES:
-            copies = _ROW_COPIES[rule]
+        if by_rows and name_of_rule in TABLE_RULES:
+            copies = _copies_by_rows(name_of_rule, (feature.num_rows, dim))
         options = (
             "`embedding_dim`"
             if feature.dim is None
@@ -119,9 +122,18 @@ def _tables(
         )
         if "buckets" in type(feature.kind).model_fields:
             options += f" and `buckets` of the feature {name!r}"
-        dim = feature.dim or config.embedding_dim
         text = f"the table of {name!r}, {feature.num_rows:,} x {dim:,}"
         yield Part(text, options, feature.num_rows * dim, copies)
+
+
+def _copies_by_rows(name: str, table_shape: tuple[int, int]) -> int:
+    """Whole copies of a table trained by rows, with what is kept of them.
+
+    Its gradients are those of the rows of a batch.
+    """
+    rule: RowRule = resolve_name(TABLE_RULES[name])()
+    slots = sum(map(prod, rule.slot_shapes(table_shape).values()))
+    return 1 + slots // prod(table_shape)
 
 
 def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:

@@ -23,8 +23,3 @@ from recsys.tables.rowwise_adagrad import RowwiseAdagrad as RowwiseAdagrad
 from recsys.tables.table_embedding import TableEmbedding as TableEmbedding
 from recsys.tables.table_optimizer import TableOptimizer as TableOptimizer
 from recsys.tables.table_training import TableTraining as TableTraining
-
-RULES: dict[str, type[RowRule]] = {
-    "lazy-adam": LazyAdam,
-    "rowwise-adagrad": RowwiseAdagrad,
-}

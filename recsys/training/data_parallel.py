@@ -7,12 +7,12 @@ from contextlib import nullcontext
 
 import keras
 
+from recsys.config.optimizers import TABLE_RULES
 from recsys.config.train_config import TrainConfig
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
 from recsys.distribution.process_group import shared_with
 from recsys.distribution.processes import leave_processes
-from recsys.tables import RULES
 from recsys.tables.row_split import splitting_tables
 from recsys.training.expert_parallel import expert_parallel
 
@@ -156,7 +156,7 @@ def _check_divides(rows: int, devices: int) -> None:
 
 def _tables_split(config: TrainConfig) -> AbstractContextManager[None]:
     """Splits the tables whose optimizer reads and writes single rows."""
-    if config.table_optimizer not in RULES:
+    if config.table_optimizer not in TABLE_RULES:
         return nullcontext()
     return splitting_tables(config.min_table_rows or 1)
 

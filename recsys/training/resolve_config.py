@@ -7,6 +7,7 @@ import keras
 
 from recsys.columns.kind import declarations
 from recsys.config.optimizers import LARGE_TABLE
+from recsys.config.optimizers import TABLE_RULES
 from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
 from recsys.config.train_config import TrainConfig
@@ -113,7 +114,7 @@ def _with_table_optimizer(config: TrainConfig, schema: Schema) -> TrainConfig:
     name, min_rows = config.table_optimizer, config.min_table_rows
     if name == "adam" != config.optimizer:
         raise ValueError(
-            "`table_optimizer` must be lazy-adam, rowwise-adagrad or left "
+            f"`table_optimizer` must be {', '.join(TABLE_RULES)} or left "
             f"out where the optimizer is {config.optimizer}. "
             "Received: table_optimizer='adam'"
         )

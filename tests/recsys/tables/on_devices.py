@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
@@ -21,9 +22,9 @@ import jax
 import keras
 import numpy as np
 
+from recsys.config.optimizers import TABLE_RULES
 from recsys.models.grown_weights import copy_grown_weights
 from recsys.runs.run import Run
-from recsys.tables import RULES
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer
 from recsys.tables import TableTraining
@@ -68,7 +69,8 @@ def compiled(rule: str, **options: Any) -> Model:
     flat = keras.layers.Flatten()(keras.layers.Concatenate(axis=1)(parts))
     model = Model(ids, keras.layers.Dense(1)(flat))
     adam = keras.optimizers.Adam(0.01, **options)
-    model.compile(TableOptimizer(adam, RULES[rule](), 10), loss="mse")
+    made = resolve_name(TABLE_RULES[rule])()
+    model.compile(TableOptimizer(adam, made, 10), loss="mse")
     model.optimizer.build(model.trainable_variables)
     return model
 
@@ -139,7 +141,7 @@ def read(run: Run) -> Results:
 def held() -> list[tuple[int, ...]]:
     """What each of 4 devices holds of a table and of its slots, by rule."""
     shapes = []
-    for rule in RULES:
+    for rule in TABLE_RULES:
         with devices(4):
             model = compiled(rule)
         shapes += [

@@ -1,3 +1,7 @@
+import re
+from pathlib import Path
+from pkgutil import resolve_name
+
 import keras
 import pytest
 from keras import ops
@@ -5,9 +9,12 @@ from keras import ops
 from keras_moe.optimizers import Adam
 from recsys.config.optimizers import OPTIMIZERS
 from recsys.config.optimizers import TABLE_OPTIMIZERS
-from recsys.tables import RULES
+from recsys.config.optimizers import TABLE_RULES
+from recsys.config.train_config import TrainConfig
 from recsys.tables import TableOptimizer
 from recsys.training.create_optimizer import create_optimizer
+
+ROOT = Path(__file__).parents[3]
 
 
 def after_one_step(name: str, gradient: float) -> float:
@@ -35,11 +42,11 @@ def test_each_name_makes_what_it_says(name: str) -> None:
     assert float(optimizer.learning_rate.numpy()) == 0.5
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", TABLE_RULES)
 def test_tables_are_trained_by_the_rule_of_the_name(rule: str) -> None:
     optimizer = create_optimizer("adagrad", 0.5, rule, 0.1, 20)
     assert isinstance(optimizer, TableOptimizer)
-    assert isinstance(optimizer.rule, RULES[rule])
+    assert isinstance(optimizer.rule, resolve_name(TABLE_RULES[rule]))
     assert optimizer.rate_factor == pytest.approx(0.2)
     assert optimizer.minimum_rows == 20
     assert type(optimizer.inner).__name__.lower() == "adagrad"
@@ -52,5 +59,10 @@ def test_tables_are_trained_as_all_else(table_optimizer: str | None) -> None:
     assert type(optimizer) is Adam
 
 
-def test_every_rule_has_a_name_that_can_be_given() -> None:
-    assert ("adam", *RULES) == TABLE_OPTIMIZERS
+def test_all_that_names_the_rules_names_those_of_the_registry() -> None:
+    page = (ROOT / "docs" / "large_tables.md").read_text()
+    rows = re.findall(r"^\| `(\w[\w-]*)` \|", page, re.MULTILINE)
+    assert {*rows} == {*TABLE_OPTIMIZERS}
+    text = " ".join(str(TrainConfig.__doc__).split())
+    for name in TABLE_RULES:
+        assert f" {name} (" in text
