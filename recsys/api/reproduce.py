@@ -100,7 +100,7 @@ def _prepared(
     first = next(iter(benchmark.files))
     folder = out / "-".join(["data", *setting.files])
     if not folder.is_dir():
-        files = {
+        files: dict[str, Any] = {
             option: benchmark.files[option].found(raw_dir).name
             for option in (first, *setting.files)
         }

@@ -36,7 +36,8 @@ def shelf_page(benchmarks: Mapping[str, Benchmark], folder: Path) -> str:
     sections = [_INTRODUCTION]
     for name, benchmark in benchmarks.items():
         file = folder / f"{name}.csv"
-        results = pd.read_csv(file) if file.is_file() else pd.DataFrame()
+        nothing = pd.DataFrame({"row": []})
+        results = pd.read_csv(file) if file.is_file() else nothing
         sections.append(_section(name, benchmark, results))
     return "\n".join(sections)
 

@@ -20,8 +20,8 @@ def shelf_table(
         values = [f"{value:.4f}" for value in published.values]
         line = [published.model, *values, "", "", published.source]
         rows.append((published.values[-1], line))
-    groups = [] if results.empty else results.groupby("row", sort=False)
-    for name, runs in groups:
+    for name in results["row"].unique():
+        runs = results[results["row"] == name]
         metrics = runs[benchmark.columns]
         values = [_mean(runs[column]) for column in benchmark.columns]
         minutes = f"{runs['cpu_minutes'].mean():.1f}"
