@@ -16,6 +16,7 @@ from pydantic import model_validator
 from recsys.errors import DataError
 from recsys.errors.bounds import IdCount
 from recsys.errors.bounds import Width
+from recsys.errors.shown import shown
 from recsys.features.feature import MISSING
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
@@ -78,8 +79,9 @@ class IdList(Feature):
             value = getattr(self, name)
             if self.of is not None and value is not None:
                 raise ValueError(
-                    f"expected {name} at {self.of!r}, which has the table. "
-                    f"Received: {name}={value} beside of={self.of!r}"
+                    f"expected {name} at {shown(self.of)}, which has the "
+                    f"table. Received: {name}={value} beside "
+                    f"of={shown(self.of)}"
                 )
         return self
 
@@ -97,7 +99,7 @@ class IdList(Feature):
             raise DataError.at(
                 "'features'",
                 f"an `of` among the features with ids of their own, {owners}",
-                repr(self.of),
+                shown(self.of),
                 column=name,
             )
 

@@ -7,6 +7,7 @@ from pydantic import model_validator
 
 from recsys.errors import DataError
 from recsys.errors.bounds import Width
+from recsys.errors.shown import shown
 from recsys.features.feature import Feature
 from recsys.features.id import Id
 from recsys.features.id_list import FittedIdList
@@ -53,7 +54,7 @@ class Sequence(IdList):
             raise ValueError(
                 "expected query for pooling 'attention' alone, and the same "
                 f"feature as of. Received: pooling={self.pooling!r}, "
-                f"query={self.query!r}, of={self.of!r}"
+                f"query={shown(self.query)}, of={shown(self.of)}"
             )
         return self
 
@@ -63,7 +64,8 @@ class Sequence(IdList):
             raise DataError.at(
                 "'features'",
                 "a `query` with one id per row",
-                f"{self.query!r} with {features[self.query].declaration!r}",
+                f"{shown(self.query)} with "
+                f"{shown(features[self.query].declaration)}",
                 column=name,
             )
 

@@ -1,6 +1,7 @@
 """Predict requests, compared with a reading of their JSON value by value."""
 
 import base64
+import copy
 import json
 import math
 from pathlib import Path
@@ -156,7 +157,8 @@ def _change(content: Any, random: Random) -> None:
         content[values.text(random)] = content.pop(key)
     else:
         pool = random.choice((_WRONG, _WRONG, values.VALUES))
-        content[key] = random.choice(pool)
+        # A copy: what stands in the pool is not to be changed in turn.
+        content[key] = copy.deepcopy(random.choice(pool))
 
 
 def _read(body: bytes) -> tuple[int, dict[str, Any]]:
