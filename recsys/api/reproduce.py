@@ -27,6 +27,9 @@ from recsys.reporting.shelf.benchmark import Setting
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 
+# Flags whose opposite has a name of its own.
+_OFF = {"exclude_seen": "--include-seen"}
+
 
 def reproduce(
     name: str,
@@ -166,7 +169,8 @@ def _arguments(command: str, fields: Mapping[str, Any]) -> list[str]:
     for name, value in fields.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
-            words.append(flag if value else f"--no-{flag[2:]}")
+            off = _OFF.get(name, f"--no-{flag[2:]}")
+            words.append(flag if value else off)
         elif isinstance(value, Mapping):
             for key, one in value.items():
                 words += [flag.removesuffix("s"), f"{key}={one}"]
