@@ -1,0 +1,67 @@
+"""What the benchmarks on S3-Rec's files have in common."""
+
+from recsys.reporting.shelf.benchmark import Benchmark
+from recsys.reporting.shelf.benchmark import Published
+from recsys.reporting.shelf.benchmark import Setting
+from recsys.reporting.shelf.benchmark import ShelfFile
+from recsys.reporting.shelf.leave_one_out import BASELINES
+from recsys.reporting.shelf.leave_one_out import tower
+
+_SOURCES = {
+    "GRU4Rec": "Zhou et al., S3-Rec, CIKM 2020",
+    "SASRec": "Zhou et al., S3-Rec, CIKM 2020",
+    "S3-Rec": "Zhou et al., S3-Rec, CIKM 2020",
+    "ICLRec": "Chen et al., WWW 2022, released model",
+}
+
+
+def amazon_reviews(
+    title: str,
+    size: str,
+    name: str,
+    checksums: tuple[str, str],
+    published: dict[str, tuple[float, float]],
+) -> Benchmark:
+    """Returns the benchmark on one of S3-Rec's files of Amazon reviews.
+
+    Args:
+        title: What it is.
+        size: How many reviews, users and items there are.
+        name: What the published files' names begin with.
+        checksums: The sha256 of the sequences and of the items' attributes.
+        published: Recall@10 and NDCG@10 by model.
+    """
+    fields = tower(tower_temperature=0.05, tower_dropout=0.5, tower_tokens=1024)
+    sequences, attributes = checksums
+    return Benchmark(
+        title=title,
+        protocol=f"S3-Rec's file: {size} in the order of time, each user and "
+        "item with at least five. The last item of each user is the test, the "
+        "one before it the validation; all items are ranked but for those "
+        "that the user has had.",
+        about="S3-Rec and the transformer with attributes see the items' "
+        "categories and brands, the others ids alone.",
+        data_set="sequences",
+        files={
+            "file": ShelfFile(("sequences.txt", f"{name}.txt"), sequences),
+            "attributes": ShelfFile(
+                ("item_attributes.json", f"{name}_item2attributes.json"),
+                attributes,
+            ),
+        },
+        settings=(
+            *BASELINES,
+            Setting("transformer", "train", fields, seeds=3),
+            Setting(
+                "transformer with attributes",
+                "train",
+                fields,
+                files=("attributes",),
+                seeds=3,
+            ),
+        ),
+        published=tuple(
+            Published(model, values, _SOURCES[model])
+            for model, values in published.items()
+        ),
+    )
