@@ -24,7 +24,7 @@ from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.layers.isolated_state import run_on_devices
 from keras_moe.ops._debugging import checks_values
 from keras_moe.ops._debugging import require
-from keras_moe.ops._pair_blocks import Pairs
+from keras_moe.ops._pairs import Pairs
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops._tracing import is_traced_for_export

@@ -11,7 +11,7 @@ from keras_moe.layers.float_inputs import as_float
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import PerExpert
 from keras_moe.layers.initialization import derived_seed
-from keras_moe.ops._pair_blocks import Pairs
+from keras_moe.ops._pairs import Pairs
 from keras_moe.ops.grouped_matmul import grouped_matmul
 from keras_moe.types import Activation
 from keras_moe.types import ActivationLike

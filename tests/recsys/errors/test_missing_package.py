@@ -18,12 +18,12 @@ pytestmark = pytest.mark.skipif(
 # Stands for an environment in which nobody has installed these.
 WITHOUT = """
 import runpy, sys
-missing = sys.argv.pop(1).split(",")
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in missing:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Missing())
+from importlib.machinery import PathFinder
+missing, found = sys.argv.pop(1).split(","), PathFinder.find_spec
+def find_spec(name, path=None, target=None):
+    if name.partition(".")[0] not in missing:
+        return found(name, path, target)
+PathFinder.find_spec = find_spec
 runpy.run_module("recsys", run_name="__main__")
 """
 
@@ -89,3 +89,30 @@ def test_missing_module_of_our_own_is_no_package(name: str | None) -> None:
     with pytest.raises(ModuleNotFoundError) as raised:
         what_to_install(error)
     assert raised.value is error
+
+
+# What no extra but one of its own brings along, nor `recsys`.
+OPTIONAL = (
+    *("faiss", "httptools", "keras_hub", "lightgbm", "onnx", "onnxruntime"),
+    *("orbax", "ray", "starlette", "tensorflow_recommenders", "tf2onnx"),
+    *("tf_keras", "umap", "uvicorn"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_a_training_needs_no_other_backend(
+    backend: str, tmp_path: Path
+) -> None:
+    """Where TensorFlow is always there, as a part of the extra `recsys`."""
+    others = {"jax", "torch"} - {backend}
+    run = tmp_path / "run"
+    sizes = "--train-rows 200 --epochs 1 --num-experts 4 --expert-units 8"
+    done = recsys_without(
+        ",".join([*OPTIONAL, *others]),
+        *f"train --data synthetic --gate comet --k 2 --out {run}".split(),
+        *sizes.split(),
+        KERAS_BACKEND=backend,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (run / "metrics.json").is_file()
