@@ -4,6 +4,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import lapack
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from recsys.baselines.interactions import Interactions
 from recsys.baselines.option import Option
@@ -89,7 +90,10 @@ def _invert(matrix: Any) -> None:
     Args:
         matrix: Float64 array `(N, N)` in Fortran's order.
     """
-    factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
+    # On several threads, OpenBLAS (of SciPy 1.17) breaks memory from about
+    # 18,000 items; the other half of the work is on one thread anyway.
+    with threadpool_limits(1, "blas"):
+        factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
     if not failed:
         inverse, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
     assert not failed, "λ makes it positive definite"
