@@ -333,7 +333,7 @@ def test_the_export_is_verified_and_takes_strange_rows(
                 "query": "genres",
             },
             "'features', column 'history': expected a `query` with one id per "
-            "row. Received: 'genres' with {'type': 'ids', 'pooling': 'max'}",
+            "row. Received: 'genres' with {'pooling': 'max', 'type': 'ids'}",
         ),
         (
             "tags",
