@@ -160,7 +160,7 @@ def _query(
     schema, names = dataset.schema, ranker.query_names
     if schema.user_id is None:
         raise DataError.at(
-            f"data set {schema.name!r}",
+            schema.place,
             "an id feature that is the 'user' in dataset.json, or is called "
             "user",
             f"the features {[*schema.features]}",

@@ -216,7 +216,7 @@ def _check_labels(
 ) -> None:
     """Checks that each split has labels of a task that counts."""
     schema = dataset.schema
-    name = f"data set {schema.name!r}"
+    name = schema.place
     counting = [task for task, weight in task_weights.items() if weight]
     truths = {
         split: ground_truth(rows, schema)

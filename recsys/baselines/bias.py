@@ -197,7 +197,7 @@ def _columns(schema: Schema) -> list[str]:
     found = list(dict.fromkeys(role for role in roles if role is not None))
     if not found:
         raise DataError.at(
-            f"data set {schema.name!r}",
+            schema.place,
             "an id feature that is the 'user' or the 'item' in dataset.json, "
             "or is called so",
             f"the features {[*schema.features]}",

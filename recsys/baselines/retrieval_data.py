@@ -37,7 +37,7 @@ class RetrievalData:
         schema = self.dataset.schema
         if name is None or not isinstance(schema.features.get(name), Id):
             raise DataError.at(
-                f"data set {schema.name!r}",
+                schema.place,
                 f"for retrieval, an id feature that is the {role!r} in "
                 f"dataset.json, or is called {role}",
                 f"the features {[*schema.features]}",
@@ -64,7 +64,7 @@ class RetrievalData:
             items: pd.Index[Any] = all_ids(counts, kind.min_count)
         if not len(items):
             raise DataError.at(
-                f"data set {self.dataset.schema.name!r}, feature {self.item!r}",
+                f"{self.dataset.schema.place}, feature {self.item!r}",
                 "for retrieval, at least one item",
                 "none",
             )
@@ -83,7 +83,7 @@ class RetrievalData:
         queries = Queries.of(self._parts(split))
         if not len(queries.weights):
             raise DataError.at(
-                f"data set {self.dataset.schema.name!r}, {split} split",
+                f"{self.dataset.schema.place}, {split} split",
                 f"a row that counts for retrieval, by {self.label!r}",
                 "none",
             )

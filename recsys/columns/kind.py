@@ -49,6 +49,19 @@ class Kind(BaseModel):
         """
         raise NotImplementedError
 
+    def check_alike(
+        self, columns: Sequence["pd.Series[Any]"], files: Sequence[object]
+    ) -> None:
+        """Checks what the columns of several tables must have in common.
+
+        Args:
+            columns: The column in each of several tables.
+            files: Where each comes from, for the error message.
+
+        Raises:
+            DataError: They cannot be one column.
+        """
+
     def unified(
         self, columns: Sequence["pd.Series[Any]"]
     ) -> Sequence["pd.Series[Any]"]:

@@ -125,7 +125,7 @@ def check_names(schema: Schema, num_classes: Mapping[str, int]) -> None:
         columns = schema.tasks[task].columns(task, count)
         if taken := sorted(names & set(columns)):
             raise DataError.at(
-                f"data set {schema.name!r}",
+                schema.place,
                 f"no column {taken[0]!r}, the name that a prediction of the "
                 f"task {task!r} has",
                 "one of that name",

@@ -1,4 +1,3 @@
-from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -85,12 +84,12 @@ class Dataset(SplitDataset[pd.DataFrame]):
         splits = {
             name: split.copy(deep=False) for name, split in self.splits.items()
         }
-        unify(splits.values(), self.schema.tasks)
-        train = f"data set {self.schema.name!r}, train split"
+        train = f"{self.schema.place}, train split"
         parts = [
-            (f"data set {self.schema.name!r}, {name} split", split)
+            (f"{self.schema.place}, {name} split", split)
             for name, split in splits.items()
         ]
+        unify(parts, self.schema.tasks)
         schema = with_learned_tasks(
             self.schema, [splits["train"]], parts, train
         )
@@ -121,7 +120,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
             file: read_parsed(file, schema.columns)
             for file in chain(*files.values())
         }
-        unify(parts.values(), schema.columns)
+        unify(parts.items(), schema.columns)
         first, *more = files["train"]
         schema = with_learned_tasks(
             schema,
@@ -217,16 +216,25 @@ def checked_classes(
 
 
 def unify(
-    frames: Collection[pd.DataFrame], columns: Mapping[str, Kind]
+    parts: Iterable[tuple[object, pd.DataFrame]], columns: Mapping[str, Kind]
 ) -> None:
     """Brings each column of several tables to one form.
 
     Args:
-        frames: Tables, each parsed on its own, which are changed.
+        parts: Tables, each parsed on its own, which are changed, after where
+            each comes from.
         columns: Names of their columns with what they mean.
+
+    Raises:
+        DataError: What a table has in a column is of another form than that
+            of the first one, and cannot be brought to it.
     """
+    parts = list(parts)
+    files = [file for file, _ in parts]
+    frames = [frame for _, frame in parts]
     for name, kind in columns.items():
         given = [frame[name] for frame in frames]
+        kind.check_alike(given, files)
         unified = kind.unified(given)
         if unified is not given:
             for frame, column in zip(frames, unified, strict=True):

@@ -39,7 +39,7 @@ def joined_tables(
     ['7', 'x8']
     """
     parts = [parse(table, columns, file) for file, table in tables.items()]
-    unify(parts, columns)
+    unify(zip(tables, parts, strict=True), columns)
     rows = pd.concat(parts, ignore_index=True)
     if rows.empty:
         raise DataError.at(next(iter(tables)), "at least one row", "no rows")

@@ -82,7 +82,11 @@ def with_negatives(
             f"Received: {sampling!r}"
         )
     splits = {name: rows.copy() for name, rows in dataset.splits.items()}
-    unify(splits.values(), dataset.schema.columns)
+    parts = {
+        f"{dataset.schema.place}, {name} split": rows
+        for name, rows in splits.items()
+    }
+    unify(parts.items(), dataset.schema.columns)
     sampler = _Sampler.of(dataset.schema, splits, sampling)
     wanted = dict.fromkeys(splits, evaluation_negatives)
     wanted["train"] = negatives
@@ -127,7 +131,7 @@ class _Sampler:
     def of(
         cls, schema: Schema, splits: Mapping[str, pd.DataFrame], sampling: str
     ) -> "_Sampler":
-        place = f"data set {schema.name!r}, for negatives"
+        place = f"{schema.place}, for negatives"
         _check_schema(schema, place)
         users = _numbered(splits, str(schema.user_id))
         items = _numbered(splits, str(schema.item_id))

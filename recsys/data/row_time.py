@@ -29,25 +29,34 @@ class RowTime(Kind):
             times if self.feature is None else self.feature.check(column, file)
         )
 
+    def check_alike(
+        self, columns: Sequence["pd.Series[Any]"], files: Sequence[object]
+    ) -> None:
+        kinds = [
+            (kind_of_times(column), file, column.name)
+            for column, file in zip(columns, files, strict=True)
+            if len(column)
+        ]
+        for kind, file, name in kinds:
+            expected, first, _ = kinds[0]
+            if kind != expected:
+                raise DataError.at(
+                    file,
+                    f"times that are {expected}, as in {first}",
+                    kind,
+                    column=name,
+                )
+
     def unified(
         self, columns: Sequence["pd.Series[Any]"]
     ) -> Sequence["pd.Series[Any]"]:
+        if self.feature is not None:
+            return self.feature.unified(columns)
         filled = [column for column in columns if len(column)]
         if not filled:
             return columns
-        first, expected = filled[0], kind_of_times(filled[0])
-        for column in filled:
-            if (kind := kind_of_times(column)) != expected:
-                raise DataError.at(
-                    "'time'",
-                    f"{expected} in all files, as in the first",
-                    kind,
-                    column=column.name,
-                )
-        if self.feature is not None:
-            return self.feature.unified(columns)
         # An empty column has no type of its own, and would spoil the others'.
         return [
-            column if len(column) else column.astype(first.dtype)
+            column if len(column) else column.astype(filled[0].dtype)
             for column in columns
         ]

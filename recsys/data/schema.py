@@ -3,7 +3,9 @@ import re
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 from typing import Any
 
@@ -93,6 +95,8 @@ class Schema:
         user: Id feature that says whom items are recommended to. Unless
             given, the group where that is an id feature, or else the id
             feature called "user".
+        file: Where the schema was read, for error messages. `None` (default)
+            where it was made. Schemas that differ in this alone are equal.
 
     A kind is the name that `dataset.json` calls it by, or an object with the
     name as its `"type"` and options beside it, or an object of its class.
@@ -121,6 +125,7 @@ class Schema:
     item: str | None = None
     item_features: list[str] | None = None
     user: str | None = None
+    file: Path | None = field(default=None, compare=False, repr=False)
 
     def __init__(
         self,
@@ -133,6 +138,7 @@ class Schema:
         item: str | None = None,
         item_features: Sequence[str] | None = None,
         user: str | None = None,
+        file: Path | None = None,
     ) -> None:
         frame = _framed(
             {
@@ -173,7 +179,7 @@ class Schema:
         _check_roles(group, weight, time, inputs, labels)
         given = frame.item_features
         check_item_roles(item, given, user, inputs)
-        for field, value in (
+        for attribute, value in (
             ("name", name),
             ("features", inputs),
             ("tasks", labels),
@@ -183,8 +189,15 @@ class Schema:
             ("item", item),
             ("item_features", given),
             ("user", user),
+            ("file", file),
         ):
-            object.__setattr__(self, field, value)
+            object.__setattr__(self, attribute, value)
+
+    @property
+    def place(self) -> str:
+        """What an error calls the data set."""
+        name = f"data set {self.name!r}"
+        return name if self.file is None else f"{name} of {self.file}"
 
     @property
     def holds_images(self) -> bool:

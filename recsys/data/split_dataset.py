@@ -191,4 +191,5 @@ def read_schema(folder: str | Path) -> Schema:
     file = folder / SCHEMA_FILE
     if not file.exists():
         raise DataError.at(file, "a file", "none of that name")
-    return Schema.from_json(read_text(file, "JSON", DataError), file)
+    schema = Schema.from_json(read_text(file, "JSON", DataError), file)
+    return replace(schema, file=file)

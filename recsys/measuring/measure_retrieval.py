@@ -198,7 +198,7 @@ def seen_items(model: Ranker, dataset: AnyDataset, label: str | None) -> Seen:
     assert retrieval is not None, "asked for with retrieval alone"
     if user is None:
         raise DataError.at(
-            f"data set {schema.name!r}",
+            schema.place,
             "an id feature that is the 'user' in dataset.json, or is called "
             "user, to exclude what users have seen",
             f"the features {[*schema.features]}",

@@ -116,7 +116,7 @@ class ImageClassifier(MultiTaskModel):
         shape = dataset.image_shape
         if list(shape) != self.image_shape:
             raise DataError.at(
-                f"data set {dataset.schema.name!r}",
+                dataset.schema.place,
                 f"images {tuple(self.image_shape)}, as in training",
                 f"images {shape}",
             )

@@ -64,7 +64,7 @@ def target_scales(dataset: AnyDataset) -> dict[str, float]:
     for task, kind in dataset.schema.tasks.items():
         labels, weights = _known_labels(dataset, task)
         if kind.standardizable and len(labels):
-            source = f"data set {dataset.schema.name!r}, split 'train'"
+            source = f"{dataset.schema.place}, split 'train'"
             scales[task] = kind.scale(labels, task, source, weights)
     return scales
 

@@ -235,7 +235,7 @@ class MultiTaskModel(
         for column, kind in own.items():
             if types.get(column) != kind:
                 raise DataError.at(
-                    f"data set {schema.name!r}",
+                    schema.place,
                     f"a column {column!r} of type {kind}, as in training",
                     types.get(column, "no such column"),
                 )
@@ -246,7 +246,7 @@ class MultiTaskModel(
             )
             if largest >= count:
                 raise DataError.at(
-                    f"data set {schema.name!r}",
+                    schema.place,
                     f"one of {count} classes of {task!r}, as in training",
                     f"a class {largest:.0f}",
                 )
@@ -259,7 +259,7 @@ class MultiTaskModel(
         )
         if own != given:
             raise DataError.at(
-                f"data set {schema.name!r}",
+                schema.place,
                 f"{task!r} declared as {shown(own)}, as in training",
                 shown(given),
             )

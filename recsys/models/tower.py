@@ -83,7 +83,7 @@ def history_feature(schema: Schema) -> str:
         if isinstance(kind, Sequence) and kind.of == schema.item_id:
             return name
     raise DataError.at(
-        f"data set {schema.name!r}",
+        schema.place,
         "for a sequence tower, a feature of type sequence that is `of` the "
         f"item {schema.item_id!r}",
         f"the features {declarations(schema.features)}",

@@ -74,14 +74,14 @@ class Catalogue:
         item = None if name is None else features[name]
         if name is None or not isinstance(item, FittedId):
             raise DataError.at(
-                f"data set {schema.name!r}",
+                schema.place,
                 "for retrieval, an id feature that is the 'item' in "
                 "dataset.json, or is called item",
                 f"the features {[*features]}",
             )
         if not item.vocabulary.size:
             raise DataError.at(
-                f"data set {schema.name!r}, feature {name!r}",
+                f"{schema.place}, feature {name!r}",
                 "for retrieval, at least one item",
                 "none",
             )
@@ -102,7 +102,7 @@ class Catalogue:
                     values[feature] = found
         if len(values) + 1 == len(features):
             raise DataError.at(
-                f"data set {schema.name!r}",
+                schema.place,
                 "for retrieval, a feature that is not of the item",
                 f"the features {[*features]}",
             )

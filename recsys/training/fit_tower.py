@@ -64,7 +64,7 @@ def fit_tower(
     batches = WindowBatches(sequences, config, length, epoch=0)
     if not len(batches):
         raise DataError.at(
-            f"data set {dataset.schema.name!r}, train split",
+            f"{dataset.schema.place}, train split",
             "a user with at least two items",
             "none",
         )
@@ -103,7 +103,7 @@ def training_sequences(
     assert schema.item_id is not None, "checked before"
     if schema.user_id is None:
         raise DataError.at(
-            f"data set {schema.name!r}",
+            schema.place,
             "an id feature that is the 'user' in dataset.json, or is called "
             "user, to train a sequence tower",
             f"the features {[*schema.features]}",

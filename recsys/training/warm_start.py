@@ -72,8 +72,10 @@ class WarmStart:
             DataError: A column is missing, new or of another kind.
         """
         own, given = self.model.features, schema.features
-        self._check("feature", declarations(own), declarations(given))
-        self._check("task", _types(self.model.tasks), _types(schema.tasks))
+        place = schema.place
+        self._check(place, "feature", declarations(own), declarations(given))
+        own_tasks, given_tasks = self.model.tasks, schema.tasks
+        self._check(place, "task", _types(own_tasks), _types(given_tasks))
 
     def check(self, config: TrainConfig, dataset: AnyDataset) -> None:
         """Checks that a run can go on from the other one.
@@ -88,7 +90,8 @@ class WarmStart:
             ValueError: A field of the configuration is not what it was.
         """
         own, given = self.model.tasks, dataset.schema.tasks
-        self._check("task", declarations(own), declarations(given))
+        place = dataset.schema.place
+        self._check(place, "task", declarations(own), declarations(given))
         self.model.check_fits(dataset)
         if not self.kept:
             start = resolve_config(self.source.read_config(), dataset.schema)
@@ -96,6 +99,7 @@ class WarmStart:
 
     def _check(
         self,
+        place: str,
         what: str,
         own: Mapping[str, Declaration],
         given: Mapping[str, Declaration],
@@ -107,7 +111,7 @@ class WarmStart:
             )
             if expected != received:
                 raise DataError.at(
-                    f"{what} {name!r}",
+                    f"{place}, {what} {name!r}",
                     f"{expected}, as in the run {self.source.folder}",
                     received,
                 )

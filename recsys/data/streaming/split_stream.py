@@ -138,6 +138,10 @@ class SplitStream:
         """
         return self._read(unit, self.columns)
 
+    def file(self, unit: Unit) -> Path:
+        """Returns the file that the rows of a unit are in."""
+        return self._parts[unit.part].file
+
     def table(self, names: Sequence[str]) -> pd.DataFrame:
         """Reads and checks whole columns, each in one form.
 
@@ -149,7 +153,11 @@ class SplitStream:
         """
         columns = {name: self.columns[name] for name in names}
         return _joined(
-            [self._read(unit, columns) for unit in self.units], columns
+            [
+                (self.file(unit), self._read(unit, columns))
+                for unit in self.units
+            ],
+            columns,
         )
 
     def sample(self, n: int, *, random_state: int) -> pd.DataFrame:
@@ -164,8 +172,11 @@ class SplitStream:
         )
         rows = np.sort(drawn.to_numpy())
         ends = np.cumsum(self.sizes)
-        frames = [
-            self.read(unit).iloc[within - (end - unit.num_rows)]
+        parts = [
+            (
+                self.file(unit),
+                self.read(unit).iloc[within - (end - unit.num_rows)],
+            )
             for unit, end, within in zip(
                 self.units,
                 ends,
@@ -174,7 +185,7 @@ class SplitStream:
             )
             if len(within)
         ]
-        return _joined(frames, self.columns).set_axis(rows).loc[drawn]
+        return _joined(parts, self.columns).set_axis(rows).loc[drawn]
 
     def column(self, name: str) -> Iterator["pd.Series[Any]"]:
         """Reads and checks one column, unit by unit, and no other.
@@ -212,11 +223,11 @@ class SplitStream:
 
 
 def _joined(
-    frames: Sequence[pd.DataFrame], columns: Mapping[str, Kind]
+    parts: Sequence[tuple[object, pd.DataFrame]], columns: Mapping[str, Kind]
 ) -> pd.DataFrame:
     """The rows of parts one after the other, numbered from 0."""
-    unify(frames, columns)
-    return pd.concat(frames, ignore_index=True)
+    unify(parts, columns)
+    return pd.concat([frame for _, frame in parts], ignore_index=True)
 
 
 def _units(part: int, sizes: list[int]) -> Iterator[Unit]:

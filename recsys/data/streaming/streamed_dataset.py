@@ -58,7 +58,7 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
             name: SplitStream(folder, name, schema.columns) for name in SPLITS
         }
         heads = [
-            stream.read(unit)[:1]
+            (stream.file(unit), stream.read(unit)[:1])
             for stream in streams.values()
             for unit in stream.units
         ]
@@ -69,7 +69,7 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
             for stream in streams.values()
         }
         place = streams["train"].place
-        unify(truths.values(), schema.tasks)
+        unify(truths.items(), schema.tasks)
         schema = with_learned_tasks(
             schema, [truths[place]], truths.items(), place
         )

@@ -36,11 +36,12 @@ def test_a_split_in_which_nothing_counts_is_an_error(
 ) -> None:
     weights = {"watch": 0.0, "rating": 1.0}
     fields = settings(tmp_path / "run", task_weights=weights)
+    folder = unrated(split)
     with pytest.raises(DataError) as caught:
-        recsys.train(fields | {"data": str(unrated(split))})
+        recsys.train(fields | {"data": str(folder)})
     assert str(caught.value).startswith(
-        f"data set 'tiny', {split} split: expected a label of at least one of "
-        "['rating']. Received: none in "
+        f"data set 'tiny' of {folder / 'dataset.json'}, {split} split: "
+        "expected a label of at least one of ['rating']. Received: none in "
     )
 
 
@@ -53,11 +54,13 @@ def test_a_task_without_labels_is_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fields = settings(tmp_path / "run", epochs=1)
+    folder = unrated("validation")
     with caplog.at_level(logging.WARNING):
-        metrics = recsys.train(fields | {"data": str(unrated("validation"))})
+        metrics = recsys.train(fields | {"data": str(folder)})
     assert [text for text in caplog.messages if "no label" in text] == [
-        "data set 'tiny': the validation split has no label of the task "
-        "'rating', which has neither loss nor metrics there."
+        f"data set 'tiny' of {folder / 'dataset.json'}: the validation split "
+        "has no label of the task 'rating', which has neither loss nor metrics "
+        "there."
     ]
     assert metrics["validation"]["tasks"]["rating"]["loss"] is None
     assert metrics["validation"]["loss"] > 0

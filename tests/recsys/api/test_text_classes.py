@@ -86,9 +86,10 @@ def test_data_with_other_classes_do_not_fit(
     with pytest.raises(DataError) as caught:
         recsys.evaluate(trained, tmp_path)
     assert str(caught.value) == (
-        "data set 'x': expected 'why' declared as {'classes': ['colour', "
-        "'price', 'too big'], 'type': 'multiclass'}, as in training. Received: "
-        "{'classes': ['colour', 'price'], 'type': 'multiclass'}"
+        f"data set 'x' of {tmp_path / 'dataset.json'}: expected 'why' declared "
+        "as {'classes': ['colour', 'price', 'too big'], 'type': 'multiclass'}, "
+        "as in training. Received: {'classes': ['colour', 'price'], 'type': "
+        "'multiclass'}"
     )
     text = (shop / "dataset.json").read_text()
     (tmp_path / "dataset.json").write_text(text)

@@ -40,8 +40,9 @@ def test_units_together_are_the_split(write_parts: Writer, suffix: str) -> None:
     stream = opened(folder)
     assert [unit.num_rows for unit in stream.units] == [2, 2, 1, 2, 2, 2]
     assert len(stream) == 11
-    frames = [stream.read(unit) for unit in stream.units]
-    unify(frames, SCHEMA.features)
+    parts = [(stream.file(unit), stream.read(unit)) for unit in stream.units]
+    unify(parts, SCHEMA.features)
+    frames = [frame for _, frame in parts]
     expected = Dataset.read(folder).split("train")
     joined = pd.concat(frames, ignore_index=True)
     for frame in (joined, expected):

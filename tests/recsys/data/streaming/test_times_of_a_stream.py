@@ -81,18 +81,22 @@ def test_two_kinds_in_a_file(
 def test_another_kind_in_another_file(
     tmp_path: Path, times: list[Any], received: str
 ) -> None:
-    memory, streamed = refusals(write(tmp_path, ALONE, test=[times]))
+    folder = write(tmp_path, ALONE, test=[times])
+    memory, streamed = refusals(folder)
     assert memory == streamed
     assert memory == (
-        "'time', column 'at': expected dates without a time zone in all "
-        f"files, as in the first. Received: {received}"
+        "/test.parquet, column 'at': expected times that are "
+        f"dates without a time zone, as in {folder / 'train.parquet'}. "
+        f"Received: {received}"
     )
 
 
 def test_a_feature_that_is_the_time_has_one_kind_too(tmp_path: Path) -> None:
-    memory, streamed = refusals(write(tmp_path, FEATURE, test=[["5"]]))
+    folder = write(tmp_path, FEATURE, test=[["5"]])
+    memory, streamed = refusals(folder)
     assert memory == streamed
-    assert memory.endswith("as in the first. Received: numbers")
+    assert memory.startswith("/test.parquet, column 'at': expected ")
+    assert memory.endswith(". Received: numbers")
 
 
 def test_texts_beside_times_are_of_one_kind(tmp_path: Path) -> None:
