@@ -89,7 +89,9 @@ def _short(name: str) -> str:
     return f"{name[:half]}…{name[-half:]}"
 
 
-def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+def loss_curves(
+    history: pd.DataFrame, tasks: Sequence[str], best: int | None = None
+) -> Figure:
     """Draws the losses over the epochs, in all and of each task.
 
     Training and validation are the same quantity: the weighted sum of the
@@ -103,7 +105,11 @@ def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
             and "retrieval_loss", which is of the training alone. Older ones
             lack "total_loss"; a "loss" has all that layers add.
         tasks: Names of the tasks.
+        best: Position of the epoch that was kept; that of the lowest
+            "val_loss" unless given.
     """
+    if best is None:
+        best = int(history["val_loss"].argmin())
     panels = {"Weighted total": (_TOTAL, "val_loss")}
     if len(tasks) > 1:
         panels |= {
@@ -117,7 +123,7 @@ def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     )
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (title, columns) in zip(axes, panels.items(), strict=True):
-        _draw_losses(axis, history, columns)
+        _draw_losses(axis, history, columns, best)
         axis.set(title=title, xlabel="Epoch")
     axes[0].set_ylabel("Loss")
     shown: dict[str, Any] = {}
@@ -137,7 +143,7 @@ def loss_curves(history: pd.DataFrame, tasks: Sequence[str]) -> Figure:
 
 
 def _draw_losses(
-    axis: Axes, history: pd.DataFrame, columns: tuple[str, str]
+    axis: Axes, history: pd.DataFrame, columns: tuple[str, str], best: int
 ) -> None:
     """Draws the loss of the training, and that of the validation."""
     epochs, highest = history["epoch"], _highest(history, columns)
@@ -167,8 +173,8 @@ def _draw_losses(
     if highest is not None:
         lowest = min(history[name].min() for name in columns if name in history)
         axis.set_ylim(lowest - 0.05 * (highest - lowest), highest)
-    best = epochs.iloc[history["val_loss"].argmin()]
-    axis.axvline(best, color="0.6", lw=1, ls="--", label="best epoch")
+    kept = epochs.iloc[best]
+    axis.axvline(kept, color="0.6", lw=1, ls="--", label="best epoch")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid(alpha=0.3)
 

@@ -60,7 +60,7 @@ def train(
     """Trains a model and fills a run folder.
 
     The folder gets `config.json`, `model.keras` (the weights of the epoch
-    with the lowest validation loss), `metrics.json`, `history.csv`,
+    that `config.select` chooses), `metrics.json`, `history.csv`,
     `weights.csv` (each task's mean expert weights after every epoch),
     `sample.npz` (rows of the validation split to draw the routing on), `plots/`
     and `tensorboard/`. Each epoch ends with a checkpoint, and with

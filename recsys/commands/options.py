@@ -26,7 +26,7 @@ from recsys.errors.shown import shown
 _FIELDS = {
     "Run": (
         *("data", "out", "warm_start", "seed", "backend"),
-        *("epochs", "patience", "checkpoint_steps", "metrics_k"),
+        *("select", "epochs", "patience", "checkpoint_steps", "metrics_k"),
     ),
     "Model": (
         *("architecture", "preset", "gate", "num_experts", "k"),

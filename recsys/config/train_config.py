@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 from pydantic import Field
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
 
 from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import check_k
@@ -27,6 +28,7 @@ from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
 from recsys.config.presets import Sizes
+from recsys.config.retrieval_defaults import with_retrieval_defaults
 from recsys.config.tower_config import TowerConfig
 from recsys.config.weightings import WEIGHTINGS
 from recsys.errors.bounds import LARGEST_COUNT
@@ -143,9 +145,9 @@ class TrainConfig(TowerConfig):
             jester.
         retrieval: Whether towers of queries and items are trained beside the
             tasks, on the same embeddings, by a softmax over the items of a
-            batch. `recsys recommend` finds items by them to be ranked. The
-            validation loss, by which the best epoch is chosen, is that of the
-            tasks alone.
+            batch. `recsys recommend` finds items by them to be ranked. Unless
+            given, learning_rate is 0.001 then, epochs 50 and patience 5: towers
+            take longer than tasks.
         retrieval_weight: Weight of the loss of the retrieval.
         retrieval_dim: Width of the vectors of queries and items.
         retrieval_label: Binary task whose label is 1 in the rows that the
@@ -183,9 +185,13 @@ class TrainConfig(TowerConfig):
             ones are trained as all other weights. Unless given, 1 with a
             table_optimizer and 100,000 without.
         batch_size: Examples in a training step.
+        select: What the epoch that is kept is chosen by, and what patience
+            waits for: the validation loss of the tasks (tasks); ndcg@k of the
+            retrieval over the whole catalogue (retrieval); or a metric of the
+            validation, such as watch_auc, rating_rmse or recall@10. Unless
+            given, retrieval where that is trained, and tasks elsewhere.
         epochs: Most passes over the training split.
-        patience: Epochs without a better validation loss before training
-            stops.
+        patience: Epochs without a better one before training stops.
         checkpoint_steps: After how many steps there is a checkpoint, beside
             that at the end of each epoch: an interrupted training is resumed
             from the last one. It takes the time to write all weights with what
@@ -245,7 +251,7 @@ class TrainConfig(TowerConfig):
     weighting: Annotated[_Text, one_of(["fixed", *WEIGHTINGS])] = "fixed"
     standardize_targets: bool | None = None
     retrieval: bool = False
-    retrieval_weight: _Weight = 0.1
+    retrieval_weight: _Weight = 1.0
     retrieval_dim: Width = 32
     retrieval_label: _Text | None = None
     retrieval_exclude_seen: bool = False
@@ -258,6 +264,7 @@ class TrainConfig(TowerConfig):
     table_learning_rate: Annotated[float, Field(gt=0), _Usable] | None = None
     min_table_rows: Count | None = None
     batch_size: Count = 512
+    select: _Text | None = None
     epochs: Count = 10
     patience: Count = 3
     checkpoint_steps: Count | None = None
@@ -268,6 +275,12 @@ class TrainConfig(TowerConfig):
     backend: Annotated[_Text, one_of(["tensorflow", "jax", "torch"])] | None = (
         None
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_retrieval_defaults(cls, given: ArgsKwargs) -> ArgsKwargs:
+        fields = with_retrieval_defaults(given.kwargs or {})
+        return ArgsKwargs(given.args, fields)
 
     @model_validator(mode="after")
     def _check_k(self) -> Self:

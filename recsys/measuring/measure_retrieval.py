@@ -70,23 +70,75 @@ def measure_retrieval(
     """
     if not isinstance(model, Ranker) or model.retrieval is None:
         return {}
-    k = k or config.metrics_k
-    retrieval, schema = model.retrieval, dataset.schema
-    label = config.retrieval_label
-    popular = popularity(model, dataset, label)
-    seen = None
-    if config.retrieval_exclude_seen:
-        seen = seen_items(model, dataset, label)
-    given = dataset.split(split)
-    if most_rows is not None and most_rows < len(given):
-        given = given.sample(most_rows, random_state=0)
-    counting = partial(counting_rows, given, schema, model.tasks, label)
-    blocks = _blocks(model, counting, schema.user_id, seen, popular)
-    targets = None
-    if schema.user_id is not None:
-        targets = _targets(model, counting, schema)
-    found = retrieval_metrics(blocks, k, targets, retrieval.num_items)
-    return {"retrieval": found}
+    return {
+        "retrieval": RetrievalMeasure(
+            model, dataset, split, config, k, most_rows
+        )()
+    }
+
+
+class RetrievalMeasure:
+    """Measures how well a model retrieves the items of a split, repeatedly.
+
+    What does not change while the model is trained is found once: which rows
+    are looked at, what users are to find and what they have seen.
+
+    Args:
+        ranker: A model with retrieval.
+        dataset: The data set.
+        split: Name of the split.
+        config: The configuration of the model's run.
+        k: As that of `measure_retrieval`.
+        most_rows: As that of `measure_retrieval`.
+        popular: Whether what is popular is measured as well. Defaults to
+            `True`.
+
+    Returns:
+        What `measure_retrieval` has under `"retrieval"`, for the model as it
+        is when called.
+
+    Raises:
+        DataError: Seen items are to be excluded, and the data name no user.
+    """
+
+    def __init__(
+        self,
+        ranker: Ranker,
+        dataset: AnyDataset,
+        split: str,
+        config: TrainConfig,
+        k: int | None = None,
+        most_rows: int | None = None,
+        popular: bool = True,
+    ) -> None:
+        self.ranker = ranker
+        self.k = k or config.metrics_k
+        schema, label = dataset.schema, config.retrieval_label
+        self.user = schema.user_id
+        self.popular = popularity(ranker, dataset, label) if popular else None
+        self.seen: Seen | None = None
+        if config.retrieval_exclude_seen:
+            self.seen = seen_items(ranker, dataset, label)
+        given = dataset.split(split)
+        if most_rows is not None and most_rows < len(given):
+            given = given.sample(most_rows, random_state=0)
+        self._counting = partial(
+            counting_rows, given, schema, ranker.tasks, label
+        )
+        self.targets: UserTargets | None = None
+        if self.user is not None:
+            self.targets = _targets(ranker, self._counting, schema)
+
+    def __call__(self) -> dict[str, Any]:
+        assert self.ranker.retrieval is not None, "as the class asks for"
+        blocks = _blocks(
+            self.ranker, self._counting, self.user, self.seen, self.popular
+        )
+        num_items = self.ranker.retrieval.num_items
+        beside = () if self.popular is None else (POPULAR,)
+        return retrieval_metrics(
+            blocks, self.k, self.targets, num_items, beside
+        )
 
 
 def _blocks(
@@ -94,7 +146,7 @@ def _blocks(
     counting: Callable[[], _Counting],
     user: str | None,
     seen: Seen | None,
-    popular: Any,
+    popular: Any | None,
 ) -> Iterator[Scored]:
     """The rows of a split with the scores of all items, a few at a time."""
     assert model.retrieval is not None, "asked for with retrieval alone"
@@ -116,8 +168,11 @@ def _blocks(
             queries = ops.convert_to_numpy(
                 ops.stop_gradient(model.query_vectors(inputs))
             )
-            alike = np.repeat(popular[None], len(part), axis=0)  # (B, N)
-            yield rows, {"": queries @ vectors, POPULAR: alike}
+            scores = {"": queries @ vectors}
+            if popular is not None:
+                # (N,) to (B, N).
+                scores[POPULAR] = np.repeat(popular[None], len(part), axis=0)
+            yield rows, scores
         first += len(frame)
 
 

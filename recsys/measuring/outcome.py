@@ -16,6 +16,8 @@ from recsys.data.streaming.ground_truth import ground_truth
 from recsys.files.file_names import file_names
 from recsys.files.json_files import write_json
 from recsys.measuring.curves import read_history
+from recsys.measuring.epoch_choice import TASKS
+from recsys.measuring.epoch_choice import EpochChoice
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
 from recsys.measuring.sample import Sample
@@ -48,7 +50,9 @@ def write_outcome(
 
     Returns:
         The metrics by split; beside them, what `search_distance` returns for
-        a run that has searched for permutations, as "permutation_distance".
+        a run that has searched for permutations, as "permutation_distance",
+        and, where the epoch was not chosen by the loss of the tasks, what
+        `EpochChoice.chosen` returns, as "selected".
     """
     model = run.load_model()
     scorer = Scorer(model)
@@ -68,11 +72,14 @@ def write_outcome(
         _draw_routing(run, model, sample)
     if run.history.is_file():
         history = read_history(run.history)
-        _draw_history(run, model, history)
+        choice = EpochChoice.of(config, model.tasks)
+        _draw_history(run, model, history, choice)
         metrics = {s: metrics[s] | until_binary(history) for s in splits}
         distance = search_distance(config, history)
         if distance is not None:
             metrics["permutation_distance"] = distance
+        if config.select != TASKS:
+            metrics["selected"] = choice.chosen(history)
     write_json(run.metrics, metrics)
     return metrics
 
@@ -109,10 +116,13 @@ def _draw_routing(run: Run, model: MultiTaskModel, sample: Sample) -> None:
 
 
 def _draw_history(
-    run: Run, model: MultiTaskModel, history: pd.DataFrame
+    run: Run,
+    model: MultiTaskModel,
+    history: pd.DataFrame,
+    choice: EpochChoice,
 ) -> None:
     tasks = list(model.tasks)
-    figure = plots.loss_curves(history, tasks)
+    figure = plots.loss_curves(history, tasks, choice.best_row(history))
     plots.save(figure, run.plots / "loss_curves.png")
     columns = _experts_columns(history)
     if columns:

@@ -250,7 +250,9 @@ class PlannedRun:
             **percent_until_binary(test),
             "seconds per epoch": history["seconds"].median(),
             "epochs": len(history),
-            "best epoch": int(history["epoch"][history["val_loss"].argmin()]),
+            "best epoch": metrics["selected"]["epoch"]
+            if metrics.get("selected")
+            else int(history["epoch"][history["val_loss"].argmin()]),
         }
         distance = metrics.get("permutation_distance")
         if distance is not None:

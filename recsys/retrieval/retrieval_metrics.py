@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,6 +137,7 @@ def retrieval_metrics(
     k: int,
     targets: UserTargets | None,
     num_items: int,
+    beside: Sequence[str] = (POPULAR,),
 ) -> dict[str, Any]:
     """Returns the metrics of a model, and of what stands beside it.
 
@@ -145,14 +147,14 @@ def retrieval_metrics(
         k: How many items are retrieved.
         targets: The targets of users; `None` where rows have no user.
         num_items: How many items there are.
+        beside: The names of the other rankings.
 
     Returns:
         What `RetrievalMetrics` says of the model, by the name of each other
         ranking what it says of that, the number of `"rows"` that count, of
         `"items"`, and where rows have users of `"users"`.
     """
-    names = ("", POPULAR)
-    measures = {name: RetrievalMetrics(k, targets) for name in names}
+    measures = {name: RetrievalMetrics(k, targets) for name in ("", *beside)}
     count = 0
     for rows, scores in blocks:
         for name, measure in measures.items():
@@ -162,4 +164,4 @@ def retrieval_metrics(
     found |= {"rows": count, "items": num_items}
     if targets is not None:
         found["users"] = len(targets.rows)
-    return found | {POPULAR: measures[POPULAR].result()}
+    return found | {name: measures[name].result() for name in beside}

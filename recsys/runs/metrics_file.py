@@ -77,11 +77,14 @@ class Metrics(BaseModel):
         test: The same; a run that is not finished has none.
         permutation_distance: How far from a permutation its search has ended,
             or each of its searches by name; `None` without any.
+        selected: The epoch that is kept, and the metric it was chosen by;
+            `None` where that is the loss of the tasks.
     """
 
     validation: SplitMetrics
     test: SplitMetrics | None = None
     permutation_distance: FiniteFloat | dict[str, FiniteFloat] | None = None
+    selected: dict[str, Any] | None = None
 
 
 def read_metrics(file: Path) -> dict[str, Any]:

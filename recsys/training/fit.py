@@ -6,6 +6,8 @@ from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.distribution.process_group import current_group
+from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
+from recsys.measuring.epoch_choice import EpochChoice
 from recsys.measuring.outcome import has_routing
 from recsys.measuring.sample import Sample
 from recsys.models.feeding import feed
@@ -22,6 +24,8 @@ from recsys.training.callbacks.finite_loss import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
 from recsys.training.callbacks.progress_line import ProgressLine
 from recsys.training.callbacks.retrieval_index import RetrievalIndex
+from recsys.training.callbacks.retrieval_validation import RetrievalValidation
+from recsys.training.callbacks.retrieval_validation import check_counting_rows
 from recsys.training.callbacks.same_state import SameState
 from recsys.training.callbacks.steps_until_binary import StepsUntilBinary
 from recsys.training.callbacks.stopwatch import Stopwatch
@@ -54,12 +58,20 @@ def fit(
         KeyboardInterrupt: After Ctrl-C.
         NonFiniteLossError: The loss became NaN or infinite.
     """
+    choice = EpochChoice.of(config, model.tasks)
+    by_retrieval = choice.column.startswith(VALIDATION_RETRIEVAL)
+    if by_retrieval and isinstance(model, Ranker):
+        check_counting_rows(model, dataset, config.retrieval_label)
     compile_model(model, config)
     if start is not None:
         start.restore_optimizer(model)
     writes = process_index(config) == 0
     checkpoint = Checkpoint(
-        run, config.patience, config.checkpoint_steps, writes
+        run,
+        config.patience,
+        config.checkpoint_steps,
+        writes,
+        choice,
     )
     checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):
@@ -102,15 +114,18 @@ def _fit_epochs(
     if model.weighting is not None:
         weighting = [TaskWeightHistory(model.weighting)]
     indexing: list[keras.callbacks.Callback] = []
+    retrieving: list[keras.callbacks.Callback] = []
     if isinstance(model, Ranker) and model.retrieval is not None:
         indexing = [RetrievalIndex(model)]
+        if config.tower is None:
+            retrieving = [RetrievalValidation(model, dataset, config)]
     group = current_group()
     same = [] if group is None else [SameState(group)]
     reports: list[keras.callbacks.Callback] = []
     if checkpoint.writes:
         reports = [
             keras.callbacks.TensorBoard(run.tensorboard, write_graph=False),
-            ProgressLine(list(model.tasks)),
+            ProgressLine(list(model.tasks), k=config.metrics_k),
         ]
     announce("Training: the first step takes longer, as it is compiled")
     with Interruption() as interruption, FiniteLoss() as finite_loss:
@@ -142,6 +157,7 @@ def _fit_epochs(
                     config.task_weights,
                     schema.roles(truth, config.metrics_k),
                 ),
+                *retrieving,
                 checkpoint,
                 *reports,
             ],

@@ -13,6 +13,8 @@ from recsys.config.presets import TABLES
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.errors.shown import shown
+from recsys.measuring.epoch_choice import EpochChoice
+from recsys.measuring.epoch_choice import default_choice
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
@@ -36,8 +38,8 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         The configuration with absolute folders, the preset and its sizes, what
         `default_options` and the given options say of the gate, a weight for
         each task and the given options of tasks, whether targets are
-        standardised, which rows retrieval looks at, the hash feature, how
-        tables are trained and the backend.
+        standardised, which rows retrieval looks at, what the epoch is chosen
+        by, the hash feature, how tables are trained and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -48,6 +50,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
     config = _with_table_optimizer(config, schema)
     sizes = asdict(config.sizes)
     del sizes["convolutions"]  # They go by the preset's name.
+    EpochChoice.of(config, schema.tasks)
     return replace(
         config,
         **sizes,
@@ -60,6 +63,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=_standardizes(config.standardize_targets, schema),
         retrieval_label=_retrieval_label(config, schema),
+        select=config.select or default_choice(config),
         backend=keras.backend.backend(),
     )
 

@@ -25,6 +25,7 @@ from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
+from recsys.measuring.epoch_choice import EpochChoice
 from recsys.runs.run import Run
 from recsys.tables.row_split import assign
 from recsys.tables.row_split import shape_of
@@ -35,6 +36,8 @@ from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.sharded_checkpoint import restore_shards
 from recsys.training.sharded_checkpoint import save_shards
 
+_LOWEST_LOSS = EpochChoice()
+
 
 @dataclass
 class Progress:
@@ -42,7 +45,8 @@ class Progress:
 
     Attributes:
         history: For each epoch, what it logged.
-        best: The lowest validation loss.
+        best: The lowest validation loss, or what else is chosen by; less than
+            0 where more of that is better.
         wait: Epochs since then.
         step: Steps of the epoch after those.
         metrics: The values of the model's metrics after these steps.
@@ -90,12 +94,14 @@ class Checkpoint(keras.callbacks.Callback):
 
     Args:
         run: The run folder.
-        patience: Epochs without a lower `val_loss` before training stops.
+        patience: Epochs without a better one before training stops.
         every: After how many steps of an epoch there is a checkpoint as well.
             At the end of epochs alone unless given.
         writes: Whether it writes anything but its share of tables that are
             split over processes; of several that train one model, one does.
             Defaults to `True`.
+        choice: What says which epoch is the best. Defaults to the lowest
+            `val_loss`.
     """
 
     def __init__(
@@ -104,12 +110,14 @@ class Checkpoint(keras.callbacks.Callback):
         patience: int,
         every: int | None = None,
         writes: bool = True,
+        choice: EpochChoice = _LOWEST_LOSS,
     ) -> None:
         super().__init__()
         self.run = run
         self.patience = patience
         self.every = every
         self.writes = writes
+        self.choice = choice
         self.progress = Progress()
         self._skipped = 0
 
@@ -150,8 +158,15 @@ class Checkpoint(keras.callbacks.Callback):
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.progress.history.append({"epoch": epoch + 1, **row})
         self.progress.wait += 1
-        if row["val_loss"] < self.progress.best:
-            self.progress.best = row["val_loss"]
+        column = self.choice.column
+        if column not in row:
+            raise DataError(
+                "`select` must name a metric that the validation split has. "
+                f"Received: no {column!r} after epoch {epoch + 1}"
+            )
+        cost = self.choice.cost(row[column])
+        if cost < self.progress.best:
+            self.progress.best = cost
             self.progress.wait = 0
             with readable_by_first(self._variables(), self.run.folder):
                 if self.writes:

@@ -7,6 +7,8 @@ from typing import TextIO
 
 import keras
 
+from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
+
 _SECONDS = 0.2  # Between two updates of a terminal's line.
 
 
@@ -19,12 +21,18 @@ class ProgressLine(keras.callbacks.Callback):
     Args:
         tasks: Names of the tasks.
         file: Where to write it; the standard output unless given.
+        k: How many items retrieval's ndcg@k looks at. Defaults to 10.
     """
 
-    def __init__(self, tasks: list[str], file: TextIO | None = None) -> None:
+    def __init__(
+        self, tasks: list[str], file: TextIO | None = None, k: int = 10
+    ) -> None:
         super().__init__()
         self.file = file or sys.stdout
-        self.names = ["loss", "val_loss", "retrieval_loss"]
+        self.names = ["loss", "val_loss"]
+        # Before its loss: 80 columns have no place for both.
+        self.names.append(f"{VALIDATION_RETRIEVAL}ndcg@{k}")
+        self.names.append("retrieval_loss")
         self.names.append("experts_per_example")
         self.names += [
             f"val_{task}_{name}"

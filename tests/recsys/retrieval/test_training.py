@@ -142,7 +142,7 @@ def test_the_tables_learn_from_the_retrieval_alone(
     assert metrics["recall@5"] > 0.3
     printed = capsys.readouterr().out
     assert "item tower   genres   the same in all rows of an item" in printed
-    assert "  retrieval_loss " in printed
+    assert "  val_retrieval_ndcg@5 " in printed
     losses = read_history(tmp_path / "run" / "history.csv")
     retrieval = losses["retrieval_loss"]
     assert retrieval.iloc[-1] < 0.9 * retrieval.iloc[0]

@@ -7,7 +7,9 @@ import keras
 import numpy as np
 import pytest
 
+from recsys.data import DataError
 from recsys.errors import FileError
+from recsys.measuring.epoch_choice import EpochChoice
 from recsys.runs.run import Run
 from recsys.training.callbacks.checkpoint import Checkpoint
 
@@ -164,3 +166,32 @@ def test_progress_that_is_none(content: bytes, run: Run) -> None:
     file.write_bytes(content)
     with pytest.raises(FileError, match=f"^{file}.*: expected "):
         Checkpoint(run, patience=3).restore(compiled_model())
+
+
+def test_what_is_chosen_by_may_be_better_where_it_is_higher(
+    tmp_path: Path,
+) -> None:
+    choice = EpochChoice("val_watch_auc", higher=True)
+    checkpoint = Checkpoint(Run(tmp_path), patience=2, choice=choice)
+    model = compiled_model()
+    checkpoint.set_model(model)
+    saved = []
+    for epoch, auc in enumerate([0.6, 0.8, 0.7, 0.75]):
+        model.layers[0].bias.assign(np.full(3, auc))
+        logs = {"val_loss": -auc * epoch, "val_watch_auc": auc}
+        checkpoint.on_epoch_end(epoch, logs)
+        kept = keras.saving.load_model(Run(tmp_path).model, compile=False)
+        saved.append(float(kept.layers[0].bias.numpy()[0]))
+    assert saved == pytest.approx([0.6, 0.8, 0.8, 0.8])
+    assert checkpoint.is_done(epochs=100)
+    restored = Checkpoint(Run(tmp_path), patience=2, choice=choice)
+    restored.restore(compiled_model())
+    assert (restored.progress.best, restored.progress.wait) == (-0.8, 2)
+
+
+def test_what_is_chosen_by_is_not_there(tmp_path: Path) -> None:
+    choice = EpochChoice("val_watch_auc", higher=True)
+    checkpoint = Checkpoint(Run(tmp_path), patience=2, choice=choice)
+    checkpoint.set_model(compiled_model())
+    with pytest.raises(DataError, match=r"no 'val_watch_auc' after epoch 1$"):
+        checkpoint.on_epoch_end(0, {"val_loss": 0.5})

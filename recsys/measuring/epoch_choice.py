@@ -1,0 +1,114 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from recsys.config.train_config import TrainConfig
+from recsys.tasks import Task
+
+# What `--select` calls the validation loss, and what retrieval is chosen by.
+TASKS, RETRIEVAL = "tasks", "retrieval"
+# What a history calls the metrics of retrieval on the validation split.
+VALIDATION_RETRIEVAL = "val_retrieval_"
+
+_RETRIEVAL_NAMES = ("ndcg", "recall", "user_ndcg", "user_recall")
+_LOWER_IS_BETTER = ("loss", "mae", "rmse", "ece")
+
+
+@dataclass(frozen=True)
+class EpochChoice:
+    """What the epoch that is kept is chosen by.
+
+    Attributes:
+        column: The column of the history.
+        higher: Whether more of it is better.
+    """
+
+    column: str = "val_loss"
+    higher: bool = False
+
+    @classmethod
+    def of(
+        cls, config: TrainConfig, tasks: Mapping[str, Task]
+    ) -> "EpochChoice":
+        """Returns what a configuration chooses by.
+
+        Args:
+            config: The configuration.
+            tasks: The tasks with their kind.
+
+        Raises:
+            ValueError: `config.select` is no metric of the validation.
+
+        Example:
+        >>> config = TrainConfig(data="synthetic", out="out", retrieval=True)
+        >>> EpochChoice.of(config, {})
+        EpochChoice(column='val_retrieval_ndcg@10', higher=True)
+        """
+        select = config.select or default_choice(config)
+        choices = {TASKS: cls()}
+        if _trains_towers(config):
+            names = [f"{name}@{config.metrics_k}" for name in _RETRIEVAL_NAMES]
+            by_name = {
+                name: cls(f"{VALIDATION_RETRIEVAL}{name}", higher=True)
+                for name in names
+            }
+            choices |= {RETRIEVAL: by_name[names[0]], **by_name}
+        for task, kind in tasks.items():
+            for name in ("loss", *kind.scores):
+                column = f"{task}_{name}"
+                higher = name not in _LOWER_IS_BETTER
+                choices[column] = cls(f"val_{column}", higher)
+        if select not in choices:
+            raise ValueError(
+                f"`select` must be one of {[*choices]} for this run. "
+                f"Received: select={select!r}"
+            )
+        return choices[select]
+
+    def cost(self, value: float) -> float:
+        """Returns what is lowest in the best epoch.
+
+        Args:
+            value: A value of the column.
+        """
+        return -value if self.higher else value
+
+    def best_row(self, history: pd.DataFrame) -> int:
+        """Returns the position of the epoch that is kept; the first of ties.
+
+        Args:
+            history: A row for each epoch.
+        """
+        values = history[self.column]
+        return int(values.argmax() if self.higher else values.argmin())
+
+    def chosen(self, history: pd.DataFrame) -> dict[str, Any]:
+        """Returns the metric and the epoch that is kept, ready for JSON.
+
+        Args:
+            history: A row for each epoch.
+        """
+        row = history.iloc[self.best_row(history)]
+        return {
+            "by": self.column,
+            "epoch": int(row["epoch"]),
+            "value": float(row[self.column]),
+        }
+
+
+def default_choice(config: TrainConfig) -> str:
+    """Returns what an epoch is chosen by where nothing is given.
+
+    A sequence tower has an epoch of its own: it is trained before the tasks.
+
+    Args:
+        config: The configuration.
+    """
+    return RETRIEVAL if _trains_towers(config) else TASKS
+
+
+def _trains_towers(config: TrainConfig) -> bool:
+    """Whether towers are trained beside the tasks."""
+    return config.retrieval and config.tower is None
