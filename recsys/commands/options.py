@@ -44,6 +44,7 @@ _FIELDS = {
     ),
     "Retrieval": (
         *("retrieval", "retrieval_weight", "retrieval_dim"),
+        *("retrieval_correction", "retrieval_ids", "retrieval_penalty"),
         *("retrieval_label", "retrieval_exclude_seen"),
     ),
     "Sequence tower, for retrieval": (

@@ -43,6 +43,8 @@ from recsys.errors.shapes import one_of
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
+CORRECTIONS = ("training", "scores")
+RETRIEVAL_IDS = ("embeddings", "vectors")
 ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 
 
@@ -150,6 +152,16 @@ class TrainConfig(TowerConfig):
             take longer than tasks.
         retrieval_weight: Weight of the loss of the retrieval.
         retrieval_dim: Width of the vectors of queries and items.
+        retrieval_correction: Where the share of rows with an item, q, makes
+            up for frequent items being in a batch more often: log q is
+            subtracted from the logits in training, or added to the scores
+            that items are retrieved by.
+        retrieval_ids: What the towers make of the ids of user and item: they
+            see their embeddings, as those of other features (embeddings), or
+            do not see them, and a free vector per id is added to what they
+            make of the other features (vectors).
+        retrieval_penalty: Weight of the squared norms of these free vectors,
+            as a share of the retrieval's loss.
         retrieval_label: Binary task whose label is 1 in the rows that the
             retrieval is trained on and measured by; all rows with "all".
             Unless given, the first binary task, and all rows where there is
@@ -253,6 +265,9 @@ class TrainConfig(TowerConfig):
     retrieval: bool = False
     retrieval_weight: _Weight = 1.0
     retrieval_dim: Width = 32
+    retrieval_correction: Annotated[_Text, one_of(CORRECTIONS)] = "training"
+    retrieval_ids: Annotated[_Text, one_of(RETRIEVAL_IDS)] = "embeddings"
+    retrieval_penalty: _Weight = 0.05
     retrieval_label: _Text | None = None
     retrieval_exclude_seen: bool = False
     train_rows: Count | None = None

@@ -81,7 +81,7 @@ class TwoStageModel:
         # Not the layers: TensorFlow would describe them in the file.
         self.resources = [
             *(each.value for each in self._served.ranking_variables),
-            *(each.value for each in retrieval.query_tower.variables),
+            *(each.value for each in retrieval.query_variables),
             self._index.variables if inside == BRUTE_FORCE else self._index,
         ]
 

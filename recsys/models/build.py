@@ -11,10 +11,12 @@ from recsys.data.streaming.column_parts import column_parts
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
+from recsys.features.id import FittedId
 from recsys.models.architectures import ImageArchitectures
 from recsys.models.architectures import TableArchitectures
 from recsys.models.expected_memory import check_memory
 from recsys.models.gates import gate_class
+from recsys.models.id_embedding import IdEmbedding
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.interactions import create_interaction
 from recsys.models.label_statistics import constant_predictions
@@ -118,7 +120,9 @@ def build_ranker(
             config, catalogue, features, dataset.schema
         )
     elif catalogue is not None:
-        retrieval = _retrieval(config, catalogue, source)
+        retrieval = _retrieval(
+            config, catalogue, features, dataset.schema.user_id, source
+        )
     ranker = Ranker(
         features,
         tasks,
@@ -196,9 +200,26 @@ def _catalogue(
 
 
 def _retrieval(
-    config: TrainConfig, catalogue: Catalogue, source: Ranker | None
+    config: TrainConfig,
+    catalogue: Catalogue,
+    features: Mapping[str, FittedFeature],
+    user: str | None,
+    source: Ranker | None,
 ) -> Retrieval:
     """The towers, with a catalogue to be filled in."""
+    vectors = {}
+    if config.retrieval_ids == "vectors":
+        ids = {
+            name: one
+            for name, one in features.items()
+            if name in (catalogue.item, user) and isinstance(one, FittedId)
+        }
+        vectors = {
+            name: IdEmbedding(
+                one.num_rows, config.retrieval_dim, config.unknown_rate
+            )
+            for name, one in ids.items()
+        }
     before = None if source is None else source.retrieval
     shapes = catalogue.shapes if before is None else before.feature_shapes
     return Retrieval(
@@ -210,6 +231,9 @@ def _retrieval(
         units=config.sizes.head_units,
         weight=config.retrieval_weight,
         label=config.retrieval_label,
+        correction=config.retrieval_correction,
+        vectors=vectors,
+        penalty=config.retrieval_penalty if vectors else 0.0,
     )
 
 

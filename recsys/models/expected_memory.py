@@ -238,7 +238,9 @@ def _retrieval(
     yield Part(text, options, 2 * _dense(units), copies)
     numbers = catalogue.num_items * dim
     text = f"vectors of {catalogue.num_items:,} items"
-    yield Part(text, "`retrieval_dim`", numbers)
+    # Those of the index, and those that are trained.
+    both = 1 + (config.retrieval_ids == "vectors")
+    yield Part(text, "`retrieval_dim`", numbers, copies=both)
     text = f"the logits of {rows:,} queries for as many items"
     yield Part(text, "`batch_size`", rows**2, copies=2)
 

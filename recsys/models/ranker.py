@@ -183,8 +183,10 @@ class Ranker(MultiTaskModel):
                 name: width
                 for name, (_, width) in zip(self.fitted, shapes, strict=True)
             }
-            of_items = sum(widths[name] for name in self.retrieval.item_names)
-            of_queries = sum(widths[name] for name in self.query_names)
+            of_queries, of_items = (
+                sum(widths[name] for name in self._seen_by_tower(names))
+                for names in (self.query_names, self.retrieval.item_names)
+            )
             self.retrieval.build((None, of_queries), (None, of_items))
 
     @property
@@ -211,8 +213,9 @@ class Ranker(MultiTaskModel):
         assert self.retrieval is not None, "asked for with retrieval alone"
         if self.retrieval.history is not None:
             return self.retrieval.query_tower(inputs[self.retrieval.history])
-        return self.retrieval.query_tower(
-            self._tower_inputs(inputs, self.query_names)
+        return self.retrieval.query_vectors(
+            self._tower_inputs(inputs, self.query_names),
+            self._query_ids(inputs),
         )
 
     def item_vectors(self, inputs: Any) -> Any:
@@ -225,11 +228,24 @@ class Ranker(MultiTaskModel):
         if self.retrieval.history is not None:
             names = self.retrieval.item_names
             return self.retrieval.item_tower({n: inputs[n] for n in names})
-        return self.retrieval.item_tower(
-            self._tower_inputs(inputs, self.retrieval.item_names)
+        return self.retrieval.item_vectors(
+            self._tower_inputs(inputs, self.retrieval.item_names),
+            inputs[self.retrieval.item],
         )
 
+    def _seen_by_tower(self, names: Sequence[str]) -> list[str]:
+        """The features of one side, without ids that have free vectors."""
+        assert self.retrieval is not None, "asked for with retrieval alone"
+        return [name for name in names if name not in self.retrieval.id_vectors]
+
+    def _query_ids(self, inputs: Any) -> Any | None:
+        """The ids of the query that have free vectors, if there are some."""
+        assert self.retrieval is not None, "asked for with retrieval alone"
+        name = self.retrieval.query_id
+        return None if name is None else inputs[name]
+
     def _tower_inputs(self, inputs: Any, names: Sequence[str]) -> Any:
+        names = self._seen_by_tower(names)
         inputs = {name: ops.convert_to_tensor(inputs[name]) for name in names}
         return self._tower_vectors(inputs, self._rows(inputs, False), names)
 
@@ -239,6 +255,7 @@ class Ranker(MultiTaskModel):
         """What a tower sees: one vector of the features of one side.
 
         The other side cannot be asked about: there is no attention to it.
+        `None` where there are no features.
         """
         parts = [
             self.fitted[name].vectors_alone(
@@ -246,17 +263,24 @@ class Ranker(MultiTaskModel):
             )
             for name in names
         ]
+        if not parts:
+            return None
         parts = [ops.cast(part, self.compute_dtype) for part in parts]
         return ops.concatenate(parts, axis=-1)
 
     def _add_retrieval_loss(self, inputs: Any, rows: Mapping[str, Any]) -> None:
         assert self.retrieval is not None, "asked for with retrieval alone"
         queries, items = (
-            self._tower_vectors(inputs, rows, names)
+            self._tower_vectors(inputs, rows, self._seen_by_tower(names))
             for names in (self.query_names, self.retrieval.item_names)
         )
-        numbers = inputs[self.retrieval.item]
-        loss = self.retrieval(queries, items, numbers, inputs[ROW_WEIGHTS])
+        loss = self.retrieval(
+            queries,
+            items,
+            inputs[self.retrieval.item],
+            inputs[ROW_WEIGHTS],
+            self._query_ids(inputs),
+        )
         self.note_loss(RETRIEVAL_LOSS, loss)
 
     def mixture_inputs(

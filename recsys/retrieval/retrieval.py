@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Self
 
 import keras
 import numpy as np
@@ -17,6 +18,8 @@ from recsys.retrieval.in_batch_softmax import in_batch_softmax
 ROW_WEIGHTS = "/retrieval"
 # What a history calls the loss, without its weight.
 RETRIEVAL_LOSS = "retrieval_loss"
+# Where the popularity of items is corrected for.
+IN_TRAINING, IN_SCORES = "training", "scores"
 # What a formula calls the dot product that items are retrieved by.
 RETRIEVAL = "retrieval"
 
@@ -28,7 +31,16 @@ class Retrieval(keras.layers.Layer):
     The vector of a query, <u, ·>, is large for the items that it is to be
     answered with. The towers see what the ranker sees of features; they are
     trained by `in_batch_softmax`, whose mean over the rows that count is added
-    to the loss.
+    to the loss. With `vectors`, a tower does not see the id of that name: the
+    id has a free vector p, which is added to what the tower makes of the other
+    features f, with D = `dim`,
+
+        u = tower(f) + √D p
+
+    and the mean over the same rows of `penalty` (|√D p_query|² + |√D p_item|²)
+    is added to the loss. √D lets vectors move as fast as dense layers under
+    Adam, whose steps are as long for all weights (Vaswani et al. 2017, section
+    3.4).
 
     Args:
         item: The id feature that says which item a row has.
@@ -41,6 +53,16 @@ class Retrieval(keras.layers.Layer):
         weight: Float, weight of the loss. Defaults to 0.1.
         label: Binary task whose label is 1 in the rows that count; all rows
             do with `None` (default).
+        correction: Where log q, q the share of rows with an item, makes up
+            for items being in a batch as often as in the data: subtracted
+            from the logits in `"training"` (default), so that the vectors
+            have to tell how popular an item is, or in `"scores"`, where it is
+            added to what items are retrieved by, <u, v> + log q, and is not
+            learned: v has one number more then, log q, and u a 1.
+        vectors: By name of an id, that of the item or of the query, a layer
+            that looks up its free vectors, `dim` wide. None by default.
+        penalty: Float, weight of the squared norms of `vectors` in the loss.
+            Defaults to 0.
         towers: The query tower and the item tower of a class derived from
             this one; dense layers with `None` (default).
         **kwargs: `name`, `trainable`, `dtype`.
@@ -60,17 +82,24 @@ class Retrieval(keras.layers.Layer):
             the layer was filled, and not saved.
 
     Call arguments:
-        queries: Tensor `(B, width)`, what the query tower sees.
-        items: Tensor `(B, width)`, what the item tower sees.
+        queries: Tensor `(B, width)`, what the query tower sees; `None` where
+            that is nothing.
+        items: Tensor `(B, width)`, the same of the item tower.
         numbers: Integer tensor `(B,)`, the items.
         weights: Float tensor `(B,)`, how much each row counts.
+        query_ids: Integer tensor `(B,)`, the ids of the query that has free
+            vectors; `None` for none.
 
     Returns:
         Float32 scalar, the loss without its weight.
 
     References:
         Covington, Adams, Sargin. Deep Neural Networks for YouTube
-        Recommendations. RecSys 2016. Yi et al., RecSys 2019.
+        Recommendations. RecSys 2016. Yi et al., RecSys 2019. Menon et al.
+        Long-Tail Learning via Logit Adjustment. ICLR 2021, section 4, for
+        log q where items are scored instead of in training. Koren, Bell,
+        Volinsky. Matrix Factorization Techniques for Recommender Systems.
+        IEEE Computer 2009, equation 2, for free vectors and their penalty.
     """
 
     history: str | None = None
@@ -86,6 +115,9 @@ class Retrieval(keras.layers.Layer):
         units: Sequence[int] = (256,),
         weight: float = 0.1,
         label: str | None = None,
+        correction: str = IN_TRAINING,
+        vectors: Mapping[str, keras.layers.Layer] | None = None,
+        penalty: float = 0.0,
         towers: tuple[keras.layers.Layer, keras.layers.Layer] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -101,6 +133,9 @@ class Retrieval(keras.layers.Layer):
         self.units = list(units)
         self.weight = weight
         self.label = label
+        self.correction = correction
+        self.id_vectors = dict(vectors or {})
+        self.penalty = penalty
         self.roles: Mapping[str, FeatureRole] = {}
         towers = towers or (self._tower(), self._tower())
         self.query_tower, self.item_tower = towers
@@ -116,6 +151,25 @@ class Retrieval(keras.layers.Layer):
                 keras.layers.Dense(self.dim, dtype="float32"),
             ]
         )
+
+    @property
+    def query_id(self) -> str | None:
+        """The id of the query that has free vectors."""
+        names = [name for name in self.id_vectors if name != self.item]
+        return names[0] if names else None
+
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has that is compared with others."""
+        return self.dim + (self.correction == IN_SCORES)
+
+    @property
+    def query_variables(self) -> list[keras.Variable]:
+        """What the vectors of queries are made with."""
+        variables = list(self.query_tower.variables)
+        if self.query_id is not None:
+            variables += self.id_vectors[self.query_id].variables
+        return variables
 
     @property
     def item_names(self) -> list[str]:
@@ -134,14 +188,20 @@ class Retrieval(keras.layers.Layer):
             )
         }
         self.index.update_candidates(
-            np.zeros((self.num_items, self.dim), np.float32),
+            np.zeros((self.num_items, self.width), np.float32),
             np.arange(1, rows, dtype=np.int32),
         )
         self.built = True
 
     def _build_towers(self, queries_shape: Any, items_shape: Any) -> None:
-        self.query_tower.build(queries_shape)
-        self.item_tower.build(items_shape)
+        shapes = queries_shape, items_shape
+        for tower, shape in zip(
+            (self.query_tower, self.item_tower), shapes, strict=True
+        ):
+            if shape[-1]:  # Else there is nothing for it to see.
+                tower.build(shape)
+        for layer in self.id_vectors.values():
+            layer.build((None,))
 
     def _state(self, name: str, shape: Any, dtype: str) -> keras.Variable:
         return self.add_weight(
@@ -153,20 +213,78 @@ class Retrieval(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, queries: Any, items: Any, numbers: Any, weights: Any) -> Any:
+    def call(
+        self,
+        queries: Any,
+        items: Any,
+        numbers: Any,
+        weights: Any,
+        query_ids: Any = None,
+    ) -> Any:
         # What is unknown is no item.
         weights = ops.where(numbers > 0, ops.cast(weights, "float32"), 0.0)
-        queries, items = self.query_tower(queries), self.item_tower(items)
-        queries, items, numbers, weights = all_rows(
-            (queries, items, numbers, weights)
+        free_queries = self._free(self.query_id, query_ids, training=True)
+        free_items = self._free(self.item, numbers, training=True)
+        queries = _sum(self.query_tower, queries, free_queries)
+        items = _sum(self.item_tower, items, free_items)
+        norms = _squares(free_queries) + _squares(free_items)
+        norms = ops.zeros_like(weights) + norms
+        queries, items, numbers, weights, norms = all_rows(
+            (queries, items, numbers, weights, norms)
         )
-        losses = in_batch_softmax(
-            queries, items, numbers, ops.take(self.sampling, numbers, axis=0)
-        )
+        shares = ops.take(self.sampling, numbers, axis=0)
+        if self.correction == IN_SCORES:
+            shares = ops.ones_like(shares)
+        losses = in_batch_softmax(queries, items, numbers, shares)
         total = ops.sum(weights)
-        loss = ops.sum(weights * losses) / ops.where(total > 0, total, 1.0)
-        self.add_loss(self.weight * loss)
+        total = ops.where(total > 0, total, 1.0)
+        loss = ops.sum(weights * losses) / total
+        norm = ops.sum(weights * norms) / total
+        self.add_loss(self.weight * (loss + self.penalty * norm))
         return loss
+
+    def query_vectors(self, features: Any, ids: Any = None) -> Any:
+        """Returns what items are retrieved with, `(B, width)`.
+
+        Args:
+            features: What the query tower sees, as in a call.
+            ids: The ids that have free vectors, as in a call.
+        """
+        free = self._free(self.query_id, ids)
+        vectors = _sum(self.query_tower, features, free)
+        if self.correction == IN_TRAINING:
+            return vectors
+        return ops.concatenate(
+            [vectors, ops.ones_like(vectors[:, :1])], axis=-1
+        )
+
+    def item_vectors(self, features: Any, numbers: Any) -> Any:
+        """Returns what stands for items in the index, `(B, width)`.
+
+        Args:
+            features: What the item tower sees, as in a call.
+            numbers: Integer tensor `(B,)`, the items.
+        """
+        free = self._free(self.item, numbers)
+        vectors = _sum(self.item_tower, features, free)
+        if self.correction == IN_TRAINING:
+            return vectors
+        # One without a row, as in a model that goes on from another, counts
+        # as the rarest.
+        known = self.sampling[1:]
+        least = ops.min(ops.where(known > 0, known, 1.0))
+        shares = ops.take(self.sampling, numbers, axis=0)
+        logs = ops.log(ops.maximum(shares, least))
+        return ops.concatenate([vectors, logs[:, None]], axis=-1)
+
+    def _free(
+        self, name: str | None, ids: Any, training: bool = False
+    ) -> Any | None:
+        """The free vectors of ids, float32 `(B, dim)`, if they have some."""
+        if name not in self.id_vectors:
+            return None
+        rows = self.id_vectors[name](ids, training=training)
+        return ops.cast(rows, "float32") * self.dim**0.5
 
     def fill(self, catalogue: Catalogue) -> None:
         """Takes over what the training split knows of the items.
@@ -200,7 +318,7 @@ class Retrieval(keras.layers.Layer):
         """Replaces the items' vectors.
 
         Args:
-            vectors: Array `(num_items, dim)`, that of item 1 first.
+            vectors: Array `(num_items, width)`, that of item 1 first.
         """
         self.index.update_candidates(vectors)
 
@@ -208,7 +326,7 @@ class Retrieval(keras.layers.Layer):
         """Returns the items whose vectors fit those of queries best.
 
         Args:
-            queries: Tensor `(B, dim)`.
+            queries: Tensor `(B, width)`.
             count: How many items, at most `num_items`.
 
         Returns:
@@ -220,7 +338,7 @@ class Retrieval(keras.layers.Layer):
 
     @property
     def vectors(self) -> Any:
-        """The items' vectors in the index, a NumPy array `(num_items, dim)`."""
+        """The items' vectors in the index, `(num_items, width)`, of NumPy."""
         return ops.convert_to_numpy(self.index.candidate_embeddings)
 
     def get_config(self) -> dict[str, Any]:
@@ -234,4 +352,30 @@ class Retrieval(keras.layers.Layer):
             "units": self.units,
             "weight": self.weight,
             "label": self.label,
+            "correction": self.correction,
+            "vectors": {
+                name: keras.saving.serialize_keras_object(layer)
+                for name, layer in self.id_vectors.items()
+            },
+            "penalty": self.penalty,
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        restore = keras.saving.deserialize_keras_object
+        vectors = config.get("vectors", {}).items()
+        restored = {name: restore(layer) for name, layer in vectors}
+        return cls(**{**config, "vectors": restored})
+
+
+def _sum(tower: keras.layers.Layer, features: Any, free: Any | None) -> Any:
+    """What a tower makes of features, and free vectors, if there are both."""
+    if features is None:
+        return free
+    vectors = tower(features)
+    return vectors if free is None else vectors + free
+
+
+def _squares(vectors: Any | None) -> Any:
+    """Squared norms `(B,)`; 0 where there are no vectors."""
+    return 0.0 if vectors is None else ops.sum(ops.square(vectors), axis=-1)

@@ -129,7 +129,7 @@ class SequenceRetrieval(Retrieval):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
-        for name in ("units", "weight"):
+        for name in ("units", "weight", "correction", "vectors", "penalty"):
             del config[name]
         return {
             **config,

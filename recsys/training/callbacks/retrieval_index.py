@@ -32,7 +32,7 @@ def update_index(ranker: Ranker) -> None:
     """
     retrieval = ranker.retrieval
     assert retrieval is not None, "asked for with retrieval alone"
-    vectors = np.zeros((retrieval.num_items, retrieval.dim), np.float32)
+    vectors = np.zeros((retrieval.num_items, retrieval.width), np.float32)
     for start in range(0, retrieval.num_items, _BLOCK):
         stop = min(start + _BLOCK, retrieval.num_items)
         items = retrieval.items(np.arange(start, stop) + 1)

@@ -1,0 +1,269 @@
+"""Free vectors of ids, and popularity where items are scored."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from keras import ops
+
+import recsys
+from recsys.api.export_two_stage import export_two_stage
+from recsys.config.train_config import TrainConfig
+from recsys.data import Dataset
+from recsys.data import Schema
+from recsys.models.build import build_model
+from recsys.models.ranker import Ranker
+from recsys.retrieval.retrieval import ROW_WEIGHTS
+from recsys.retrieval.retrieval import Retrieval
+from recsys.runs.run import Run
+from recsys.training.batches import create_batches
+from recsys.training.callbacks.retrieval_index import update_index
+from recsys.training.compile_model import compile_model
+from recsys.training.resolve_config import resolve_config
+from tests.recsys.retrieval.id_kinds import IdKinds
+from tests.recsys.retrieval.stored import stored_shapes
+
+Fields = Callable[..., dict[str, Any]]
+FREE = {"retrieval_correction": "scores", "retrieval_ids": "vectors"}
+
+
+def built(
+    fields: Fields, dataset: Dataset, **changes: Any
+) -> tuple[Ranker, TrainConfig]:
+    config = TrainConfig(**fields(Path("out"), **FREE | changes))
+    config = resolve_config(config, dataset.schema)
+    model = build_model(config, dataset)
+    assert isinstance(model, Ranker)
+    return model, config
+
+
+def of(ranker: Ranker) -> Retrieval:
+    assert ranker.retrieval is not None
+    return ranker.retrieval
+
+
+def free(ranker: Ranker, name: str) -> Any:
+    """What is added for each id, of the numbers from 0."""
+    table = of(ranker).id_vectors[name].embeddings
+    return ops.convert_to_numpy(table) * np.sqrt(of(ranker).dim)
+
+
+def only_ids(films: Dataset) -> Dataset:
+    """Films of which nothing but the ids is known."""
+    schema = Schema("films", {"user": "id", "item": "id"}, {"watch": "binary"})
+    names = ["user", "item", "watch"]
+    splits = {name: films.split(name)[names] for name in films.splits}
+    return Dataset(schema, splits)
+
+
+@pytest.mark.sampled(2)
+def test_a_vector_is_what_the_tower_makes_of_the_rest_and_the_ids(
+    fields: Fields, films: Dataset
+) -> None:
+    ranker, _ = built(fields, films)
+    inputs = ranker.encode(films.split("test"))
+    other = inputs | {"user": inputs["user"][::-1].copy()}
+    queries = [
+        ops.convert_to_numpy(ranker.query_vectors(each))
+        for each in (inputs, other)
+    ]
+    vectors = free(ranker, "user")
+    np.testing.assert_allclose(
+        (queries[0] - queries[1])[:, :-1],
+        vectors[inputs["user"]] - vectors[other["user"]],
+        atol=1e-5,
+    )
+    assert np.abs(queries[0] - queries[1]).max() > 0.1
+
+
+@pytest.mark.sampled(2)
+def test_scores_are_products_and_how_popular_items_are(
+    fields: Fields, films: Dataset
+) -> None:
+    data = only_ids(films)
+    ranker, _ = built(fields, data)
+    update_index(ranker)
+    inputs = ranker.encode(data.split("test"))
+    found = ops.convert_to_numpy(ranker.query_vectors(inputs))
+    counts = data.split("train")["item"].value_counts(normalize=True)
+    ids = ranker.vocabularies["item"].values.tolist()
+    expected = free(ranker, "user")[inputs["user"]] @ free(ranker, "item")[1:].T
+    expected += np.log(counts[ids].to_numpy())
+    np.testing.assert_allclose(
+        found @ of(ranker).vectors.T, expected, atol=1e-5
+    )
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("correction", ["training", "scores"])
+def test_the_loss_is_that_of_the_batch_and_of_the_norms(
+    fields: Fields, films: Dataset, correction: str
+) -> None:
+    data = only_ids(films)
+    ranker, config = built(
+        fields,
+        data,
+        retrieval_correction=correction,
+        retrieval_weight=0.5,
+        retrieval_penalty=0.3,
+        unknown_rate=0.0,
+    )
+    inputs, _, _ = create_batches(data.split("train"), ranker, config, None)[0]
+    ranker(inputs, training=True)
+    (loss,) = ranker.losses
+    numbers, weights = inputs["item"], inputs[ROW_WEIGHTS]
+    queries = free(ranker, "user")[inputs["user"]].astype(float)
+    items = free(ranker, "item")[numbers].astype(float)
+    logits = queries @ items.T
+    if correction == "training":
+        counts = data.split("train")["item"].value_counts(normalize=True)
+        ids = ranker.vocabularies["item"].values[numbers - 1]
+        logits -= np.log(counts[ids].to_numpy())
+    same = (numbers[:, None] == numbers) & ~np.eye(len(numbers), dtype=bool)
+    logits[same] = -np.inf
+    losses = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
+    losses += 0.3 * ((queries**2).sum(axis=1) + (items**2).sum(axis=1))
+    expected = 0.5 * (weights @ losses) / weights.sum()
+    np.testing.assert_allclose(ops.convert_to_numpy(loss), expected, rtol=1e-5)
+
+
+@pytest.mark.sampled(2)
+def test_only_vectors_that_were_looked_up_change(
+    fields: Fields, films: Dataset
+) -> None:
+    ranker, config = built(
+        fields, films, unknown_rate=0.0, table_optimizer="lazy-adam"
+    )
+    train = films.split("train")
+    users = sorted(train["user"].unique())
+    train = train[train["user"].isin(users[:5])]
+    before = free(ranker, "user")
+    compile_model(ranker, config)
+    batches = create_batches(train, ranker, config, None)
+    ranker.fit(*batches[0][:2], batch_size=64, verbose=0)
+    moved = np.abs(free(ranker, "user") - before).max(axis=1) > 0
+    looked_up = np.unique(batches[0][0]["user"])
+    assert 0 < len(looked_up) < len(moved)
+    assert set(np.flatnonzero(moved)) == set(looked_up)
+
+
+def test_an_item_without_a_row_counts_as_the_rarest() -> None:
+    retrieval = Retrieval("item", [], 3, {}, dim=2, correction="scores")
+    retrieval.build((None, 1), (None, 1))
+    retrieval.sampling.assign(np.array([0.1, 0.6, 0.0, 0.3], np.float32))
+    vectors = retrieval.item_vectors(
+        np.ones((4, 1), np.float32), np.arange(4, dtype=np.int32)
+    )
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(vectors)[:, 2],
+        np.log([0.3, 0.6, 0.3, 0.3]),
+        rtol=1e-6,
+    )
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["all", "ids"])
+def free_run(
+    request: pytest.FixtureRequest,
+    fields: Fields,
+    films: Dataset,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A run with free vectors, on all features or on ids alone."""
+    folder = tmp_path_factory.mktemp("free")
+    data = films if request.param else only_ids(films)
+    data.write(folder / "data")
+    changes = FREE | {"data": str(folder / "data"), "epochs": 8}
+    recsys.train(fields(folder / "run", **changes))
+    return folder / "run"
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.slow
+def test_a_run_finds_what_is_watched_and_is_what_is_saved(
+    free_run: Path, films: Dataset, ids: IdKinds
+) -> None:
+    run = Run(free_run)
+    measured = run.read_metrics()["test"]["retrieval"]
+    assert measured["recall@5"] > 0.3  # By chance 0.15.
+    again = recsys.evaluate(free_run, free_run.parent / "data")["retrieval"]
+    assert again["ndcg@5"] == pytest.approx(measured["ndcg@5"])
+    ranker = run.load_ranker()
+    saved = of(ranker).vectors
+    assert saved.shape == (30, 33)
+    update_index(ranker)
+    np.testing.assert_allclose(of(ranker).vectors, saved, atol=1e-5)
+    found = recsys.recommend(free_run, ids.user(4), top=5, score="retrieval")
+    train = recsys.data.load(str(free_run.parent / "data")).split("train")
+    inputs = ranker.encode(train[train["user"] == ids.user(4)].tail(1))
+    (query,) = ops.convert_to_numpy(ranker.query_vectors(inputs))
+    np.testing.assert_allclose(
+        found["score"], np.sort(saved @ query)[:-6:-1], rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="starts processes of its own; once is enough",
+)
+def test_both_stages_are_exported_without_the_items_table(
+    free_run: Path, tmp_path: Path
+) -> None:
+    # What was written recommends what the model does, or the export fails.
+    export_two_stage(
+        free_run, tmp_path / "served", score="watch", top=4, candidates=12
+    )
+    shapes = stored_shapes(tmp_path / "served" / "1")
+    tables = {
+        name: [*layer.embeddings.shape]
+        for name, layer in of(Run(free_run).load_ranker()).id_vectors.items()
+    }
+    assert tables["user"] in shapes
+    assert tables["item"] not in shapes
+
+
+@pytest.mark.once("torch")
+@pytest.mark.slow
+def test_a_run_that_goes_on_knows_further_users(
+    free_run: Path, fields: Fields, ids: IdKinds, tmp_path: Path
+) -> None:
+    data = recsys.data.load(str(free_run.parent / "data"))
+    more = data.split("train").copy()
+    more.loc[more.index[::20], "user"] = ids.user(777)
+    splits: dict[str, pd.DataFrame] = {**data.splits, "train": more}
+    replace(data, splits=splits).write(tmp_path / "data")
+    given = fields(
+        tmp_path / "run",
+        data=str(tmp_path / "data"),
+        warm_start=str(free_run),
+        epochs=1,
+        **FREE,
+    )
+    recsys.train(given)
+    ranker, before = (
+        Run(folder).load_ranker() for folder in (tmp_path / "run", free_run)
+    )
+    assert len(free(ranker, "user")) == len(free(before, "user")) + 1
+    with pytest.raises(ValueError, match="retrieval_ids"):
+        recsys.train(
+            given | {"out": str(tmp_path / "no"), "retrieval_ids": "embeddings"}
+        )
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("retrieval_correction", "training, scores"),
+        ("retrieval_ids", "embeddings, vectors"),
+    ],
+)
+def test_names_that_are_unknown(fields: Fields, name: str, others: str) -> None:
+    message = f"`{name}` must be one of {others}. Received: {name}='other'"
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(**fields(Path("out"), **{name: "other"}))
