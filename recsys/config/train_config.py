@@ -168,7 +168,8 @@ class TrainConfig(TowerConfig):
             none.
         retrieval_exclude_seen: Whether recall@k and ndcg@k of the retrieval
             leave out the items that a user has in such rows of the training
-            split, but for the one that is looked for.
+            split, but for the one that is looked for. Unless given, they do
+            where the data name a user.
         train_rows: Rows of the training split to draw and train on, always
             the same ones; all unless given.
         streaming: Whether rows are read from the data folder as they are
@@ -265,11 +266,11 @@ class TrainConfig(TowerConfig):
     retrieval: bool = False
     retrieval_weight: _Weight = 1.0
     retrieval_dim: Width = 32
-    retrieval_correction: Annotated[_Text, one_of(CORRECTIONS)] = "training"
-    retrieval_ids: Annotated[_Text, one_of(RETRIEVAL_IDS)] = "embeddings"
+    retrieval_correction: Annotated[_Text, one_of(CORRECTIONS)] = "scores"
+    retrieval_ids: Annotated[_Text, one_of(RETRIEVAL_IDS)] = "vectors"
     retrieval_penalty: _Weight = 0.05
     retrieval_label: _Text | None = None
-    retrieval_exclude_seen: bool = False
+    retrieval_exclude_seen: bool | None = None
     train_rows: Count | None = None
     streaming: bool | None = None
     shuffle_buffer: Count | None = None

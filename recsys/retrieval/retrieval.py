@@ -13,6 +13,8 @@ from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.in_batch_softmax import in_batch_softmax
+from recsys.retrieval.popularity_score import with_log_share
+from recsys.retrieval.popularity_score import with_one
 
 # Beside the features, what a model is given while it is trained.
 ROW_WEIGHTS = "/retrieval"
@@ -95,9 +97,7 @@ class Retrieval(keras.layers.Layer):
 
     References:
         Covington, Adams, Sargin. Deep Neural Networks for YouTube
-        Recommendations. RecSys 2016. Yi et al., RecSys 2019. Menon et al.
-        Long-Tail Learning via Logit Adjustment. ICLR 2021, section 4, for
-        log q where items are scored instead of in training. Koren, Bell,
+        Recommendations. RecSys 2016. Yi et al., RecSys 2019. Koren, Bell,
         Volinsky. Matrix Factorization Techniques for Recommender Systems.
         IEEE Computer 2009, equation 2, for free vectors and their penalty.
     """
@@ -252,11 +252,7 @@ class Retrieval(keras.layers.Layer):
         """
         free = self._free(self.query_id, ids)
         vectors = _sum(self.query_tower, features, free)
-        if self.correction == IN_TRAINING:
-            return vectors
-        return ops.concatenate(
-            [vectors, ops.ones_like(vectors[:, :1])], axis=-1
-        )
+        return vectors if self.correction == IN_TRAINING else with_one(vectors)
 
     def item_vectors(self, features: Any, numbers: Any) -> Any:
         """Returns what stands for items in the index, `(B, width)`.
@@ -269,13 +265,7 @@ class Retrieval(keras.layers.Layer):
         vectors = _sum(self.item_tower, features, free)
         if self.correction == IN_TRAINING:
             return vectors
-        # One without a row, as in a model that goes on from another, counts
-        # as the rarest.
-        known = self.sampling[1:]
-        least = ops.min(ops.where(known > 0, known, 1.0))
-        shares = ops.take(self.sampling, numbers, axis=0)
-        logs = ops.log(ops.maximum(shares, least))
-        return ops.concatenate([vectors, logs[:, None]], axis=-1)
+        return with_log_share(vectors, numbers, self.sampling)
 
     def _free(
         self, name: str | None, ids: Any, training: bool = False

@@ -38,8 +38,9 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         The configuration with absolute folders, the preset and its sizes, what
         `default_options` and the given options say of the gate, a weight for
         each task and the given options of tasks, whether targets are
-        standardised, which rows retrieval looks at, what the epoch is chosen
-        by, the hash feature, how tables are trained and the backend.
+        standardised, which rows retrieval looks at and whether it leaves out
+        seen items, what the epoch is chosen by, the hash feature, how tables
+        are trained and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -63,6 +64,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=_standardizes(config.standardize_targets, schema),
         retrieval_label=_retrieval_label(config, schema),
+        retrieval_exclude_seen=_excludes_seen(config, schema),
         select=config.select or default_choice(config),
         backend=keras.backend.backend(),
     )
@@ -126,6 +128,14 @@ def _with_table_optimizer(config: TrainConfig, schema: Schema) -> TrainConfig:
     if name is None and has_default:
         name, min_rows = "lazy-adam", min_rows or LARGE_TABLE
     return replace(config, table_optimizer=name, min_table_rows=min_rows or 1)
+
+
+def _excludes_seen(config: TrainConfig, schema: Schema) -> bool | None:
+    """Whether seen items are no candidates; open where nothing is retrieved."""
+    given = config.retrieval_exclude_seen
+    if given is not None or not config.retrieval:
+        return given
+    return schema.user_id is not None
 
 
 def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:

@@ -93,6 +93,10 @@ def fields(films_folder: Path) -> Callable[..., dict[str, Any]]:
             "out": str(out),
             "retrieval": True,
             "retrieval_weight": 1.0,
+            # Towers that take as many epochs as the tasks.
+            "retrieval_ids": "embeddings",
+            # The same films are watched again.
+            "retrieval_exclude_seen": False,
             "gate": "top-k",
             "num_experts": 4,
             "embedding_dim": 8,

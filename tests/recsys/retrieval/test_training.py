@@ -51,6 +51,10 @@ def numpy_loss(ranker: Ranker, batch: dict[str, Any], weights: Any) -> float:
     hits = (numbers[:, None] == numbers) & ~np.eye(len(numbers), dtype=bool)
     logits[hits] = -np.inf
     losses = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
+    for name, layer in ranker.retrieval.id_vectors.items():
+        vectors = ops.convert_to_numpy(layer.embeddings)[batch[name]]
+        norms = (vectors.astype(float) ** 2).sum(axis=1)
+        losses += ranker.retrieval.penalty * ranker.retrieval.dim * norms
     return float((weights * losses).sum() / weights.sum())
 
 
@@ -134,6 +138,7 @@ def test_the_tables_learn_from_the_retrieval_alone(
     config = fields(
         tmp_path / "run",
         task_weights={"watch": 1e-12},
+        retrieval_ids="embeddings",
         table_optimizer=table_optimizer,
         epochs=15,
     )
@@ -354,6 +359,22 @@ def test_seen_items_need_a_user(fields: Fields, films: Dataset) -> None:
 
 
 @pytest.mark.once("torch")
+def test_seen_items_are_left_out_where_there_is_a_user(
+    fields: Fields, films: Dataset
+) -> None:
+    features = {**films.schema.features, "user": {"type": "hash", "buckets": 8}}
+    nobody = replace(films, schema=replace(films.schema, features=features))
+    for data, given, expected in (
+        (films, None, True),
+        (nobody, None, False),
+        (films, False, False),
+        (nobody, True, True),
+    ):
+        config = resolved(fields, data, retrieval_exclude_seen=given)
+        assert config.retrieval_exclude_seen is expected
+
+
+@pytest.mark.once("torch")
 def test_many_items_are_scored_few_rows_at_a_time(
     fields: Fields, films: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,7 +394,8 @@ def test_many_items_are_scored_few_rows_at_a_time(
 def test_softmax_of_a_batch_is_what_the_layer_returns(
     fields: Fields, films: Dataset
 ) -> None:
-    ranker = built(resolved(fields, films), films)
+    given = {"retrieval_ids": "embeddings", "retrieval_correction": "training"}
+    ranker = built(resolved(fields, films, **given), films)
     assert ranker.retrieval is not None
     shape = ranker.retrieval.query_tower.input_shape
     queries = np.ones((3, shape[-1]), np.float32)
