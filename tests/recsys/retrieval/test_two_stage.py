@@ -165,7 +165,7 @@ def test_nothing_is_stored_that_is_not_used(
     retrieval = ranker.retrieval
     assert retrieval is not None
     assert shapes.count([*retrieval.vectors.shape]) == 1
-    used = [*ranker.ranking_variables, *retrieval.query_tower.variables]
+    used = [*ranker.ranking_variables, *retrieval.query_variables]
     index = 2  # Vectors and numbers.
     assert len(shapes) == len(used) + index
 
