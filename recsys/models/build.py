@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -113,16 +114,20 @@ def build_ranker(
     tasks = dataset.schema.tasks
     catalogue = _catalogue(config, dataset, features, source)
     num_rows = len(dataset.split("train"))
-    check_memory(config, features, width, len(tasks), num_rows, catalogue)
+    free_ids = {}
+    by_vectors = config.tower is None and config.retrieval_ids == "vectors"
+    if catalogue is not None and by_vectors:
+        free_ids = _ids(features, {catalogue.item, dataset.schema.user_id})
+    check_memory(
+        config, features, width, len(tasks), num_rows, catalogue, free_ids
+    )
     retrieval: Retrieval | None = None
     if catalogue is not None and config.tower is not None:
         retrieval = create_sequence_retrieval(
             config, catalogue, features, dataset.schema
         )
     elif catalogue is not None:
-        retrieval = _retrieval(
-            config, catalogue, features, dataset.schema.user_id, source
-        )
+        retrieval = _retrieval(config, catalogue, free_ids, source)
     ranker = Ranker(
         features,
         tasks,
@@ -199,27 +204,30 @@ def _catalogue(
     return Catalogue.of(train, schema, features, named)
 
 
+def _ids(
+    features: Mapping[str, FittedFeature], names: Collection[str | None]
+) -> dict[str, FittedId]:
+    """Those of the named features that are ids."""
+    return {
+        name: one
+        for name, one in features.items()
+        if name in names and isinstance(one, FittedId)
+    }
+
+
 def _retrieval(
     config: TrainConfig,
     catalogue: Catalogue,
-    features: Mapping[str, FittedFeature],
-    user: str | None,
+    free_ids: Mapping[str, FittedId],
     source: Ranker | None,
 ) -> Retrieval:
-    """The towers, with a catalogue to be filled in."""
-    vectors = {}
-    if config.retrieval_ids == "vectors":
-        ids = {
-            name: one
-            for name, one in features.items()
-            if name in (catalogue.item, user) and isinstance(one, FittedId)
-        }
-        vectors = {
-            name: IdEmbedding(
-                one.num_rows, config.retrieval_dim, config.unknown_rate
-            )
-            for name, one in ids.items()
-        }
+    """The towers, with free vectors of some ids; the catalogue is open."""
+    vectors = {
+        name: IdEmbedding(
+            one.num_rows, config.retrieval_dim, config.unknown_rate
+        )
+        for name, one in free_ids.items()
+    }
     before = None if source is None else source.retrieval
     shapes = catalogue.shapes if before is None else before.feature_shapes
     return Retrieval(

@@ -12,6 +12,7 @@ from recsys.config.optimizers import TABLE_RULES
 from recsys.config.train_config import TrainConfig
 from recsys.errors.memory import free_memory
 from recsys.features.feature import FittedFeature
+from recsys.features.id import FittedId
 from recsys.models.gates import gate_class
 from recsys.retrieval.catalogue import Catalogue
 from recsys.tables import RowRule
@@ -50,6 +51,7 @@ def check_memory(
     num_tasks: int,
     num_rows: int,
     catalogue: Catalogue | None = None,
+    free_ids: Mapping[str, FittedId] | None = None,
 ) -> None:
     """Checks that what a training takes at the least fits into memory.
 
@@ -65,6 +67,7 @@ def check_memory(
         num_tasks: How many tasks there are.
         num_rows: Rows of the training split.
         catalogue: The items to be retrieved, if any.
+        free_ids: The ids that have free vectors for retrieval, by name.
 
     Raises:
         ValueError: It does not fit. The message names the largest part and
@@ -78,7 +81,7 @@ def check_memory(
         *_batch(config, features, width, num_rows),
     ]
     if catalogue is not None:
-        parts += _retrieval(config, catalogue, num_rows)
+        parts += _retrieval(config, catalogue, free_ids or {}, num_rows)
     total, free = sum(part.size for part in parts), free_memory()
     if total <= free:
         return
@@ -109,12 +112,8 @@ def _tables(
     for name, feature in features.items():
         if feature.num_rows is None:
             continue
-        copies = _COPIES[config.optimizer]
         dim = feature.dim or config.embedding_dim
-        name_of_rule = config.table_optimizer
-        by_rows = feature.num_rows >= (config.min_table_rows or 1)
-        if by_rows and name_of_rule in TABLE_RULES:
-            copies = _copies_by_rows(name_of_rule, (feature.num_rows, dim))
+        copies = _table_copies(config, feature.num_rows, dim)
         options = (
             "`embedding_dim`"
             if feature.dim is None
@@ -126,14 +125,17 @@ def _tables(
         yield Part(text, options, feature.num_rows * dim, copies)
 
 
-def _copies_by_rows(name: str, table_shape: tuple[int, int]) -> int:
-    """Whole copies of a table trained by rows, with what is kept of them.
+def _table_copies(config: TrainConfig, rows: int, dim: int) -> int:
+    """Whole copies of a table, with its gradients and what is kept of it.
 
-    Its gradients are those of the rows of a batch.
+    The gradients of one that is trained by rows are those of a batch's rows.
     """
+    name = config.table_optimizer
+    if rows < (config.min_table_rows or 1) or name not in TABLE_RULES:
+        return _COPIES[config.optimizer]
     rule: RowRule = resolve_name(TABLE_RULES[name])()
-    slots = sum(map(prod, rule.slot_shapes(table_shape).values()))
-    return 1 + slots // prod(table_shape)
+    slots = sum(map(prod, rule.slot_shapes((rows, dim)).values()))
+    return 1 + slots // (rows * dim)
 
 
 def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
@@ -228,7 +230,10 @@ def _batch(
 
 
 def _retrieval(
-    config: TrainConfig, catalogue: Catalogue, num_rows: int
+    config: TrainConfig,
+    catalogue: Catalogue,
+    free_ids: Mapping[str, FittedId],
+    num_rows: int,
 ) -> Iterator[Part]:
     dim, rows = config.retrieval_dim, min(config.batch_size, num_rows)
     copies = _COPIES[config.optimizer]
@@ -238,9 +243,11 @@ def _retrieval(
     yield Part(text, options, 2 * _dense(units), copies)
     numbers = catalogue.num_items * dim
     text = f"vectors of {catalogue.num_items:,} items"
-    # Those of the index, and those that are trained.
-    both = 1 + (config.retrieval_ids == "vectors")
-    yield Part(text, "`retrieval_dim`", numbers, copies=both)
+    yield Part(text, "`retrieval_dim`", numbers)
+    for name, one in free_ids.items():
+        text = f"free vectors of {one.num_rows:,} ids of {name!r}"
+        copies = _table_copies(config, one.num_rows, dim)
+        yield Part(text, "`retrieval_dim`", one.num_rows * dim, copies)
     text = f"the logits of {rows:,} queries for as many items"
     yield Part(text, "`batch_size`", rows**2, copies=2)
 

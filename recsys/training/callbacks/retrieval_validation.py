@@ -77,7 +77,7 @@ def check_counting_rows(
     labels = labels_of(rows, ranker.tasks)
     if not (row_weights(labels, label, weights, len(rows)) > 0).any():
         raise DataError.at(
-            f"data set {schema.name!r}, validation split",
+            f"{schema.place}, validation split",
             "rows that count for retrieval, to choose the epoch by; "
             "`select='tasks'` does without",
             f"none, with retrieval_label={label!r}",

@@ -3,12 +3,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import declared
 from recsys.config.train_config import TrainConfig
 from recsys.features import FEATURES
+from recsys.features import Id
 from recsys.features.feature import FittedFeature
 from recsys.models import expected_memory
 from recsys.models.expected_memory import check_memory
@@ -149,6 +151,18 @@ def test_retrieval() -> None:
     message = "`retrieval_dim` must be .* for vectors of 1,000,000 items"
     with pytest.raises(ValueError, match=message):
         check(config, free=10**6, catalogue=catalogue)
+
+
+def test_free_vectors_take_what_tables_do() -> None:
+    catalogue = Catalogue("item", np.ones(2, np.int64), {}, {})
+    config = replace(CONFIG, retrieval=True, retrieval_dim=10**3)
+    user = Id().fit([pd.Series(range(10**5))])
+    message = (
+        r"`retrieval_dim` must be .* Received: at least 1\.5 GiB, 1\.5 GiB of "
+        "it for free vectors of 100,001 ids of 'user'"
+    )
+    with pytest.raises(ValueError, match=message):
+        check(config, free=10**9, catalogue=catalogue, free_ids={"user": user})
 
 
 def test_devices_that_share_the_work_are_not_judged() -> None:
