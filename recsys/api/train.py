@@ -36,12 +36,12 @@ from recsys.tasks.task_options import with_task_options
 from recsys.terminal.progress import announce
 from recsys.terminal.progress import shown_progress
 from recsys.terminal.tensorflow_log import relevant_log
+from recsys.training.callbacks.in_order import has_search
 from recsys.training.callbacks.retrieval_index import update_index
 from recsys.training.data_parallel import distributed
 from recsys.training.data_parallel import process_index
 from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
-from recsys.training.fit import has_search
 from recsys.training.fit_tower import fit_tower
 from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config

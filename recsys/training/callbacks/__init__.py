@@ -1,1 +1,1 @@
-"""What happens during a training, one callback a file."""
+"""What happens during a training, one callback a file, and their order."""

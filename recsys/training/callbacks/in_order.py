@@ -1,0 +1,167 @@
+from typing import TypeGuard
+
+import keras
+
+from keras_moe.callbacks import PermutationSearch
+from keras_moe.callbacks import RoutingMonitor
+from recsys.config.train_config import TrainConfig
+from recsys.data.load import AnyDataset
+from recsys.data.streaming.ground_truth import ground_truth
+from recsys.distribution.process_group import current_group
+from recsys.measuring.outcome import has_routing
+from recsys.measuring.sample import Sample
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
+from recsys.models.scorer import Scorer
+from recsys.runs.run import Run
+from recsys.training.batches import StreamedBatches
+from recsys.training.batches import TrainingBatches
+from recsys.training.callbacks.checkpoint import Checkpoint
+from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import Interruption
+from recsys.training.callbacks.progress_line import ProgressLine
+from recsys.training.callbacks.retrieval_index import RetrievalIndex
+from recsys.training.callbacks.retrieval_validation import RetrievalValidation
+from recsys.training.callbacks.same_state import SameState
+from recsys.training.callbacks.steps_until_binary import StepsUntilBinary
+from recsys.training.callbacks.stopwatch import Stopwatch
+from recsys.training.callbacks.task_weight_history import TaskWeightHistory
+from recsys.training.callbacks.validation import Validation
+from recsys.training.callbacks.weight_history import WeightHistory
+
+
+def in_order(
+    model: MultiTaskModel,
+    run: Run,
+    config: TrainConfig,
+    dataset: AnyDataset,
+    batches: TrainingBatches | StreamedBatches,
+    checkpoint: Checkpoint,
+    interruption: Interruption,
+    finite_loss: FiniteLoss,
+) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks of a training in the order in which they act.
+
+    Each sees in the logs what those before it have added.
+
+    Args:
+        model: The model, compiled.
+        run: The folder of its run.
+        config: The configuration, resolved.
+        dataset: The data set to train on.
+        batches: The batches, which are shuffled anew for each epoch.
+        checkpoint: What keeps where the training is.
+        interruption: What ends it after Ctrl-C.
+        finite_loss: What ends it after a loss that is not finite.
+    """
+    monitor = _routing_monitor(model, dataset)
+    callbacks = [
+        interruption,
+        Stopwatch(),
+        _shuffling(batches, checkpoint),
+        finite_loss,
+        _same_state(),
+        _task_weights(model),
+        PermutationSearch(config.search_epochs) if has_search(config) else None,
+        monitor,
+        _weight_history(run, monitor, checkpoint),
+        None if monitor is None else StepsUntilBinary(checkpoint.progress),
+        _retrieval_index(model),
+        _validation(model, config, dataset),
+        _retrieval_validation(model, config, dataset),
+        checkpoint,
+        _tensorboard(run, checkpoint),
+        _progress_line(model, config, checkpoint),
+    ]
+    return [callback for callback in callbacks if callback is not None]
+
+
+def has_search(config: TrainConfig) -> bool:
+    """Whether permutations are searched for while a model is trained."""
+    searched = config.gate_choice.searched
+    return searched and config.architecture != "shared-bottom"
+
+
+def _shuffling(
+    batches: TrainingBatches | StreamedBatches, checkpoint: Checkpoint
+) -> keras.callbacks.Callback:
+    return keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: batches.shuffle(
+            epoch, checkpoint.progress.step
+        )
+    )
+
+
+def _same_state() -> keras.callbacks.Callback | None:
+    group = current_group()
+    return None if group is None else SameState(group)
+
+
+def _task_weights(model: MultiTaskModel) -> keras.callbacks.Callback | None:
+    weighting = model.weighting
+    return None if weighting is None else TaskWeightHistory(weighting)
+
+
+def _routing_monitor(
+    model: MultiTaskModel, dataset: AnyDataset
+) -> RoutingMonitor | None:
+    if not has_routing(model):
+        return None
+    sample = Sample.of(model, dataset)
+    # In one batch: a last one of another size would be compiled for, too.
+    return RoutingMonitor(sample.inputs, batch_size=len(sample))
+
+
+def _weight_history(
+    run: Run, monitor: RoutingMonitor | None, checkpoint: Checkpoint
+) -> keras.callbacks.Callback | None:
+    if monitor is None or not checkpoint.writes:
+        return None
+    return WeightHistory(run.weights, monitor)
+
+
+def _retrieval_index(model: MultiTaskModel) -> keras.callbacks.Callback | None:
+    return RetrievalIndex(model) if _retrieves(model) else None
+
+
+def _validation(
+    model: MultiTaskModel, config: TrainConfig, dataset: AnyDataset
+) -> keras.callbacks.Callback:
+    schema, validation = dataset.schema, dataset.split("validation")
+    truth = ground_truth(validation, schema)
+    return Validation(
+        Scorer(model),
+        validation,
+        truth,
+        config.task_weights,
+        schema.roles(truth, config.metrics_k),
+    )
+
+
+def _retrieval_validation(
+    model: MultiTaskModel, config: TrainConfig, dataset: AnyDataset
+) -> keras.callbacks.Callback | None:
+    # A sequence tower is trained before the tasks, and has its own.
+    if not _retrieves(model) or config.tower is not None:
+        return None
+    return RetrievalValidation(model, dataset, config)
+
+
+def _tensorboard(
+    run: Run, checkpoint: Checkpoint
+) -> keras.callbacks.Callback | None:
+    if not checkpoint.writes:
+        return None
+    return keras.callbacks.TensorBoard(run.tensorboard, write_graph=False)
+
+
+def _progress_line(
+    model: MultiTaskModel, config: TrainConfig, checkpoint: Checkpoint
+) -> keras.callbacks.Callback | None:
+    if not checkpoint.writes:
+        return None
+    return ProgressLine(list(model.tasks), k=config.metrics_k)
+
+
+def _retrieves(model: MultiTaskModel) -> TypeGuard[Ranker]:
+    return isinstance(model, Ranker) and model.retrieval is not None
