@@ -10,7 +10,7 @@ from recsys.errors import DataError
 from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
-from recsys.exporting.class_names import write_class_names
+from recsys.exporting.class_names import class_names
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.input_names import read_input_names
 from recsys.exporting.sample import rows_of_test_split
@@ -28,6 +28,7 @@ from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
 from recsys.serving.formats import DEFAULT_FORMAT
 from recsys.serving.list_lengths import write_list_lengths
+from recsys.serving.task_classes import write_classes
 
 
 def export(
@@ -111,7 +112,7 @@ def _export(
     with replacing(folder) as unfinished:
         form.write(served, unfinished)
         write_json(unfinished / INPUTS_FILE, served.input_names)
-        write_class_names(ranker, unfinished)
+        write_classes(unfinished, class_names(ranker))
         write_list_lengths(
             unfinished,
             {name: one.raw_length for name, one in served.inputs.items()},

@@ -15,7 +15,7 @@ from recsys.api.recommend import score_formula
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
-from recsys.exporting.class_names import write_class_names
+from recsys.exporting.class_names import class_names
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.text_arrays import packed
 from recsys.exporting.text_arrays import unpacked
@@ -38,6 +38,7 @@ from recsys.runs.run import Run
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.list_lengths import write_list_lengths
+from recsys.serving.task_classes import write_classes
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SEEN
 from recsys.serving.two_stage_runner import TWO_STAGE_FILE
@@ -178,7 +179,7 @@ def _export(run: Run, folder: Path, options: dict[str, Any]) -> None:
     with replacing(folder) as unfinished:
         model.write(unfinished)
         write_json(unfinished / INPUTS_FILE, model.inputs)
-        write_class_names(ranker, unfinished)
+        write_classes(unfinished, class_names(ranker))
         write_list_lengths(
             unfinished,
             {

@@ -1,38 +1,22 @@
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recsys.files.json_files import write_json
 from recsys.tasks import Multiclass
 
 if TYPE_CHECKING:
     from recsys.models.ranker import Ranker
 
-# In a SavedModel, `assets.extra` is for what TensorFlow does not read.
-CLASSES_FILE = Path("assets.extra", "classes.json")
 
-
-def class_names(ranker: "Ranker") -> dict[str, list[str]]:
-    """Returns the classes of each task whose classes are texts.
+def class_names(ranker: "Ranker") -> dict[str, list[str] | list[int]]:
+    """Returns the classes of each multiclass task.
 
     Args:
         ranker: A trained ranker.
 
     Returns:
-        By task, its classes in the order of its output.
+        By task, its classes in the order of its output: texts, or 0, 1, 2, ...
     """
     return {
-        task: list(kind.classes)
+        task: kind.class_names(ranker.num_classes.get(task))
         for task, kind in ranker.tasks.items()
-        if isinstance(kind, Multiclass) and kind.classes is not None
+        if isinstance(kind, Multiclass)
     }
-
-
-def write_class_names(ranker: "Ranker", folder: Path) -> None:
-    """Writes `class_names` beside an exported model, where there are any.
-
-    Args:
-        ranker: What was exported.
-        folder: The folder of the model.
-    """
-    if names := class_names(ranker):
-        write_json(folder / CLASSES_FILE, names)

@@ -8,6 +8,7 @@ from typing import Any
 from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.model_store import Served
 from recsys.serving.openapi import describe
+from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.tensor_spec import DTYPES
 from recsys.serving.tensor_spec import TensorSpec
 
@@ -38,7 +39,10 @@ class Documents:
         return await self._once("openapi", served, make)
 
     async def metadata(self, served: _Model) -> bytes:
-        """Returns what TensorFlow Serving's metadata say, JSON."""
+        """Returns what TensorFlow Serving's metadata say, JSON.
+
+        Beside `signature_def`, `classes` has those of multiclass tasks.
+        """
 
         def make() -> Any:
             return _metadata(self._name, served)
@@ -77,8 +81,17 @@ def _metadata(name: str, served: _Model) -> Any:
         "signature_name": "",
         "version": str(served.version),
     }
-    signature_def = {"signature_def": definitions}
-    return {"model_spec": spec, "metadata": {"signature_def": signature_def}}
+    metadata: dict[str, Any] = {"signature_def": {"signature_def": definitions}}
+    if classes := served.model.signatures[DEFAULT_SIGNATURE].classes:
+        metadata["classes"] = {
+            task: {
+                "number": len(one.names),
+                "names": [*one.names],
+                "outputs": [*one.outputs],
+            }
+            for task, one in classes.items()
+        }
+    return {"model_spec": spec, "metadata": metadata}
 
 
 def _tensors(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:

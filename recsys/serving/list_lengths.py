@@ -45,12 +45,12 @@ def with_list_lengths(
     """
     lengths = _read(folder / LISTS_FILE)
     return {
-        name: Signature(
-            {
+        name: replace(
+            signature,
+            inputs={
                 key: replace(spec, length=lengths.get(key))
                 for key, spec in signature.inputs.items()
             },
-            signature.outputs,
         )
         for name, signature in signatures.items()
     }

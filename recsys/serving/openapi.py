@@ -3,23 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from recsys.serving.openapi_answer import described_answer
+from recsys.serving.openapi_values import ELEMENTS
+from recsys.serving.openapi_values import nested
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 
-_LARGEST_FLOAT32 = 3.4028234663852886e38
-_ELEMENTS: dict[str, dict[str, Any]] = {
-    "bool": {"type": "boolean"},
-    "float32": {
-        "type": "number",
-        "minimum": -_LARGEST_FLOAT32,
-        "maximum": _LARGEST_FLOAT32,
-    },
-    "float64": {"type": "number"},
-    "int32": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
-    "int64": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-    "string": {"type": "string"},
-}
 _ERRORS = {
     "400": "What is wrong with the request",
     "401": "The token is missing or wrong",
@@ -54,8 +44,12 @@ def describe(
         "required": True,
         "schema": {"type": "integer", "minimum": 1},
     }
-    body = _body(signatures[DEFAULT_SIGNATURE], max_rows)
-    predict = _operation("predict", "The predictions", body)
+    signature = signatures[DEFAULT_SIGNATURE]
+    predict = _operation(
+        "predict", "The predictions", described_answer(signature, max_rows)
+    )
+    body = _body(signature, max_rows)
+    predict["requestBody"] = {"required": True, **_content(body)}
     status = _operation("status", "The versions and how they are")
     metadata = _operation("metadata", "The inputs and outputs")
     return {
@@ -84,21 +78,19 @@ def describe(
 
 
 def _operation(
-    name: str, answer: str, body: dict[str, Any] | None = None
+    name: str, answer: str, schema: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    operation: dict[str, Any] = {
+    content = _content(schema or {"type": "object"})
+    return {
         "operationId": name,
         "responses": {
-            "200": {"description": answer, **_content({"type": "object"})},
+            "200": {"description": answer, **content},
             **{
                 status: {"description": problem, **_content(_ERROR)}
                 for status, problem in _ERRORS.items()
             },
         },
     }
-    if body is not None:
-        operation["requestBody"] = {"required": True, **_content(body)}
-    return operation
 
 
 _ERROR = {
@@ -156,11 +148,7 @@ def _object(signature: Signature, properties: dict[str, Any]) -> dict[str, Any]:
 
 def _value(spec: TensorSpec) -> dict[str, Any]:
     """A value of a row: an element, or lists of them."""
-    schema = _ELEMENTS[spec.dtype]
-    for size in reversed(spec.shape[1:]):
-        schema = {"type": "array", "items": schema}
-        if size is not None:
-            schema |= {"minItems": size, "maxItems": size}
+    schema = nested(ELEMENTS[spec.dtype], spec.shape)
     if spec.default is not None:
         schema = {"anyOf": [schema, {"type": "null"}]}
     return schema

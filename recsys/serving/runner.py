@@ -3,6 +3,7 @@ from pathlib import Path
 from recsys.errors import FileError
 from recsys.serving.formats import FORMATS
 from recsys.serving.list_lengths import with_list_lengths
+from recsys.serving.task_classes import with_classes
 from recsys.serving.tensor_spec import Runner
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.two_stage_runner import import_operations
@@ -32,7 +33,8 @@ def load(folder: Path, index: str | None = None) -> Runner:
         if (folder / format.file).is_file():
             import_operations(folder)
             runner = format.runner(folder)
-            runner.signatures = with_list_lengths(runner.signatures, folder)
+            signatures = with_list_lengths(runner.signatures, folder)
+            runner.signatures = with_classes(signatures, folder)
             break
     else:
         raise FileError.at(

@@ -1,4 +1,7 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from typing import Any
 from typing import Protocol
 
@@ -71,11 +74,32 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class TaskClasses:
+    """Classes of a multiclass task.
+
+    Attributes:
+        names: The classes in their order: texts, or 0, 1, 2, ...
+        outputs: The output that has a number for each class, or an output for
+            each class.
+    """
+
+    names: Sequence[str] | Sequence[int]
+    outputs: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Signature:
-    """What a model can be asked: its inputs and outputs by name."""
+    """What a model can be asked: its inputs and outputs by name.
+
+    Attributes:
+        inputs: The inputs.
+        outputs: The outputs.
+        classes: By multiclass task, its classes, where the export has them.
+    """
 
     inputs: dict[str, TensorSpec]
     outputs: dict[str, TensorSpec]
+    classes: Mapping[str, TaskClasses] = field(default_factory=dict)
 
 
 class Runner(Protocol):

@@ -148,9 +148,16 @@ class Multiclass(Task):
             )
         return int(largest) + 1
 
+    def class_names(self, num_classes: int | None) -> list[str] | list[int]:
+        """Returns the classes in the order of the predictions.
+
+        Args:
+            num_classes: What the method of this name returns.
+        """
+        return [*self.classes] if self.classes else [*range(num_classes or 0)]
+
     def columns(self, task: str, num_classes: int | None) -> list[str]:
-        names = self.classes or range(num_classes or 0)
-        return [f"{task}_{name}" for name in names]
+        return [f"{task}_{name}" for name in self.class_names(num_classes)]
 
     def constant(
         self, labels: Any, num_classes: int | None, weights: Any = None
