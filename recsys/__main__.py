@@ -6,8 +6,11 @@ import sys
 from recsys.terminal.progress import announce
 from recsys.terminal.progress import shown_progress
 
-# The commands that start Keras, which takes many seconds.
-_SLOW = ("train", "tune", "report", "compare", "rerun")
+# The commands that train, or read many runs: all that takes long to begin.
+_SLOW = (
+    *("train", "tune", "report", "compare", "rerun"),
+    *("baseline", "reproduce"),
+)
 # What launchers count processes by that train one model, of which the first
 # prints: torchrun, JAX and Keras.
 _INDEXES = ("RANK", "JAX_PROCESS_ID", "KERAS_DISTRIBUTION_PROCESS_ID")

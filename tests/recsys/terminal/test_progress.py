@@ -25,7 +25,10 @@ def test_a_line_has_the_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert second.endswith("] Training")
 
 
-@pytest.mark.parametrize("command", ["train", "tune", "report"])
+@pytest.mark.parametrize(
+    "command",
+    ["train", "tune", "report", "compare", "rerun", "baseline", "reproduce"],
+)
 def test_the_first_line_comes_before_heavy_imports(
     command: str, tmp_path: Path
 ) -> None:
