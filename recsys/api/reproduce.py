@@ -100,12 +100,16 @@ def _prepared(
     benchmark: Benchmark, setting: Setting, raw_dir: Path, out: Path
 ) -> Path:
     """The data folder of a row, made unless it is there."""
-    first = next(iter(benchmark.files))
+    needed = [
+        option
+        for option in benchmark.files
+        if option not in benchmark.optional or option in setting.files
+    ]
     folder = out / "-".join(["data", *setting.files])
     if not folder.is_dir():
         files: dict[str, Any] = {
             option: benchmark.files[option].found(raw_dir).name
-            for option in (first, *setting.files)
+            for option in needed
         }
         announce(f"Preparing {', '.join(files.values())} in {raw_dir}")
         prepare(

@@ -8,6 +8,7 @@ import pandas as pd
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
+from recsys.data.shares import share_borders
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 
@@ -211,18 +212,12 @@ def cut(
     >>> [len(splits[name]) for name in ("train", "validation", "test")]
     [7, 1, 2]
     """
-    sizes = list(shares.values())
-    if not all(size > 0 for size in sizes) or not sum(sizes) < 1:
-        raise ValueError(
-            f"The shares of {' and '.join(shares)} must be positive, and less "
-            f"than 1 together. Received: {dict(shares)}"
-        )
-    starts = (1 - sum(sizes[first:]) for first in range(len(sizes)))
-    edges = [0, *(round(start * len(rows)) for start in starts), len(rows)]
+    starts = [round(start * len(rows)) for start in share_borders(shares)]
+    edges = [0, *starts, len(rows)]
     if any(start >= end for start, end in pairwise(edges)):
         raise DataError.at(
             source,
-            f"enough rows for {1 + len(sizes)} splits",
+            f"enough rows for {1 + len(shares)} splits",
             f"{len(rows)} rows",
         )
     return {

@@ -14,6 +14,7 @@ from recsys.data.datasets.celeba import celeba
 from recsys.data.datasets.census_income import census_income
 from recsys.data.datasets.cifar10 import cifar10
 from recsys.data.datasets.digits import digits
+from recsys.data.datasets.item_lists import item_lists
 from recsys.data.datasets.jester import jester
 from recsys.data.datasets.movielens import MOVIELENS_1M
 from recsys.data.datasets.movielens import MOVIELENS_100K
@@ -37,6 +38,7 @@ DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
     "census-income": census_income,
     "cifar10": cifar10,
     "digits": digits,
+    "item-lists": item_lists,
     "jester": jester,
     "movielens-100k": MOVIELENS_100K,
     "movielens-1m": MOVIELENS_1M,

@@ -160,6 +160,11 @@ TARGETS = [
     _prepare("census-income"),
     _prepare("cifar10"),
     _prepare("digits"),
+    _prepare(
+        "item-lists",
+        "--option train=train.txt --option test=test.txt "
+        "--option validation_share=0.3",
+    ),
     _prepare("jester"),
     _prepare("jester", tree="jester-xls"),
     _prepare("movielens-100k"),

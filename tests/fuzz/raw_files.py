@@ -142,6 +142,12 @@ def _sequences(folder: Path) -> None:
     (folder / "attributes.json").write_text(json.dumps(attributes))
 
 
+def _item_lists(folder: Path) -> None:
+    for split, first in (("train", 0), ("test", 6)):
+        lines = [f"{user} {first} {first + user}" for user in range(6)]
+        (folder / f"{split}.txt").write_text("\n".join(lines))
+
+
 def _zip(file: Path, member: str, text: str) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -156,6 +162,7 @@ _WRITERS = {
     "census-income": _census_income,
     "cifar10": _cifar10,
     "digits": _digits,
+    "item-lists": _item_lists,
     "jester": _jester_csv,
     "jester-xls": _jester_xls,
     "movielens-100k": _movielens_100k,

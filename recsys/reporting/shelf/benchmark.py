@@ -77,7 +77,7 @@ class Setting:
         command: `"baseline"` or `"train"`.
         fields: Those of `BaselineConfig` or `TrainConfig`, but for `data`,
             `out`, `seed` and `metrics_k`.
-        files: Which of the benchmark's files it needs beside the first one.
+        files: Which of the benchmark's optional files it needs.
         seeds: With how many seeds, 0, 1, ..., it is measured.
     """
 
@@ -98,7 +98,8 @@ class Benchmark:
         about: What is said of the figures below the table.
         data_set: What `recsys prepare` makes a data folder of its files with.
         files: The published files by the option of `data_set` that names
-            them, the one that all settings need first.
+            them.
+        optional: Which of these options only some settings need.
         options: Further options of `data_set`.
         k: How many items metrics look at.
         metrics: Names of retrieval's metrics, without `@k`.
@@ -113,6 +114,7 @@ class Benchmark:
     files: Mapping[str, ShelfFile]
     settings: tuple[Setting, ...]
     published: tuple[Published, ...]
+    optional: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     k: int = 10
     metrics: tuple[str, ...] = ("recall", "ndcg")

@@ -1,9 +1,9 @@
+from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
-from recsys.reporting.shelf.leave_one_out import BASELINES
-from recsys.reporting.shelf.leave_one_out import tower
+from recsys.reporting.shelf.tower_fields import tower
 
 _PETROV = "Petrov and Macdonald, gSASRec, RecSys 2023"
 
@@ -19,13 +19,13 @@ ML_1M_LOO = Benchmark(
     data_set="sequences",
     files={
         "file": ShelfFile(
-            ("sequences.txt", "ml-1m.txt"),
+            ("sequences.txt",),
             "1c0d25c60172984c1d8f3857a0ed12c24a63c674da021cde2c62816193ac8e10",
         ),
     },
     options={"length": 200, "train_length": 0},
     settings=(
-        *BASELINES,
+        *baseline_rows("popular", "ease"),
         Setting(
             "transformer",
             "train",

@@ -1,11 +1,11 @@
 """What the benchmarks on S3-Rec's files have in common."""
 
+from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
-from recsys.reporting.shelf.leave_one_out import BASELINES
-from recsys.reporting.shelf.leave_one_out import tower
+from recsys.reporting.shelf.tower_fields import tower
 
 _SOURCES = {
     "GRU4Rec": "Zhou et al., S3-Rec, CIKM 2020",
@@ -49,8 +49,9 @@ def amazon_reviews(
                 attributes,
             ),
         },
+        optional=("attributes",),
         settings=(
-            *BASELINES,
+            *baseline_rows("popular", "ease"),
             Setting("transformer", "train", fields, seeds=3),
             Setting(
                 "transformer with attributes",

@@ -16,10 +16,12 @@ user brings and which are checked by their checksums. This page is written from
 its results by `python benchmarks/shelf_page.py`.
 
 All items are ranked, and ties count their expected value. The hyperparameters
-of `popular` and EASE are chosen on the validation split, and the model is
-fitted again on both splits, as in what is published of them; the epoch of a
+of simple models are chosen on the validation split, and the model is fitted
+again on both splits, as in what is published of them; the epoch of a
 transformer is chosen on the validation split, which it is not trained on. The
-test split is measured once. Rows stand in the order of the last metric, the
+test split is measured once. `recall` and `ndcg` are of rows with one target
+each, `user_recall` (hits divided by targets) and `user_ndcg` (the best ranking
+has 1) of users with several. Rows stand in the order of the last metric, the
 mean over seeds with its standard error; where a row has one seed, its place
 among close ones says nothing.
 """

@@ -1,0 +1,31 @@
+from typing import Any
+
+from recsys.reporting.shelf.benchmark import Setting
+
+_NAMES = {
+    "popular": "popular",
+    "ease": "EASE",
+    "ials": "iALS",
+    "item-knn": "item-knn",
+    "mf": "softmax MF",
+}
+
+
+def baseline_rows(*models: str, **fields: Any) -> tuple[Setting, ...]:
+    """Returns rows of simple models.
+
+    They are fitted on the training and the validation split in the end, as
+    the figures that are published for such models are.
+
+    Args:
+        *models: Names of baselines.
+        **fields: Further fields of `BaselineConfig`, for all of them.
+    """
+    return tuple(
+        Setting(
+            _NAMES[model],
+            "baseline",
+            {"model": model, "refit": True, **fields},
+        )
+        for model in models
+    )
