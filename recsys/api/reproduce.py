@@ -108,7 +108,7 @@ def _prepared(
     folder = out / "-".join(["data", *setting.files])
     if not folder.is_dir():
         files: dict[str, Any] = {
-            option: benchmark.files[option].found(raw_dir).name
+            option: benchmark.files[option].checked(raw_dir)
             for option in needed
         }
         announce(f"Preparing {', '.join(files.values())} in {raw_dir}")

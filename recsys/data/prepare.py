@@ -19,6 +19,7 @@ from recsys.data.datasets.jester import jester
 from recsys.data.datasets.movielens import MOVIELENS_1M
 from recsys.data.datasets.movielens import MOVIELENS_100K
 from recsys.data.datasets.multi_mnist import MultiMNIST
+from recsys.data.datasets.rated_items import rated_items
 from recsys.data.datasets.sequences import sequences
 from recsys.data.datasets.svhn import svhn
 from recsys.data.labels import warn_of_missing_labels
@@ -44,6 +45,7 @@ DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
     "movielens-1m": MOVIELENS_1M,
     "multi-fashion-mnist": MultiMNIST("multi-fashion-mnist"),
     "multi-mnist": MultiMNIST("multi-mnist"),
+    "ratings": rated_items,
     "sequences": sequences,
     "svhn": svhn,
     "table": custom_table,

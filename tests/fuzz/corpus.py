@@ -171,6 +171,10 @@ TARGETS = [
     _prepare("movielens-1m"),
     _prepare("multi-mnist"),
     _prepare(
+        "ratings",
+        "--option file=ml-100k/u.data --option archive=ml-100k.zip",
+    ),
+    _prepare(
         "sequences",
         "--option file=log.txt --option attributes=attributes.json",
     ),

@@ -168,6 +168,7 @@ _WRITERS = {
     "movielens-100k": _movielens_100k,
     "movielens-1m": _movielens_1m,
     "multi-mnist": _mnist,
+    "ratings": _movielens_100k,
     "sequences": _sequences,
     "svhn": _svhn,
     "table": _table,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from typing import Literal
 
+from recsys.data.datasets.download import read_download
 from recsys.data.formats.packed_file import CHUNK
 from recsys.data.formats.packed_file import open_packed
 from recsys.errors import DataError
@@ -18,15 +19,25 @@ class ShelfFile:
     """A published file.
 
     Attributes:
-        names: What it may be called, packed (`.gz`, `.xz`) or not.
+        names: What it may be called, packed (`.gz`, `.xz`) or not; the first
+            is its path in the archive, if there is one.
         sha256: The checksum of what is in it, unpacked.
+        archive: Zip archive that it may be in, an option of that name of the
+            data set. None unless given.
     """
 
     names: tuple[str, ...]
     sha256: str
+    archive: str | None = None
 
-    def found(self, folder: Path) -> Path:
-        """Returns the file in a folder.
+    @property
+    def shown(self) -> str:
+        """What it may be called, for people."""
+        inside = "" if self.archive is None else f" in {self.archive}"
+        return " or ".join(self.names) + inside
+
+    def checked(self, folder: Path) -> str:
+        """Returns the name of the file in a folder.
 
         Args:
             folder: The folder of the download.
@@ -34,6 +45,10 @@ class ShelfFile:
         Raises:
             DataError: There is none, or one with another content.
         """
+        if self.archive is not None:
+            path, content = read_download(folder, self.archive, self.names[0])
+            self._check(path, hashlib.sha256(content).hexdigest())
+            return self.names[0]
         names = [name + end for name in self.names for end in _PACKED]
         files = [folder / name for name in names if (folder / name).is_file()]
         if not files:
@@ -44,13 +59,16 @@ class ShelfFile:
         with open_packed(files[0]) as stream:
             while part := stream.read(CHUNK):
                 digest.update(part)
-        if digest.hexdigest() != self.sha256:
+        self._check(files[0], digest.hexdigest())
+        return files[0].name
+
+    def _check(self, path: Path, digest: str) -> None:
+        if digest != self.sha256:
             raise DataError.at(
-                files[0],
+                path,
                 f"the published file, sha256 {self.sha256} (unpacked)",
-                f"sha256 {digest.hexdigest()}",
+                f"sha256 {digest}",
             )
-        return files[0]
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def shelf_page(benchmarks: Mapping[str, Benchmark], folder: Path) -> str:
 
 def _section(name: str, benchmark: Benchmark, results: pd.DataFrame) -> str:
     files = [
-        [" or ".join(file.names), f"{file.sha256[:16]}..."]
+        [file.shown, f"{file.sha256[:16]}..."]
         for file in benchmark.files.values()
     ]
     machine = _machine(results)

@@ -2,6 +2,7 @@ import gzip
 import hashlib
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pandas as pd
 import pytest
@@ -90,6 +91,21 @@ def test_another_file_is_refused(raw: Path, tmp_path: Path) -> None:
     (raw / "log.txt").write_bytes(CONTENT + b"u1 i1\n")
     with pytest.raises(DataError, match=r"log.txt: expected the published"):
         recsys.reproduce("small", raw, tmp_path / "out")
+
+
+def test_a_file_is_checked_in_its_archive(tmp_path: Path) -> None:
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    file = ShelfFile(("log/u.data",), digest, archive="log.zip")
+    assert file.shown == "log/u.data in log.zip"
+    with pytest.raises(DataError, match=r"log/u.data', 'log.zip'\)"):
+        file.checked(tmp_path)
+    for content, right in ((CONTENT, True), (CONTENT[1:], False)):
+        with ZipFile(tmp_path / "log.zip", "w") as archive:
+            archive.writestr("log/u.data", content)
+        if right:
+            assert file.checked(tmp_path) == "log/u.data"
+    with pytest.raises(DataError, match=r"log.zip/log/u.data: .* published"):
+        file.checked(tmp_path)
 
 
 @pytest.mark.parametrize(
