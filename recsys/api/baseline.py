@@ -120,7 +120,12 @@ def _fit_retrieval(config: BaselineConfig, dataset: AnyDataset) -> Fitted:
     name = f"user_ndcg@{config.metrics_k}"
 
     def score(model: FittedRetrieval) -> float:
-        found = model.measure(queries, config.metrics_k, config.exclude_seen)
+        found = model.measure(
+            queries,
+            config.metrics_k,
+            config.exclude_seen,
+            not config.exclude_seen_targets,
+        )
         return float(found[name])
 
     return search(

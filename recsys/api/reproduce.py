@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from recsys.baselines.config import BaselineConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.prepare import prepare
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
@@ -21,14 +23,17 @@ from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.processes.command_process import CommandProcess
 from recsys.processes.command_process import why_it_failed
+from recsys.processes.command_words import command_words
 from recsys.reporting.shelf import BENCHMARKS
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 
-# Flags whose opposite has a name of its own.
-_OFF = {"exclude_seen": "--include-seen"}
+_KINDS: dict[str, type[Any]] = {
+    "baseline": BaselineConfig,
+    "train": TrainConfig,
+}
 
 
 def reproduce(
@@ -147,7 +152,9 @@ def _measure(
         "metrics_k": benchmark.k,
         **({} if backend is None else {"backend": backend}),
     }
-    arguments, log = _arguments(setting.command, fields), Path(f"{run}.log")
+    kind = _KINDS[setting.command]
+    arguments = command_words(setting.command, kind, fields)
+    log = Path(f"{run}.log")
     log.unlink(missing_ok=True)
     process = CommandProcess({}, log)
     try:
@@ -165,22 +172,6 @@ def _measure(
             "date": datetime.date.today().isoformat(),
         },
     )
-
-
-def _arguments(command: str, fields: Mapping[str, Any]) -> list[str]:
-    """The words of a command with these fields."""
-    words = [command]
-    for name, value in fields.items():
-        flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            off = _OFF.get(name, f"--no-{flag[2:]}")
-            words.append(flag if value else off)
-        elif isinstance(value, Mapping):
-            for key, one in value.items():
-                words += [flag.removesuffix("s"), f"{key}={one}"]
-        else:
-            words += [flag, str(value)]
-    return words
 
 
 def _results(benchmark: Benchmark, out: Path) -> Iterator[dict[str, Any]]:

@@ -116,7 +116,10 @@ class BaselineRun:
             label = counting_label(self.config.retrieval_label, schema)
             queries = RetrievalData(dataset, label).queries(split)
             metrics["retrieval"] = self.model.measure(
-                queries, k, self.config.exclude_seen
+                queries,
+                k,
+                self.config.exclude_seen,
+                not self.config.exclude_seen_targets,
             )
         return metrics
 

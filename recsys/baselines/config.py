@@ -18,6 +18,7 @@ from recsys.errors import FileError
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import Count
 from recsys.errors.clear_errors import with_clear_errors
+from recsys.errors.flags import check_flag_with
 from recsys.errors.shapes import check_shape
 from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
@@ -48,7 +49,9 @@ class BaselineConfig:
             "all". Unless given, the first binary task, and all rows where
             there is none.
         exclude_seen: Whether what a user has had in the training split is no
-            candidate when retrieval is measured.
+            candidate when retrieval is measured, unless it is looked for.
+        exclude_seen_targets: Whether it is none even then, so that a target
+            that the user has had before is not found.
         refit: Whether a baseline of retrieval is fitted again on the training
             and the validation split, with the hyperparameters chosen, before
             the test split is measured.
@@ -68,6 +71,7 @@ class BaselineConfig:
     )
     retrieval_label: _Text | None = None
     exclude_seen: bool = True
+    exclude_seen_targets: bool = False
     refit: bool = False
     metrics_k: Count = 10
     seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0
@@ -77,6 +81,12 @@ class BaselineConfig:
         known = BASELINES[self.model].options
         given = checked_options(self.model, known, self.options)
         object.__setattr__(self, "options", given)
+        return self
+
+    @model_validator(mode="after")
+    def _check_seen(self) -> "BaselineConfig":
+        name, targets = "exclude_seen", self.exclude_seen_targets
+        check_flag_with(name, self.exclude_seen, f"{name}_targets", targets)
         return self
 
     def to_mapping(self) -> dict[str, Any]:

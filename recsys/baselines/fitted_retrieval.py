@@ -47,7 +47,11 @@ class FittedRetrieval:
         return scores
 
     def measure(
-        self, queries: Queries, k: int, exclude_seen: bool
+        self,
+        queries: Queries,
+        k: int,
+        exclude_seen: bool,
+        keep_targets: bool = True,
     ) -> dict[str, Any]:
         """Returns what `retrieval_metrics` says of the model.
 
@@ -55,13 +59,14 @@ class FittedRetrieval:
             queries: The rows of a split that count.
             k: How many items are retrieved.
             exclude_seen: Whether what a user has had is no candidate.
+            keep_targets: As for `RetrievalMetrics`.
         """
         users, ids = queries.users, queries.items
         numbers = id_positions(ids, self.interactions.items) + 1
         targets = UserTargets.of([(users, ids, numbers, None)])
         blocks = self._blocks(queries, numbers, exclude_seen)
         return retrieval_metrics(
-            blocks, k, targets, self.interactions.num_items
+            blocks, k, targets, self.interactions.num_items, keep_targets
         )
 
     def _blocks(

@@ -43,6 +43,14 @@ def baseline(
             "measured.",
         ),
     ] = True,
+    exclude_seen_targets: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-seen-targets",
+            help="Leave it out even where it is the target, which then is not "
+            "found.",
+        ),
+    ] = False,
     refit: Annotated[
         bool,
         typer.Option(
@@ -71,6 +79,7 @@ def baseline(
             "options": given,
             "retrieval_label": retrieval_label,
             "exclude_seen": exclude_seen,
+            "exclude_seen_targets": exclude_seen_targets,
             "refit": refit,
             "metrics_k": metrics_k,
             "seed": seed,

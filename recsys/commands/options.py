@@ -46,6 +46,7 @@ _FIELDS = {
         *("retrieval", "retrieval_weight", "retrieval_dim"),
         *("retrieval_correction", "retrieval_ids", "retrieval_penalty"),
         *("retrieval_label", "retrieval_exclude_seen"),
+        "retrieval_exclude_seen_targets",
     ),
     "Sequence tower, for retrieval": (
         *("tower", "tower_width", "tower_blocks", "tower_heads"),

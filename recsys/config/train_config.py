@@ -38,6 +38,7 @@ from recsys.errors.bounds import Count
 from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
 from recsys.errors.clear_errors import with_clear_errors
+from recsys.errors.flags import check_flag_with
 from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
 
@@ -170,6 +171,8 @@ class TrainConfig(TowerConfig):
             leave out the items that a user has in such rows of the training
             split, but for the one that is looked for. Unless given, they do
             where the data name a user.
+        retrieval_exclude_seen_targets: Whether they leave out that one as
+            well, which then is not found.
         train_rows: Rows of the training split to draw and train on, always
             the same ones; all unless given.
         streaming: Whether rows are read from the data folder as they are
@@ -271,6 +274,7 @@ class TrainConfig(TowerConfig):
     retrieval_penalty: _Weight = 0.05
     retrieval_label: _Text | None = None
     retrieval_exclude_seen: bool | None = None
+    retrieval_exclude_seen_targets: bool = False
     train_rows: Count | None = None
     streaming: bool | None = None
     shuffle_buffer: Count | None = None
@@ -308,6 +312,14 @@ class TrainConfig(TowerConfig):
             most += self.task_experts
         if self.architecture != "shared-bottom":
             check_k(self.gate, k, most)
+        return self
+
+    @model_validator(mode="after")
+    def _check_seen(self) -> Self:
+        name = "retrieval_exclude_seen"
+        targets = self.retrieval_exclude_seen_targets
+        seen = self.retrieval_exclude_seen is not False
+        check_flag_with(name, seen, f"{name}_targets", targets)
         return self
 
     @property

@@ -114,6 +114,7 @@ class RetrievalMeasure:
         self.ranker = ranker
         self.k = k or config.metrics_k
         schema, label = dataset.schema, config.retrieval_label
+        self.keep_targets = not config.retrieval_exclude_seen_targets
         self.user = schema.user_id
         self.popular = popularity(ranker, dataset, label) if popular else None
         self.seen: Seen | None = None
@@ -137,7 +138,12 @@ class RetrievalMeasure:
         num_items = self.ranker.retrieval.num_items
         beside = () if self.popular is None else (POPULAR,)
         return retrieval_metrics(
-            blocks, self.k, self.targets, num_items, beside
+            blocks,
+            self.k,
+            self.targets,
+            num_items,
+            beside,
+            self.keep_targets,
         )
 
 

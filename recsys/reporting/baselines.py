@@ -52,6 +52,8 @@ def _table(data: str, runs: Sequence[Run]) -> Table:
             f"{name} {value:g}" for name, value in config.options.items()
         )
         seen = "left out" if config.exclude_seen else "candidates"
+        if config.exclude_seen_targets:
+            seen = "left out, targets as well"
         cells = [
             "" if values.get(name) is None else f"{values[name]:.4f}"
             for name in names

@@ -22,18 +22,28 @@ class Ranks:
     tied: Any
 
     @classmethod
-    def of(cls, scores: Any, items: Any, excluded: Any = None) -> "Ranks":
+    def of(
+        cls,
+        scores: Any,
+        items: Any,
+        excluded: Any = None,
+        keep_targets: bool = True,
+    ) -> "Ranks":
         """Finds the items of a block of rows.
 
         Args:
             scores: Array `(rows, N)` of what is ranked by; it is changed.
             items: Integer array `(rows,)`, the item of each row, counted from
                 1; 0 for one that is not in the catalogue.
-            excluded: Rows, and items counted from 1, that are no candidates;
-                the item of the row itself is one all the same. None unless
-                given.
+            excluded: Rows, and items counted from 1, that are no candidates.
+                None unless given.
+            keep_targets: Whether the item of a row is a candidate though it
+                is excluded. Otherwise it is not found, as one that is not in
+                the catalogue. Defaults to `True`.
         """
         rows = np.arange(len(items))
+        if excluded is not None and not keep_targets:
+            items = without(items, rows, excluded)
         known = items > 0
         own = scores[rows, np.maximum(items - 1, 0)].copy()
         if excluded is not None:
@@ -62,3 +72,24 @@ class Ranks:
         first = np.minimum(self.above, len(gains))
         end = np.minimum(self.above + self.tied, len(gains))
         return (sums[end] - sums[first]) / np.maximum(self.tied, 1)
+
+
+def without(items: Any, rows: Any, excluded: Any) -> Any:
+    """Returns the items of rows, with 0 in the place of excluded ones.
+
+    Args:
+        items: Integer array `(n,)`.
+        rows: The row of each, integers `(n,)`.
+        excluded: Rows and items, two integer arrays of the same length.
+
+    Example:
+    >>> excluded = np.array([0, 0, 1]), np.array([7, 8, 9])
+    >>> without(np.array([8, 9, 9]), np.array([0, 0, 1]), excluded).tolist()
+    [0, 9, 0]
+    """
+    size = 1 + max(np.max(one, initial=0) for one in (items, excluded[1]))
+    there = np.isin(
+        np.int64(size) * rows + items,
+        np.int64(size) * excluded[0] + excluded[1],
+    )
+    return np.where(there, 0, items)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from recsys.retrieval.ranks import Ranks
+from recsys.retrieval.ranks import without
 from recsys.retrieval.user_targets import UserTargets
 
 # What stands beside a model: items by how many rows that count have each.
@@ -61,11 +62,16 @@ class RetrievalMetrics:
     Args:
         k: How many items are retrieved.
         targets: The targets of users; `None` where rows have no user.
+        keep_targets: Whether a target that is excluded is a candidate all the
+            same; otherwise it is not found. Defaults to `True`.
     """
 
-    def __init__(self, k: int, targets: UserTargets | None) -> None:
+    def __init__(
+        self, k: int, targets: UserTargets | None, keep_targets: bool = True
+    ) -> None:
         self.k = k
         self.targets = targets
+        self.keep_targets = keep_targets
         self._sums = np.zeros(2)
         self._total = 0.0
         users = 0 if targets is None else len(targets.rows)
@@ -82,7 +88,7 @@ class RetrievalMetrics:
         """
         if self.targets is not None:
             self._add_users(self.targets, rows, scores)
-        ranks = Ranks.of(scores, rows.items, rows.excluded)
+        ranks = Ranks.of(scores, rows.items, rows.excluded, self.keep_targets)
         counts = np.asarray(rows.weights, np.float64)
         self._sums += [
             counts @ ranks.recall(self.k),
@@ -96,14 +102,17 @@ class RetrievalMetrics:
         users = targets.within(rows.start, rows.start + len(rows.items))
         own = scores[targets.rows[users] - rows.start]  # (users, N)
         whose, items = targets.pairs(users)
-        known = whose[items > 0], items[items > 0] - 1
-        kept = own[known]
         if rows.excluded is not None:
             place = np.full(len(rows.items), -1)
             place[targets.rows[users] - rows.start] = np.arange(len(users))
             of_user = place[rows.excluded[0]]
             there = of_user >= 0
-            own[of_user[there], rows.excluded[1][there] - 1] = -np.inf
+            seen = of_user[there], rows.excluded[1][there]
+            if not self.keep_targets:
+                items = without(items, whose, seen)
+            known = whose[items > 0], items[items > 0] - 1
+            kept = own[known]
+            own[seen[0], seen[1] - 1] = -np.inf
             own[known] = kept
         block = rows_at_once(own.shape[1])
         for start in range(0, len(items), block):
@@ -138,6 +147,7 @@ def retrieval_metrics(
     targets: UserTargets | None,
     num_items: int,
     beside: Sequence[str] = (POPULAR,),
+    keep_targets: bool = True,
 ) -> dict[str, Any]:
     """Returns the metrics of a model, and of what stands beside it.
 
@@ -148,13 +158,17 @@ def retrieval_metrics(
         targets: The targets of users; `None` where rows have no user.
         num_items: How many items there are.
         beside: The names of the other rankings.
+        keep_targets: As for `RetrievalMetrics`.
 
     Returns:
         What `RetrievalMetrics` says of the model, by the name of each other
         ranking what it says of that, the number of `"rows"` that count, of
         `"items"`, and where rows have users of `"users"`.
     """
-    measures = {name: RetrievalMetrics(k, targets) for name in ("", *beside)}
+    measures = {
+        name: RetrievalMetrics(k, targets, keep_targets)
+        for name in ("", *beside)
+    }
     count = 0
     for rows, scores in blocks:
         for name, measure in measures.items():

@@ -8,11 +8,13 @@ from recsys.reporting.shelf.ml_1m_loo import ML_1M_LOO
 from recsys.reporting.shelf.ml_100k_75_25 import ML_100K_75_25
 from recsys.reporting.shelf.ml_100k_80_10_10 import ML_100K_80_10_10
 from recsys.reporting.shelf.ml_100k_80_20 import ML_100K_80_20
+from recsys.reporting.shelf.yelp import YELP
 
 BENCHMARKS: dict[str, Benchmark] = {
     "ml-1m-loo": ML_1M_LOO,
     "amazon-beauty": AMAZON_BEAUTY,
     "amazon-sports": AMAZON_SPORTS,
+    "yelp": YELP,
     "gowalla": GOWALLA,
     "ml-100k-75-25": ML_100K_75_25,
     "ml-100k-80-10-10": ML_100K_80_10_10,

@@ -1,6 +1,6 @@
-from recsys.reporting.shelf.s3_rec import amazon_reviews
+from recsys.reporting.shelf.s3_rec import next_review
 
-AMAZON_BEAUTY = amazon_reviews(
+AMAZON_BEAUTY = next_review(
     "Amazon Beauty, the next item",
     "198,502 reviews of 22,363 users and 12,101 items",
     "Beauty",

@@ -1,6 +1,6 @@
-from recsys.reporting.shelf.s3_rec import amazon_reviews
+from recsys.reporting.shelf.s3_rec import next_review
 
-AMAZON_SPORTS = amazon_reviews(
+AMAZON_SPORTS = next_review(
     "Amazon Sports, the next item",
     "296,337 reviews of 35,598 users and 18,357 items",
     "Sports_and_Outdoors",

@@ -15,14 +15,15 @@ _SOURCES = {
 }
 
 
-def amazon_reviews(
+def next_review(
     title: str,
     size: str,
     name: str,
     checksums: tuple[str, str],
     published: dict[str, tuple[float, float]],
+    repeats: bool = False,
 ) -> Benchmark:
-    """Returns the benchmark on one of S3-Rec's files of Amazon reviews.
+    """Returns the benchmark on one of S3-Rec's files of reviews.
 
     Args:
         title: What it is.
@@ -30,15 +31,26 @@ def amazon_reviews(
         name: What the published files' names begin with.
         checksums: The sha256 of the sequences and of the items' attributes.
         published: Recall@10 and NDCG@10 by model.
+        repeats: Whether users have items again, which are misses as targets.
+            Defaults to `False`.
     """
-    fields = tower(tower_temperature=0.05, tower_dropout=0.5, tower_tokens=1024)
+    fields = tower(
+        tower_temperature=0.05,
+        tower_dropout=0.5,
+        tower_tokens=1024,
+        retrieval_exclude_seen_targets=repeats,
+    )
+    again = (
+        " A target that the user has had before counts as a miss, as in "
+        "S3-Rec's code."
+    )
     sequences, attributes = checksums
     return Benchmark(
         title=title,
         protocol=f"S3-Rec's file: {size} in the order of time, each user and "
         "item with at least five. The last item of each user is the test, the "
         "one before it the validation; all items are ranked but for those "
-        "that the user has had.",
+        f"that the user has had.{again if repeats else ''}",
         about="S3-Rec and the transformer with attributes see the items' "
         "categories and brands, the others ids alone.",
         data_set="sequences",
@@ -51,7 +63,7 @@ def amazon_reviews(
         },
         optional=("attributes",),
         settings=(
-            *baseline_rows("popular", "ease"),
+            *baseline_rows("popular", "ease", exclude_seen_targets=repeats),
             Setting("transformer", "train", fields, seeds=3),
             Setting(
                 "transformer with attributes",

@@ -6,13 +6,16 @@ from zipfile import ZipFile
 
 import pandas as pd
 import pytest
+import typer
 
 import recsys
 from benchmarks.shelf_page import RESULTS
 from recsys import TrainConfig
 from recsys.baselines.config import BaselineConfig
+from recsys.cli import app
 from recsys.data.prepare import DATA_SETS
 from recsys.errors import DataError
+from recsys.processes.command_words import command_words
 from recsys.reporting.shelf import BENCHMARKS
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
@@ -27,6 +30,7 @@ CONTENT = "".join(
     f"u{user} {' '.join(f'i{(user + step) % 9}' for step in range(6))}\n"
     for user in range(12)
 ).encode()
+KINDS: dict[str, Any] = {"baseline": BaselineConfig, "train": TrainConfig}
 SMALL = Benchmark(
     title="Small",
     protocol="The last item.",
@@ -155,7 +159,7 @@ def test_every_benchmark_can_be_run(name: str) -> None:
     assert len(set(names)) == len(names)
     assert names[0] == "popular"
     for setting in benchmark.settings:
-        kind = BaselineConfig if setting.command == "baseline" else TrainConfig
+        kind = KINDS[setting.command]
         kind(data="d", out="o", metrics_k=benchmark.k, **setting.fields)
         assert set(setting.files) <= set(benchmark.optional)
         # What draws nothing is measured once.
@@ -163,6 +167,23 @@ def test_every_benchmark_can_be_run(name: str) -> None:
     assert set(benchmark.optional) < set(benchmark.files)
     for published in benchmark.published:
         assert len(published.values) == len(benchmark.metrics)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_commands_take_every_field(name: str) -> None:
+    commands: Any = typer.main.get_command(app)
+    for setting in BENCHMARKS[name].settings:
+        fields = {**setting.fields, "data": "d", "out": "o", "seed": 1}
+        kind = KINDS[setting.command]
+        words = command_words(setting.command, kind, fields)
+        command = commands.commands[setting.command]
+        context = command.make_context(words[0], words[1:])
+        given = {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in context.params.items()
+            if name in kind.__dataclass_fields__ and value not in (None, ())
+        }
+        assert kind(**given) == kind(**fields)
 
 
 def test_the_page_is_what_was_measured() -> None:

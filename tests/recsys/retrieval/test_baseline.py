@@ -116,6 +116,46 @@ def test_the_command(
     assert "a folder with files in it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("first", ["i", str(2**53 + 1)])
+def test_a_target_that_was_had_before_may_be_a_miss(
+    tmp_path: Path, first: str
+) -> None:
+    """One of two users has the first item again in the test."""
+    lines = ["u1 {0} 2 4 {0}", "u2 {0} 2 3 4"]
+    text = "\n".join(lines).format(first)
+    (tmp_path / "log.txt").write_text(text)
+    data = tmp_path / "data"
+    recsys.prepare("sequences", tmp_path, data, file="log.txt")
+    for flags, recall in (([], 1.0), (["--exclude-seen-targets"], 0.5)):
+        run = tmp_path / f"run{recall}"
+        words = ["--data", str(data), "--out", str(run), "--model", "popular"]
+        words += ["--refit", "--metrics-k", "4", *flags]
+        assert command(["baseline", *words]) == 0
+        for name in ("recall@4", "user_recall@4"):
+            found = recsys.evaluate(run, data)["retrieval"]
+            assert found[name] == found["popular"][name] == recall
+        # Item 4 is not in the training split, and item 3 neither.
+        metrics = json.loads((run / "metrics.json").read_text())
+        assert metrics["validation"]["retrieval"]["recall@4"] == 0.0
+
+
+def test_seen_targets_are_excluded_with_all_that_is_seen(
+    tmp_path: Path,
+) -> None:
+    message = (
+        r"`exclude_seen` must be True with exclude_seen_targets. "
+        r"Received: exclude_seen=False"
+    )
+    with pytest.raises(ValueError, match=message):
+        fitted(
+            tmp_path,
+            tmp_path / "run",
+            "popular",
+            exclude_seen=False,
+            exclude_seen_targets=True,
+        )
+
+
 def test_memory_and_items_are_looked_at_before(
     films_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,15 @@ def test_excluded_items_are_no_candidates_but_for_that_of_the_row() -> None:
     assert ranks.above.tolist() == [0, 1]
 
 
+def test_an_excluded_item_of_the_row_may_be_one_that_is_not_found() -> None:
+    scores = np.repeat(SCORES, 3, axis=0)
+    excluded = np.array([0, 1, 2]), np.array([1, 1, 3])
+    items = np.array([1, 3, 0])
+    ranks = Ranks.of(scores, items, excluded, keep_targets=False)
+    assert ranks.recall(3).tolist() == [0.0, 1.0, 0.0]
+    assert ranks.above.tolist() == [3, 0, 3]
+
+
 def test_against_numpy() -> None:
     generator = np.random.default_rng(0)
     scores = generator.normal(size=(200, 30))

@@ -52,20 +52,25 @@ def expected_gains(
 
 
 def brute_force(
-    rows: list[Any], scores: list[Any], seen: list[set[int]], k: int
+    rows: list[Any],
+    scores: list[Any],
+    seen: list[set[int]],
+    k: int,
+    keep: bool,
 ) -> dict[str, float]:
     every = set(range(1, NUM_ITEMS + 1))
     by_row, weights = [], [weight for _, _, weight in rows]
     for user, item, _ in rows:
-        own = {item} - {0}
+        own = {item} - ({0} if keep else {0, *seen[user]})
         candidates = every - (seen[user] - own)
         by_row.append(expected_gains(scores[user], own, candidates, k))
     by_user = []
     for user in {user for user, _, _ in rows}:
         # Every unknown item is the same one.
         targets = {item for one, item, _ in rows if one == user}
-        candidates = every - (seen[user] - targets)
-        hits, gain = expected_gains(scores[user], targets, candidates, k)
+        left = targets if keep else targets - seen[user]
+        candidates = every - (seen[user] - left)
+        hits, gain = expected_gains(scores[user], left, candidates, k)
         ideal = sum(
             1 / np.log2(1 + rank) for rank in range(1, min(k, len(targets)) + 1)
         )
@@ -86,9 +91,14 @@ def targets_of(rows: list[Any]) -> UserTargets:
 
 
 def measured(
-    rows: list[Any], scores: list[Any], seen: list[set[int]], k: int, block: int
+    rows: list[Any],
+    scores: list[Any],
+    seen: list[set[int]],
+    k: int,
+    block: int,
+    keep: bool = True,
 ) -> dict[str, Any]:
-    metrics = RetrievalMetrics(k, targets_of(rows))
+    metrics = RetrievalMetrics(k, targets_of(rows), keep)
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
         pairs = [
@@ -116,6 +126,7 @@ def measured(
     seen=SEEN,
     k=st.integers(1, 6),
     block=st.integers(1, 6),
+    keep=st.booleans(),
 )
 def test_against_brute_force(
     rows: list[Any],
@@ -123,9 +134,10 @@ def test_against_brute_force(
     seen: list[set[int]],
     k: int,
     block: int,
+    keep: bool,
 ) -> None:
-    found = measured(rows, scores, seen, k, block)
-    expected = brute_force(rows, scores, seen, k)
+    found = measured(rows, scores, seen, k, block, keep)
+    expected = brute_force(rows, scores, seen, k, keep)
     assert found == pytest.approx(expected, abs=1e-12)
 
 
@@ -138,6 +150,20 @@ def test_two_targets_by_hand() -> None:
     assert found["user_recall@3"] == 2 / 4
     assert found["user_ndcg@3"] == pytest.approx((1 + 1 / 2) / ideal)
     assert found["recall@3"] == 2 / 4
+
+
+def test_seen_targets_may_be_misses() -> None:
+    """Of the two targets, item 1 has been had before."""
+    rows = [(0, 1, 1), (0, 2, 1)]
+    scores = [[5.0, 4.0, 3.0, 2.0, 1.0]]
+    kept = measured(rows, scores, [{1, 4}], 5, 2)
+    assert kept["recall@5"] == kept["user_recall@5"] == 1.0
+    missed = measured(rows, scores, [{1, 4}], 5, 2, keep=False)
+    assert missed["recall@5"] == missed["user_recall@5"] == 1 / 2
+    # Item 2 has become the first.
+    assert missed["ndcg@5"] == 1 / 2
+    ideal = 1 + 1 / np.log2(3)
+    assert missed["user_ndcg@5"] == pytest.approx(1 / ideal)
 
 
 def test_a_perfect_ranking_has_the_ndcg_of_one() -> None:

@@ -174,9 +174,40 @@ def test_items_of_the_history_count_as_seen(run: Run, data: Path) -> None:
     assert few["retrieval"]["rows"] == 7
 
 
+def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
+    """Whoever has an item again is not found, whatever the model says."""
+    ranker, dataset = run.load_ranker(), load(data)
+    rows = dataset.split("test").iloc[:8].reset_index(drop=True)
+    again = [before[-1] for before in rows["history"]]
+    rows["item"] = again[:6] + rows["item"].tolist()[6:]
+    train = dataset.split("train").groupby("user")["item"].agg(set)
+    fresh = [
+        row["item"] not in {*train[row["user"]], *row["history"]}
+        for _, row in rows.iterrows()
+    ]
+    assert 0 < sum(fresh) <= 2
+    only = Dataset(dataset.schema, {**dataset.splits, "test": rows})
+    found = []
+    for targets in (False, True):
+        config = TrainConfig(
+            **{
+                **run.read_config().to_mapping(),
+                "retrieval_exclude_seen": True,
+                "retrieval_exclude_seen_targets": targets,
+            }
+        )
+        measured = measure_retrieval(ranker, only, "test", config, k=99)
+        found.append(measured["retrieval"]["recall@99"])
+    assert found == [1.0, sum(fresh) / 8]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"retrieval_exclude_seen_targets": True},
+         "`retrieval_exclude_seen` must be True with "
+         "retrieval_exclude_seen_targets. Received: "
+         "retrieval_exclude_seen=False"),
         ({"retrieval": False}, "`retrieval` must be True with a tower. "
          "Received: retrieval=False, tower='transformer'"),
         ({"distribute": "data"}, "`distribute` must be 'none' with a tower."),
