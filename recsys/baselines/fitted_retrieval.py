@@ -9,11 +9,11 @@ from recsys.baselines.interactions import Interactions
 from recsys.baselines.queries import Queries
 from recsys.baselines.retrieval_baseline import RetrievalBaseline
 from recsys.features.id_positions import id_positions
-from recsys.retrieval.retrieval_metrics import POPULAR
-from recsys.retrieval.retrieval_metrics import QueryRows
-from recsys.retrieval.retrieval_metrics import Scored
-from recsys.retrieval.retrieval_metrics import retrieval_metrics
-from recsys.retrieval.retrieval_metrics import rows_at_once
+from recsys.measuring.retrieval_metrics import POPULAR
+from recsys.measuring.retrieval_metrics import QueryRows
+from recsys.measuring.retrieval_metrics import Scored
+from recsys.measuring.retrieval_metrics import retrieval_metrics
+from recsys.measuring.retrieval_metrics import rows_at_once
 from recsys.retrieval.user_targets import UserTargets
 
 

@@ -118,19 +118,27 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _titles(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The titles of what is shown, of all that any task has, by name."""
-    # Not before it is needed: pandas, which checks labels, takes its time.
-    from recsys.tasks import TASKS
+    # Not before it is needed: pandas, which metrics use, takes its time.
+    from recsys.metrics import TASK_METRICS
 
-    titles = {"loss": "Loss"}
-    for kind in TASKS.values():
-        titles |= kind.scores
-    measured = {
+    measured = dict.fromkeys(
         name
         for values in metrics.values()
         for scores in values["tasks"].values()
         for name in scores
+    )
+    titled = (
+        metric
+        for of_kind in TASK_METRICS.values()
+        for metric in of_kind
+        if metric.title
+    )
+    return {"loss": "Loss"} | {
+        name: f"{metric.title}{name.removeprefix(metric.name)}"
+        for metric in titled
+        for name in measured
+        if metric.is_called(name)
     }
-    return {name: titles[name] for name in titles if name in measured}
 
 
 def _turned(

@@ -5,15 +5,13 @@ from typing import Any
 import pandas as pd
 
 from recsys.config.train_config import TrainConfig
+from recsys.metrics import RETRIEVAL_METRICS
 from recsys.tasks import Task
 
 # What `--select` calls the validation loss, and what retrieval is chosen by.
 TASKS, RETRIEVAL = "tasks", "retrieval"
 # What a history calls the metrics of retrieval on the validation split.
 VALIDATION_RETRIEVAL = "val_retrieval_"
-
-_RETRIEVAL_NAMES = ("ndcg", "recall", "user_ndcg", "user_recall")
-_LOWER_IS_BETTER = ("loss", "mae", "rmse", "ece")
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,22 @@ class EpochChoice:
         >>> EpochChoice.of(config, {})
         EpochChoice(column='val_retrieval_ndcg@10', higher=True)
         """
-        select = config.select or default_choice(config)
+        select, k = config.select or default_choice(config), config.metrics_k
         choices = {TASKS: cls()}
         if _trains_towers(config):
-            names = [f"{name}@{config.metrics_k}" for name in _RETRIEVAL_NAMES]
             by_name = {
-                name: cls(f"{VALIDATION_RETRIEVAL}{name}", higher=True)
-                for name in names
+                f"{of}{name}@{k}": cls(
+                    f"{VALIDATION_RETRIEVAL}{of}{name}@{k}", higher=True
+                )
+                for of in ("", "user_")
+                for name in RETRIEVAL_METRICS
             }
-            choices |= {RETRIEVAL: by_name[names[0]], **by_name}
+            choices |= {RETRIEVAL: by_name[f"ndcg@{k}"], **by_name}
         for task, kind in tasks.items():
-            for name in ("loss", *kind.scores):
-                column = f"{task}_{name}"
-                higher = name not in _LOWER_IS_BETTER
-                choices[column] = cls(f"val_{column}", higher)
+            choices[f"{task}_loss"] = cls(f"val_{task}_loss")
+            for metric in kind.logged:
+                column = f"{task}_{metric.name_at(k)}"
+                choices[column] = cls(f"val_{column}", metric.higher_is_better)
         if select not in choices:
             raise ValueError(
                 f"`select` must be one of {[*choices]} for this run. "

@@ -1,4 +1,7 @@
-"""Exact metrics of binary labels and scores, of all rows and within groups.
+"""Exact metrics of labels and predictions, of all rows and within groups.
+
+`TASK_METRICS` and `RETRIEVAL_METRICS` have all that a run measures, a line for
+each.
 
 `ScoredRows.of` takes arrays, `ScoreAccumulator` the same in parts; each metric
 takes the rows. All are computed in float64 over all rows, none from a batch or
@@ -23,10 +26,18 @@ CPU seconds, on one core:
   computes in float32; NDCG alone of 100,000 groups of 10 takes 0.9.
 """
 
+from collections.abc import Callable
+from collections.abc import Sequence
+
+from recsys.metrics.accuracy import accuracy as accuracy
 from recsys.metrics.auc import auc as auc
 from recsys.metrics.calibration import CalibrationBins as CalibrationBins
 from recsys.metrics.calibration import calibration_bins as calibration_bins
 from recsys.metrics.calibration import ece as ece
+from recsys.metrics.catalogue_ndcg import catalogue_ndcg
+from recsys.metrics.catalogue_recall import catalogue_recall
+from recsys.metrics.class_accuracy import class_accuracy
+from recsys.metrics.class_log_loss import class_log_loss
 from recsys.metrics.confidence_interval import Interval as Interval
 from recsys.metrics.confidence_interval import (
     confidence_interval as confidence_interval,
@@ -38,15 +49,77 @@ from recsys.metrics.expert_use import ExpertUse as ExpertUse
 from recsys.metrics.gauc import gauc as gauc
 from recsys.metrics.group_mean import GroupMean as GroupMean
 from recsys.metrics.hit_rate import hit_rate as hit_rate
+from recsys.metrics.labelled_rows import LabelledRows as LabelledRows
 from recsys.metrics.log_loss import log_loss as log_loss
+from recsys.metrics.mae import mae
+from recsys.metrics.metric import IN_GROUPS as IN_GROUPS
+from recsys.metrics.metric import Metric as Metric
 from recsys.metrics.mrr import mrr as mrr
+from recsys.metrics.mse import mse
 from recsys.metrics.ndcg import ndcg as ndcg
 from recsys.metrics.normalized_entropy import (
     normalized_entropy as normalized_entropy,
 )
+from recsys.metrics.position_gains import PositionGains as PositionGains
 from recsys.metrics.pr_auc import pr_auc as pr_auc
 from recsys.metrics.recall import recall as recall
+from recsys.metrics.rmse import rmse
 from recsys.metrics.score_accumulator import (
     ScoreAccumulator as ScoreAccumulator,
 )
 from recsys.metrics.scored_rows import ScoredRows as ScoredRows
+
+# By the kind of task, its loss first, and those within the groups of one.
+# A name is shown alike for all kinds of tasks.
+TASK_METRICS: dict[str, Sequence[Metric]] = {
+    "binary": [
+        Metric("loss", log_loss, higher_is_better=False),
+        Metric("auc", auc, "AUC", compared=True, in_progress=True),
+        Metric("pr_auc", pr_auc, "PR-AUC"),
+        Metric(
+            "accuracy", accuracy, "Accuracy", compared=True, in_progress=True
+        ),
+        Metric("ece", ece, "ECE", higher_is_better=False),
+        Metric(
+            "normalized_entropy", normalized_entropy, higher_is_better=False
+        ),
+    ],
+    IN_GROUPS: [
+        Metric("gauc", gauc, "GAUC", compared=True),
+        Metric("ndcg", ndcg, at_k=True),
+        Metric("recall", recall, at_k=True),
+        Metric("hit_rate", hit_rate, at_k=True),
+        Metric("mrr", mrr),
+    ],
+    "multiclass": [
+        Metric("loss", class_log_loss, higher_is_better=False),
+        Metric(
+            "accuracy",
+            class_accuracy,
+            "Accuracy",
+            compared=True,
+            in_progress=True,
+        ),
+    ],
+    "regression": [
+        Metric("loss", mse, higher_is_better=False),
+        # Without a title: it is the loss.
+        Metric("mse", mse, compared=True, higher_is_better=False),
+        Metric(
+            "rmse",
+            rmse,
+            "RMSE",
+            compared=True,
+            in_progress=True,
+            higher_is_better=False,
+        ),
+        Metric("mae", mae, "MAE", compared=True, higher_is_better=False),
+    ],
+}
+
+# Of where right answers are in the ranking of a catalogue: from k to what they
+# gain there. `metrics.json` has each by row, and by user as "user_<name>@<k>".
+RETRIEVAL_METRICS: dict[str, Callable[[int], PositionGains]] = {
+    "recall": catalogue_recall,
+    "ndcg": catalogue_ndcg,
+}

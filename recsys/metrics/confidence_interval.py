@@ -11,7 +11,7 @@ from recsys.metrics.group_mean import GroupMean
 from recsys.metrics.scored_rows import ScoredRows
 from recsys.metrics.scored_rows import check_positive
 
-Metric = Callable[[ScoredRows], GroupMean | float | None]
+RowsMetric = Callable[[ScoredRows], GroupMean | float | None]
 
 
 class Interval(NamedTuple):
@@ -22,7 +22,7 @@ class Interval(NamedTuple):
 
 
 def confidence_interval(
-    metric: Metric,
+    metric: RowsMetric,
     rows: ScoredRows,
     *,
     level: float = 0.95,
@@ -70,7 +70,7 @@ def confidence_interval(
 
 
 def confidence_intervals(
-    metrics: Mapping[str, Metric],
+    metrics: Mapping[str, RowsMetric],
     rows: ScoredRows,
     *,
     level: float = 0.95,
@@ -115,7 +115,10 @@ def _interval(values: Any, level: float) -> Interval | None:
 
 
 def _resampled(
-    metrics: Mapping[str, Metric], rows: ScoredRows, resamples: int, seed: int
+    metrics: Mapping[str, RowsMetric],
+    rows: ScoredRows,
+    resamples: int,
+    seed: int,
 ) -> dict[str, Any]:
     """Each metric of each resample, NaN where it is `None`."""
     wholes = {name: metric(rows) for name, metric in metrics.items()}

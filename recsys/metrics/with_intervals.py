@@ -1,14 +1,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.metrics.confidence_interval import Metric
+from recsys.metrics.confidence_interval import RowsMetric
 from recsys.metrics.confidence_interval import confidence_intervals
 from recsys.metrics.group_mean import GroupMean
 from recsys.metrics.scored_rows import ScoredRows
 
 
 def with_intervals(
-    metrics: Mapping[str, Metric], rows: ScoredRows, resamples: int
+    metrics: Mapping[str, RowsMetric], rows: ScoredRows, resamples: int
 ) -> dict[str, Any]:
     """Returns the values of metrics, and where they lie with 95 % confidence.
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 from recsys.baselines.config import is_baseline
 from recsys.baselines.config import read_baseline_config
+from recsys.measuring.task_scores import task_scores
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.runs.run import Run
-from recsys.runs.task_scores import task_scores
 
 
 def baseline_runs(folder: str | Path) -> list[Run]:

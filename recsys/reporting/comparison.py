@@ -24,9 +24,9 @@ from recsys.errors.shown import shown
 from recsys.files.json_files import read_json
 from recsys.measuring.curves import read_history
 from recsys.measuring.search_distance import largest_distance
+from recsys.measuring.task_scores import task_scores
 from recsys.measuring.until_binary import percent_until_binary
 from recsys.runs.run import Run
-from recsys.runs.task_scores import task_scores
 from recsys.training.resolve_config import check_config
 
 # What stands beside the runs.

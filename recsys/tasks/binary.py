@@ -4,7 +4,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 from typing import Annotated
 from typing import Any
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,13 @@ from recsys.errors import DataError
 from recsys.errors.bounds import LARGEST_FOCUS
 from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
+from recsys.metrics import IN_GROUPS
+from recsys.metrics import TASK_METRICS
+from recsys.metrics import Metric
+from recsys.metrics import ScoredRows
+from recsys.metrics.confidence_interval import RowsMetric
 from recsys.metrics.probabilities import bounded
+from recsys.metrics.with_intervals import with_intervals
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Task
@@ -24,9 +29,6 @@ from recsys.tasks.task import Task
 if TYPE_CHECKING:
     import keras
     from matplotlib.figure import Figure
-
-    from recsys.metrics import ScoredRows
-    from recsys.metrics.confidence_interval import Metric
 
 LARGEST_POS_WEIGHT = 1e9  # Sums of losses stay far from float32's largest.
 
@@ -69,21 +71,6 @@ class Binary(Task):
 
     type = "binary"
     activation = "sigmoid"
-    metrics = (
-        "loss",
-        "auc",
-        "pr_auc",
-        "accuracy",
-        "ece",
-        "normalized_entropy",
-    )
-    scores: ClassVar[Mapping[str, str]] = {
-        "auc": "AUC",
-        "pr_auc": "PR-AUC",
-        "accuracy": "Accuracy",
-        "ece": "ECE",
-        "gauc": "GAUC",
-    }
 
     after: str | None = None
     pos_weight: Annotated[
@@ -164,9 +151,6 @@ class Binary(Task):
     def _measure(
         self, labels: Any, predictions: Any, roles: RowRoles
     ) -> dict[str, Any]:
-        from recsys.metrics import ScoredRows
-        from recsys.metrics.with_intervals import with_intervals
-
         if np.isnan(predictions).any():  # Of a model that has diverged.
             names = [*self.metrics]
             names += self.group_metrics(roles.k) if roles.has_groups else ()
@@ -189,47 +173,38 @@ class Binary(Task):
             metrics |= with_intervals(within, rows, roles.resamples)
         return metrics
 
-    def _of_all(self) -> "dict[str, Metric]":
+    def _of_all(self) -> dict[str, RowsMetric]:
         """The metrics of all rows by name."""
-        from recsys.metrics import auc
-        from recsys.metrics import ece
-        from recsys.metrics import log_loss
-        from recsys.metrics import normalized_entropy
-        from recsys.metrics import pr_auc
-
-        metrics: dict[str, Metric] = {
-            "loss": log_loss,
-            "auc": auc,
-            "pr_auc": pr_auc,
-            "accuracy": _accuracy,
-            "ece": ece,
-            "normalized_entropy": normalized_entropy,
+        metrics = {
+            metric.name: metric.compute for metric in TASK_METRICS[self.type]
         }
         if self._has_own_loss:
             metrics["optimized_loss"] = self._optimized_loss
         return metrics
 
-    def _optimized_loss(self, rows: "ScoredRows") -> float | None:
+    def _optimized_loss(self, rows: ScoredRows) -> float | None:
         """The mean of `ImbalancedCrossentropy`, in float64."""
         likelihood = np.where(rows.labels, rows.scores, 1 - rows.scores)
         factors = np.where(rows.labels, self.pos_weight, 1.0)
         factors *= (1 - bounded(likelihood)) ** self.focal
         return rows.mean(-factors * np.log(bounded(likelihood)))
 
-    def _within_groups(self, k: int) -> "dict[str, Metric]":
+    def _within_groups(self, k: int) -> dict[str, RowsMetric]:
         """The metrics within groups by name."""
-        from recsys.metrics import gauc
-        from recsys.metrics import hit_rate
-        from recsys.metrics import mrr
-        from recsys.metrics import ndcg
-        from recsys.metrics import recall
-
-        at_k = (partial(metric, k=k) for metric in (ndcg, recall, hit_rate))
-        names = self.group_metrics(k)
-        return dict(zip(names, (gauc, *at_k, mrr), strict=True))
+        return {
+            metric.name_at(k): partial(metric.compute, k=k)
+            if metric.at_k
+            else metric.compute
+            for metric in TASK_METRICS[IN_GROUPS]
+        }
 
     def group_metrics(self, k: int) -> tuple[str, ...]:
-        return "gauc", f"ndcg@{k}", f"recall@{k}", f"hit_rate@{k}", "mrr"
+        return tuple(metric.name_at(k) for metric in TASK_METRICS[IN_GROUPS])
+
+    @property
+    def logged(self) -> tuple[Metric, ...]:
+        within = (metric for metric in TASK_METRICS[IN_GROUPS] if metric.title)
+        return *super().logged, *within
 
     def figures(
         self, title: str, labels: Any, predictions: Any, weights: Any = None
@@ -238,7 +213,3 @@ class Binary(Task):
 
         figure = calibration(title, labels, predictions, weights=weights)
         return {"calibration": figure}
-
-
-def _accuracy(rows: "ScoredRows") -> float | None:
-    return rows.mean((rows.scores > 0.5) == rows.labels)

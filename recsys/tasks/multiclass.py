@@ -1,9 +1,7 @@
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Annotated
 from typing import Any
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -21,9 +19,6 @@ from recsys.errors.shapes import WHOLE
 from recsys.errors.shapes import described
 from recsys.errors.shapes import filled
 from recsys.errors.shown import shown
-from recsys.metrics.probabilities import bounded
-from recsys.tasks.row_roles import RowRoles
-from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -57,8 +52,6 @@ class Multiclass(Task):
 
     type = "multiclass"
     activation = "softmax"
-    metrics = ("loss", "accuracy")
-    scores: ClassVar[Mapping[str, str]] = {"accuracy": "Accuracy"}
     of_labels = ("classes",)
 
     classes: list[_Class] | None = None
@@ -174,18 +167,6 @@ class Multiclass(Task):
         import keras
 
         return keras.losses.SparseCategoricalCrossentropy(reduction=reduction)
-
-    def _measure(
-        self, labels: Any, predictions: Any, roles: RowRoles
-    ) -> dict[str, float | None]:
-        classes = labels.astype(np.int64)
-        of_label = predictions[np.arange(len(classes)), classes]
-        return {
-            "loss": weighted_mean(-np.log(bounded(of_label)), roles.weights),
-            "accuracy": weighted_mean(
-                predictions.argmax(axis=1) == classes, roles.weights
-            ),
-        }
 
 
 def _are_texts(column: "pd.Series[Any]") -> bool:

@@ -1,7 +1,5 @@
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -9,9 +7,9 @@ import pandas as pd
 from recsys.columns.column_values import as_numbers
 from recsys.columns.column_values import refuse
 from recsys.errors import DataError
+from recsys.metrics.weighted_mean import weighted_mean
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
-from recsys.tasks.row_weight import weighted_mean
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -36,11 +34,6 @@ class Regression(Task):
     of_images = False
     standardizable = True
     squares_errors = True
-    metrics = ("loss", "mse", "rmse", "mae")
-    scores: ClassVar[Mapping[str, str]] = {
-        "rmse": "RMSE",
-        "mae": "MAE",
-    }  # The loss is the MSE.
 
     def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
         labels = as_numbers(column, file)
@@ -101,7 +94,7 @@ class Regression(Task):
         predictions: Any,
         scale: float | None = None,
         roles: RowRoles = ALIKE,
-    ) -> dict[str, float | None]:
+    ) -> dict[str, Any]:
         metrics = super().measure(labels, predictions, scale, roles)
         if scale is not None:
             mse = metrics["mse"]
@@ -109,14 +102,6 @@ class Regression(Task):
                 None if mse is None else mse / scale**2
             )
         return metrics
-
-    def _measure(
-        self, labels: Any, predictions: Any, roles: RowRoles
-    ) -> dict[str, float | None]:
-        errors = labels - predictions
-        mse = weighted_mean(np.square(errors), roles.weights)
-        mae = weighted_mean(np.abs(errors), roles.weights)
-        return {"loss": mse, "mse": mse, "rmse": mse**0.5, "mae": mae}
 
 
 def _deviation(labels: Any, weights: Any) -> float:

@@ -37,20 +37,3 @@ def weights_of(rows: Any, weight: str | None) -> Any:
         `None` where no column has them, and each row counts once.
     """
     return None if weight is None else rows[weight].to_numpy(np.float64)
-
-
-def weighted_mean(values: Any, weights: Any) -> float:
-    """Returns the mean of values `(rows,)`.
-
-    Args:
-        values: The values.
-        weights: Array `(rows,)` with a positive sum; `None` where each row
-            counts once.
-
-    Example:
-    >>> weighted_mean(np.array([1.0, 5.0]), np.array([3.0, 1.0]))
-    2.0
-    """
-    if weights is None:
-        return float(values.mean())
-    return float(np.average(values, weights=weights))

@@ -5,9 +5,12 @@ from typing import Any
 from typing import ClassVar
 
 from recsys.columns.kind import Kind
+from recsys.metrics import TASK_METRICS
+from recsys.metrics import LabelledRows
+from recsys.metrics import Metric
+from recsys.metrics.weighted_mean import weighted_mean
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
-from recsys.tasks.row_weight import weighted_mean
 
 if TYPE_CHECKING:
     import keras
@@ -28,9 +31,6 @@ class Task(Kind):
         activation: What Keras calls the activation of the head.
         standardizable: Whether the task may be trained in units of a scale.
         squares_errors: Whether the loss is a squared error.
-        metrics: The names of what `measure` returns, "loss" first.
-        scores: Those of them that are logged in each epoch and shown, beside
-            the loss, with their titles.
         of_labels: The options that say what labels are, which nothing but the
             data set can.
     """
@@ -39,9 +39,18 @@ class Task(Kind):
     activation: ClassVar[str | None] = None
     standardizable: ClassVar[bool] = False
     squares_errors: ClassVar[bool] = False
-    metrics: ClassVar[tuple[str, ...]]
-    scores: ClassVar[Mapping[str, str]] = {}
     of_labels: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of what `measure` returns, "loss" first."""
+        return tuple(metric.name for metric in TASK_METRICS[self.type])
+
+    @property
+    def logged(self) -> tuple[Metric, ...]:
+        """The metrics that are logged after each epoch, beside the loss."""
+        registered = TASK_METRICS[self.type]
+        return tuple(metric for metric in registered if metric.title)
 
     @property
     def parent(self) -> str | None:
@@ -215,7 +224,11 @@ class Task(Kind):
         self, labels: Any, predictions: Any, roles: RowRoles
     ) -> dict[str, Any]:
         """The metrics of at least one row, all of a weight above 0."""
-        raise NotImplementedError
+        rows = LabelledRows(labels, predictions, roles.weights)
+        return {
+            metric.name: metric.compute(rows)
+            for metric in TASK_METRICS[self.type]
+        }
 
     def figures(
         self, title: str, labels: Any, predictions: Any, weights: Any = None

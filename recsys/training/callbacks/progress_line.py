@@ -8,6 +8,7 @@ from typing import TextIO
 import keras
 
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
+from recsys.measuring.task_scores import progress_scores
 
 _SECONDS = 0.2  # Between two updates of a terminal's line.
 
@@ -21,7 +22,8 @@ class ProgressLine(keras.callbacks.Callback):
     Args:
         tasks: Names of the tasks.
         file: Where to write it; the standard output unless given.
-        k: How many items retrieval's ndcg@k looks at. Defaults to 10.
+        k: How many items, and how many rows of a group, metrics of rankings
+            look at. Defaults to 10.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.names.append("experts_per_example")
         self.names += [
             f"val_{task}_{name}"
-            for name in ("auc", "accuracy", "rmse", "loss")
+            for name in (*progress_scores(k), "loss")
             for task in tasks
         ]
 

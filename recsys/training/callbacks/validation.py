@@ -16,8 +16,8 @@ class Validation(keras.callbacks.Callback):
     """Adds the exact metrics of the validation split to an epoch's logs.
 
     They are `val_loss`, and for each task `val_<task>_loss`, the loss that it
-    is trained on, beside the `scores` of its kind, such as `_auc`, which are
-    in the label's own unit. Where all tasks share their experts,
+    is trained on, beside those that its kind says are `logged`, such as
+    `_auc`, in the label's own unit. Where all tasks share their experts,
     `experts_evaluated` is the mean of how many have to run for a row.
 
     Keras's own validation averages over batches, which is not the loss of the
@@ -72,7 +72,8 @@ class Validation(keras.callbacks.Callback):
         for task, values in metrics["tasks"].items():
             logged = {"loss": trained_loss(values)}
             kind = model.tasks[task]
-            logged |= {name: values.get(name) for name in kind.scores}
+            names = [one.name_at(self.roles.k) for one in kind.logged]
+            logged |= {name: values.get(name) for name in names}
             for name, value in logged.items():
                 if value is not None:
                     logs[f"val_{task}_{name}"] = value

@@ -125,7 +125,7 @@ def test_learns_and_measures(image_run: Path) -> None:
     assert test["rows"] == 40
     names = ["loss", "accuracy", "constant"]
     assert list(test["tasks"]["brightest"]) == names
-    assert list(test["tasks"]["dark"]) == [*Binary.metrics, "constant"]
+    assert list(test["tasks"]["dark"]) == [*Binary().metrics, "constant"]
     assert test["tasks"]["brightest"]["accuracy"] > 0.9
     assert test["accuracy"] == pytest.approx(
         sum(task["accuracy"] for task in test["tasks"].values()) / 2

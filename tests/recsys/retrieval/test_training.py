@@ -382,7 +382,7 @@ def test_many_items_are_scored_few_rows_at_a_time(
     ranker = built(config, films)
     update_index(ranker)
     whole = measure_retrieval(ranker, films, "test", config)
-    module = "recsys.retrieval.retrieval_metrics._SCORES"
+    module = "recsys.measuring.retrieval_metrics._SCORES"
     monkeypatch.setattr(module, 3 * 30)
     blocks = measure_retrieval(ranker, films, "test", config)
     found, expected = blocks["retrieval"], whole["retrieval"]

@@ -204,7 +204,8 @@ def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"retrieval_exclude_seen_targets": True},
+        ({"retrieval_exclude_seen": False,
+          "retrieval_exclude_seen_targets": True},
          "`retrieval_exclude_seen` must be True with "
          "retrieval_exclude_seen_targets. Received: "
          "retrieval_exclude_seen=False"),

@@ -39,7 +39,7 @@ def test_metrics_by_hand() -> None:
 
 def test_standardised_metrics_of_no_row() -> None:
     metrics = Regression().measure(np.zeros(0), np.zeros(0), 10.0)
-    assert set(metrics) == {*Regression.metrics, "standardized_loss"}
+    assert set(metrics) == {*Regression().metrics, "standardized_loss"}
     assert not any(metrics.values())
 
 

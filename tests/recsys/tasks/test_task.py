@@ -83,7 +83,7 @@ def test_metrics_are_those_that_are_named(kind: Task) -> None:
     assert tuple(metrics) == kind.metrics
     assert kind.metrics[0] == "loss"
     known = {*kind.metrics, *kind.group_metrics(10)}
-    assert set(kind.scores) < known
+    assert {metric.name_at(10) for metric in kind.logged} < known
     assert all(isinstance(value, float) for value in metrics.values())
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recsys.retrieval.ranks import Ranks
-from recsys.retrieval.ranks import without
+from recsys.metrics import RETRIEVAL_METRICS
+from recsys.metrics.ranks import Ranks
+from recsys.metrics.ranks import without
 from recsys.retrieval.user_targets import UserTargets
 
 # What stands beside a model: items by how many rows that count have each.
@@ -45,11 +47,12 @@ def rows_at_once(num_items: int) -> int:
 
 
 class RetrievalMetrics:
-    """Recall and NDCG of one ranking of a catalogue, by row and by user.
+    """The metrics of one ranking of a catalogue, by row and by user.
 
-    By row, each row that counts is a query, and its item the only right
-    answer. By user, the different items of a user's rows are the right
-    answers of one query, that of the first of these rows in time:
+    They are `recsys.metrics.RETRIEVAL_METRICS`. By row, each row that counts is
+    a query, and its item the only right answer. By user, the different items
+    of a user's rows are the right answers of one query, that of the first of
+    these rows in time:
 
         user_recall@k = hits / targets
         user_ndcg@k   = DCG@k / ideal DCG@k of min(targets, k) hits
@@ -69,15 +72,16 @@ class RetrievalMetrics:
     def __init__(
         self, k: int, targets: UserTargets | None, keep_targets: bool = True
     ) -> None:
-        self.k = k
         self.targets = targets
         self.keep_targets = keep_targets
-        self._sums = np.zeros(2)
+        self._metrics = {
+            f"{name}@{k}": metric(k)
+            for name, metric in RETRIEVAL_METRICS.items()
+        }
+        self._sums = np.zeros(len(self._metrics))
         self._total = 0.0
         users = 0 if targets is None else len(targets.rows)
-        self._users = np.zeros((2, users))
-        # The ideal gain of 1, 2, ... targets.
-        self._ideal = np.cumsum(1 / np.log2(np.arange(2, k + 2)))
+        self._users = np.zeros((len(self._metrics), users))
 
     def add(self, rows: QueryRows, scores: Any) -> None:
         """Adds the next rows of the split.
@@ -90,11 +94,13 @@ class RetrievalMetrics:
             self._add_users(self.targets, rows, scores)
         ranks = Ranks.of(scores, rows.items, rows.excluded, self.keep_targets)
         counts = np.asarray(rows.weights, np.float64)
-        self._sums += [
-            counts @ ranks.recall(self.k),
-            counts @ ranks.ndcg(self.k),
-        ]
+        self._sums += [counts @ gains for gains in self._gains(ranks)]
         self._total += counts.sum()
+
+    def _gains(self, ranks: Ranks) -> Iterator[Any]:
+        """Of each metric, what the rows gain, float64 `(rows,)`."""
+        for metric in self._metrics.values():
+            yield ranks.mean_gains(metric.gains)
 
     def _add_users(
         self, targets: UserTargets, rows: QueryRows, scores: Any
@@ -118,24 +124,31 @@ class RetrievalMetrics:
         for start in range(0, len(items), block):
             part = slice(start, start + block)
             ranks = Ranks.of(own[whose[part]], items[part])
-            found = ranks.recall(self.k), ranks.ndcg(self.k)
-            for sums, gains in zip(self._users, found, strict=True):
+            for sums, gains in zip(
+                self._users, self._gains(ranks), strict=True
+            ):
                 np.add.at(sums, users[whose[part]], gains)
 
     def result(self) -> dict[str, float | None]:
         """Returns the metrics by name, `None` where no row counts."""
-        recall, ndcg = (
-            (self._sums / self._total).tolist() if self._total else (None, None)
-        )
-        found = {f"recall@{self.k}": recall, f"ndcg@{self.k}": ndcg}
+        found: dict[str, float | None] = dict.fromkeys(self._metrics)
+        alone = np.ones(1, np.int64)
+        for (name, metric), total in zip(
+            self._metrics.items(), self._sums, strict=True
+        ):
+            if self._total:
+                most = metric.most(alone)[0]
+                found[name] = float(total / self._total / most)
         if self.targets is None:
             return found
         counts = self.targets.counts
-        ideal = self._ideal[np.minimum(counts, self.k) - 1]
-        of_users = self._users / [counts, ideal]
-        names = f"user_recall@{self.k}", f"user_ndcg@{self.k}"
-        means = of_users.mean(axis=1).tolist() if len(counts) else (None, None)
-        return found | dict(zip(names, means, strict=True))
+        for (name, metric), sums in zip(
+            self._metrics.items(), self._users, strict=True
+        ):
+            of_users = sums / metric.most(counts)
+            mean = float(of_users.mean()) if len(counts) else None
+            found[f"user_{name}"] = mean
+        return found
 
 
 Scored = tuple[QueryRows, Mapping[str, Any]]

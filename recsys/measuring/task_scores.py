@@ -1,28 +1,16 @@
+"""Which metrics are shown where there is room for few of them."""
+
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
-_LEFT_OUT = (
-    "loss",
-    "standardized_loss",
-    "optimized_loss",
-    "constant",
-    # Of a binary task, whose AUCs and accuracy stand for it: a table of many
-    # models has no room for more.
-    "pr_auc",
-    "ece",
-    "normalized_entropy",
-    "ndcg",
-    "recall",
-    "hit_rate",
-    "mrr",
-)
+from recsys.metrics import TASK_METRICS
 
 
 def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     """Returns the scores of the tasks that tables of several runs show.
 
-    Not their losses, and of a binary task the AUC, that within groups and the
-    accuracy alone.
+    They are those that `TASK_METRICS` says are compared; losses are none.
 
     Args:
         metrics: What `recsys.measuring.measure.measure` returns.
@@ -37,11 +25,13 @@ def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     >>> task_scores({"tasks": {"watch": watch}})
     {'watch auc': 0.8}
     """
+    of_tasks = chain.from_iterable(TASK_METRICS.values())
+    compared = [metric for metric in of_tasks if metric.compared]
     scores = {
         f"{task} {name}": value
         for task, values in metrics["tasks"].items()
         for name, value in values.items()
-        if name.partition("@")[0] not in _LEFT_OUT
+        if any(metric.is_called(name) for metric in compared)
     }
     for name, value in metrics.get("retrieval", {}).items():
         if "@" in name:
@@ -49,3 +39,18 @@ def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     if "accuracy" in metrics:
         scores["mean accuracy"] = metrics["accuracy"]
     return scores
+
+
+def progress_scores(k: int) -> list[str]:
+    """Returns the metrics in the line of an epoch, the most telling first.
+
+    Args:
+        k: How many positions of a ranking count.
+
+    Example:
+    >>> progress_scores(k=10)
+    ['auc', 'accuracy', 'rmse']
+    """
+    of_tasks = chain.from_iterable(TASK_METRICS.values())
+    shown = (metric for metric in of_tasks if metric.in_progress)
+    return list(dict.fromkeys(metric.name_at(k) for metric in shown))

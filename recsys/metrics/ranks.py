@@ -55,19 +55,16 @@ class Ranks:
             np.where(known, above, scores.shape[1]), np.where(known, tied, 0)
         )
 
-    def recall(self, k: int) -> Any:
-        """Whether the item is among the first k, float64 `(rows,)`."""
-        return self._mean_of_positions(np.ones(k))
+    def mean_gains(self, gains: Any) -> Any:
+        """The mean gain of the positions that the item may be at.
 
-    def ndcg(self, k: int) -> Any:
-        """1 / log2(1 + rank) within the first k, float64 `(rows,)`.
+        Args:
+            gains: What an item gains at each of the first k positions, float64
+                `(k,)`. Behind them it gains nothing.
 
-        The ideal ranking has the one item at the top, with a gain of 1.
+        Returns:
+            Float64 array `(rows,)`; 0 for an item that is not in the catalogue.
         """
-        return self._mean_of_positions(1 / np.log2(np.arange(2, k + 2)))
-
-    def _mean_of_positions(self, gains: Any) -> Any:
-        """The mean gain of the positions that the item may be at."""
         sums = np.concatenate([[0.0], np.cumsum(gains)])
         first = np.minimum(self.above, len(gains))
         end = np.minimum(self.above + self.tied, len(gains))

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from recsys.retrieval import retrieval_metrics as module
-from recsys.retrieval.retrieval_metrics import POPULAR
-from recsys.retrieval.retrieval_metrics import QueryRows
-from recsys.retrieval.retrieval_metrics import RetrievalMetrics
-from recsys.retrieval.retrieval_metrics import retrieval_metrics
+from recsys.measuring import retrieval_metrics as module
+from recsys.measuring.retrieval_metrics import POPULAR
+from recsys.measuring.retrieval_metrics import QueryRows
+from recsys.measuring.retrieval_metrics import RetrievalMetrics
+from recsys.measuring.retrieval_metrics import retrieval_metrics
 from recsys.retrieval.user_targets import UserTargets
 
 NUM_ITEMS = 5
