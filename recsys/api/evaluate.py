@@ -35,8 +35,8 @@ def evaluate(
         data: Data folder, or "synthetic".
         split: "train", "validation" or "test".
         by: A feature by whose values the rows are cut. None unless given.
-        metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
-            look at, where the data name a group. That of the run unless given.
+        metrics_k: How many rows of a group the metrics that end in @k look at,
+            where the data name a group. That of the run unless given.
         intervals: How often groups of rows, or rows where the data name no
             group, are drawn anew for 95 % intervals of the metrics of binary
             tasks, by the bootstrap; 1000 is usual, 200 often enough. Always

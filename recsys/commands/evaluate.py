@@ -24,8 +24,8 @@ def evaluate(
     metrics_k: Annotated[
         int | None,
         typer.Option(
-            help="How many rows of a group ndcg@k, recall@k and hit_rate@k "
-            "look at; as in training unless given."
+            help="How many rows of a group the metrics that end in @k, such "
+            "as ndcg@k, look at; as in training unless given."
         ),
     ] = None,
     intervals: Annotated[

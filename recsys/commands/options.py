@@ -17,7 +17,7 @@ from typing import get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from recsys.config.tower_config import TowerConfig
+from recsys.config.field_texts import field_texts
 from recsys.config.train_config import TrainConfig
 from recsys.errors.arguments import Repeated
 from recsys.errors.shown import shortened
@@ -84,14 +84,14 @@ _FLAGS = {"warm_start": "--from"}
 def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command an option for each field of `TrainConfig`.
 
-    Their help is the field's description in the class docstring. The command
-    gets what was given on the command line, and `None` for what was not.
+    Their help is the text below each field. The command gets what was given on
+    the command line, and `None` for what was not.
 
     Args:
         command: A function that takes the fields as `**fields`, last.
     """
     own = list(inspect.signature(command).parameters.values())[:-1]
-    hints, texts = get_type_hints(TrainConfig), _descriptions()
+    hints, texts = get_type_hints(TrainConfig), field_texts(TrainConfig)
     options = [
         inspect.Parameter(
             field.name,
@@ -206,20 +206,6 @@ def _place(field: Field[Any]) -> int:
     """Where the help lists a field: by groups, in their order."""
     names = list(GROUPS)
     return names.index(field.name) if field.name in names else len(names)
-
-
-def _descriptions() -> dict[str, str]:
-    """What the docstring of `TrainConfig` says about each field."""
-    texts = {
-        name: text
-        for owner in (TowerConfig, TrainConfig)
-        for name, text in described_arguments(
-            inspect.getdoc(owner) or ""
-        ).items()
-    }
-    return {
-        field.name: texts.get(field.name, "") for field in fields(TrainConfig)
-    }
 
 
 def described_arguments(text: str) -> dict[str, str]:

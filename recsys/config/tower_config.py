@@ -1,83 +1,89 @@
 from typing import Annotated
 from typing import Self
 
-from pydantic import ConfigDict
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
+from recsys.config.field_types import SHAPE
+from recsys.config.field_types import Experts
+from recsys.config.field_types import Rate
+from recsys.config.field_types import Share
+from recsys.config.field_types import Text
+from recsys.config.field_types import Weight
 from recsys.config.gate_names import GATES
-from recsys.config.number_fields import Experts
-from recsys.config.number_fields import Rate
-from recsys.config.number_fields import Share
-from recsys.config.number_fields import Weight
 from recsys.errors.bounds import Count
 from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
-from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
 
 TOWERS = ("transformer", "hstu")
 TOWER_GATES = tuple(name for name, gate in GATES.items() if gate.by_position)
 
-_Text = Annotated[str, described("a string")]
 
-
-@dataclass(
-    frozen=True,
-    kw_only=True,
-    config=ConfigDict(strict=True, extra="forbid"),
-)
+@dataclass(frozen=True, kw_only=True, config=SHAPE)
 class TowerConfig:
-    """The fields of `TrainConfig` that are of a sequence tower.
+    """The fields of `TrainConfig` that are of a sequence tower."""
 
-    Args:
-        tower: What reads a user's history, for retrieval: transformer (SASRec:
-            causal self-attention over the last items) or hstu (HSTU's blocks).
-            The history is the data's sequence of items, which says the length.
-            The towers of dense layers unless given.
-        tower_width: Width of the item vectors and of the tower.
-        tower_blocks: Number of blocks.
-        tower_heads: Heads of attention in each block.
-        tower_dropout: Share of what the tower sees, and of each layer's
-            outputs, that is dropped while training.
-        tower_gate: Gate of mixtures of experts over positions, in the place of
-            the blocks' dense feed-forward layers, such as top-k; for
-            transformer. Dense layers unless given.
-        tower_experts: Number of experts of such a mixture. Each is so much
-            narrower that tower_k of them are as wide as the dense layer.
-        tower_k: Experts per position, for the gates that bound them.
-        tower_temperature: Scores are cosines divided by it, such as 0.05; dot
-            products unless given.
-        tower_spectral: Whether item vectors begin with the singular vectors of
-            the matrix of users and items.
-        tower_tokens: Positions in a training step of the tower.
-        tower_learning_rate: Learning rate of the tower, after a warm-up; it
-            falls to 0 with the cosine over all epochs.
-        tower_weight_decay: Weight decay of the tower's AdamW.
-        tower_epochs: Most passes over the users' sequences.
-        tower_patience: Epochs without a better ndcg of the validation split
-            before the tower's training stops.
-        ranker: Whether the tasks are trained behind the tower. Unless given,
-            where the labels of some task differ; without, items are
-            recommended by the retrieval alone.
-    """
+    tower: Annotated[Text, one_of(TOWERS)] | None = None
+    """What reads a user's history, for retrieval: transformer (SASRec: causal
+    self-attention over the last items) or hstu (HSTU's blocks). The history is
+    the data's sequence of items, which says the length. The towers of dense
+    layers unless given."""
 
-    tower: Annotated[_Text, one_of(TOWERS)] | None = None
     tower_width: Width = 128
+    """Width of the item vectors and of the tower."""
+
     tower_blocks: Layers = 2
+    """Number of blocks."""
+
     tower_heads: Count = 2
+    """Heads of attention in each block."""
+
     tower_dropout: Share = 0.2
-    tower_gate: Annotated[_Text, one_of(TOWER_GATES)] | None = None
+    """Share of what the tower sees, and of each layer's outputs, that is
+    dropped while training."""
+
+    tower_gate: Annotated[Text, one_of(TOWER_GATES)] | None = None
+    """Gate of mixtures of experts over positions, in the place of the blocks'
+    dense feed-forward layers, such as top-k; for transformer. Dense layers
+    unless given."""
+
     tower_experts: Experts = 8
+    """Number of experts of such a mixture. Each is so much narrower that
+    tower_k of them are as wide as the dense layer."""
+
     tower_k: Count = 2
+    """Experts per position, for the gates that bound them."""
+
     tower_temperature: Rate | None = None
+    """Scores are cosines divided by it, such as 0.05; dot products unless
+    given."""
+
     tower_spectral: bool = True
+    """Whether item vectors begin with the singular vectors of the matrix of
+    users and items."""
+
     tower_tokens: Count = 2048
+    """Positions in a training step of the tower."""
+
     tower_learning_rate: Rate = 2e-3
+    """Learning rate of the tower, after a warm-up; it falls to 0 with the
+    cosine over all epochs."""
+
     tower_weight_decay: Weight = 0.0
+    """Weight decay of the tower's AdamW."""
+
     tower_epochs: Count = 10
+    """Most passes over the users' sequences."""
+
     tower_patience: Count = 3
+    """Epochs without a better ndcg of the validation split before the tower's
+    training stops."""
+
     ranker: bool | None = None
+    """Whether the tasks are trained behind the tower. Unless given, where the
+    labels of some task differ; without, items are recommended by the retrieval
+    alone."""
 
     @model_validator(mode="after")
     def _check_tower(self) -> Self:

@@ -1,4 +1,3 @@
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from dataclasses import field
@@ -9,20 +8,25 @@ from typing import Any
 from typing import Self
 
 from pydantic import AfterValidator
-from pydantic import BeforeValidator
-from pydantic import ConfigDict
 from pydantic import Field
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
+from recsys.config.field_texts import with_arguments
+from recsys.config.field_types import SHAPE
+from recsys.config.field_types import Experts
+from recsys.config.field_types import Options
+from recsys.config.field_types import Place
+from recsys.config.field_types import Share
+from recsys.config.field_types import Text
+from recsys.config.field_types import Units
+from recsys.config.field_types import Usable
+from recsys.config.field_types import Weight
+from recsys.config.field_types import Weights
 from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import check_k
 from recsys.config.gate_names import known_gate
-from recsys.config.number_fields import Experts as _Experts
-from recsys.config.number_fields import Share as _Share
-from recsys.config.number_fields import Usable as _Usable
-from recsys.config.number_fields import Weight as _Weight
 from recsys.config.optimizers import OPTIMIZERS
 from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.config.presets import PRESETS
@@ -33,13 +37,11 @@ from recsys.config.tower_config import TowerConfig
 from recsys.config.weightings import WEIGHTINGS
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import MOST_EXPERTS
-from recsys.errors.bounds import MOST_LAYERS
 from recsys.errors.bounds import Count
 from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.flags import check_flag_with
-from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")
@@ -49,182 +51,15 @@ RETRIEVAL_IDS = ("embeddings", "vectors")
 ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 
 
-def _as_text(path: Any) -> Any:
-    return os.fspath(path) if isinstance(path, os.PathLike) else path
-
-
-_Lax = Field(strict=False)  # Takes tuples for lists, any mapping for a dict.
-_Text = Annotated[str, described("a string")]
-_Place = Annotated[_Text, BeforeValidator(_as_text)]
-_Units = Annotated[
-    list[Width],
-    _Lax,
-    Field(max_length=MOST_LAYERS),
-    described("a list of integers"),
-]
-_Weights = Annotated[dict[str, _Weight], _Lax, described("numbers by name")]
-_Options = Annotated[
-    dict[str, Annotated[Any, _Usable]], _Lax, described("values by name")
-]
-
-
 @with_clear_errors
-@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+@with_arguments
+@dataclass(frozen=True, config=SHAPE)
 class TrainConfig(TowerConfig):
     """Everything that one training run depends on.
 
     The defaults are the ranker that the COMET paper trains on MovieLens-1M,
-    or the published model for images of the same name. Further fields are
-    those of `recsys.config.tower_config.TowerConfig`.
-
-    Args:
-        data: Data folder, or "synthetic" for the generated data set.
-        out: Run folder; new or empty, unless a run is resumed.
-        warm_start: Run folder to go on from (--from): its model, grown by the
-            new ids of the data, and its optimizer's state. Fields that are not
-            given are those of that run; those that decide which model it is
-            must be.
-        preset: The published sizes that hold where others are not given:
-            movielens for tables; celeba, cifar10, digits,
-            multi-fashion-mnist, multi-mnist or svhn for images, the one named
-            like the data set unless given.
-        architecture: What lies between the inputs and the tasks' heads: mmoe
-            (a gate for each task), moe (one gate for all), cgc or ple (experts
-            of each task's own beside the shared ones; ple for tables), or
-            shared-bottom (an MLP, or one CNN; no experts and no gate).
-        gate: Name of the gate, such as comet or top-k. A + after it adds
-            permutation local search.
-        num_experts: Number of experts that the tasks share. Unless given, as
-            the preset has; 16 for movielens.
-        task_experts: Number of each task's own experts, for cgc and ple.
-        num_levels: Number of levels of experts, for ple.
-        k: Experts per example and task, for the gates that bound them. Unless
-            given, as the preset has; 2 for movielens.
-        gate_options: Further hyperparameters of the gate, by name.
-        search_epochs: Epochs of the permutation local search.
-        search_entropy_weight: Weight of the permutation's entropy in the loss
-            while it is searched for.
-        search_normalized: What of the matrix that the search multiplies the
-            gate's weights by sums to 1 at every step: rows, as in the COMET
-            authors' code, or columns, as in the paper's formula.
-        execution: How experts are run: auto, dense or sparse.
-        embedding_dim: Width of the embedding of each id feature.
-        interaction: How the features of a table meet before the experts and
-            the gates see them: not at all (none), by cross layers (dcn), or
-            with the dot product of each pair beside them (dot).
-        cross_layers: Number of cross layers, for the interaction dcn.
-        expert_units: Width of each dense layer of an expert. Unless given, as
-            the preset has; 256 for movielens.
-        expert_dropout: Share of an expert's outputs dropped while training.
-            Unless given, as the preset has; 0.5 for movielens.
-        bottom_units: Width of each dense layer of a shared bottom, for images
-            of those behind its convolutions. Unless given, expert_units; for
-            tables with a hidden layer in front of the last one, or the hidden
-            ones made wider, so that it has as many parameters as mmoe.
-        head_units: Width of each hidden layer of a task's head. Unless given,
-            as the preset has; 256 for movielens.
-        hash_feature: Id feature that a hash gate routes by; the first one
-            unless given.
-        hash_tables: Whether the hash gates of all tasks have one table, so that
-            an id has the same expert in each (shared, as published), or a
-            table each (own).
-        unknown_rate: Share of the ids that training replaces by the
-            out-of-vocabulary id, so that its embedding is learned.
-        task_weights: Weight of each task's loss; equal, with sum 1, unless
-            given.
-        task_options: Options of tasks by TASK.OPTION, such as buy.pos_weight,
-            instead of those that dataset.json declares.
-        weighting: How the tasks' losses are weighed as training goes on, on
-            top of task_weights: fixed (as they are), uncertainty (noise learned
-            for each task), gradnorm (gradients of equal rates), dwa (dynamic
-            weight average, by how fast each loss falls) or pcgrad (gradients
-            projected where they conflict). The validation loss, by which the
-            best epoch is chosen, has the fixed weights under all of them.
-        standardize_targets: Whether regression tasks are trained in standard
-            deviations from the mean of their labels, so that none outweighs
-            the others by its unit. Predictions and metrics are in the label's
-            unit either way. Unless given, all data are standardised but the
-            generated and the papers' ratings: synthetic, movielens, books and
-            jester.
-        retrieval: Whether towers of queries and items are trained beside the
-            tasks, on the same embeddings, by a softmax over the items of a
-            batch. `recsys recommend` finds items by them to be ranked. Unless
-            given, learning_rate is 0.001 then, epochs 50 and patience 5: towers
-            take longer than tasks.
-        retrieval_weight: Weight of the loss of the retrieval.
-        retrieval_dim: Width of the vectors of queries and items.
-        retrieval_correction: Where the share of rows with an item, q, makes
-            up for frequent items being in a batch more often: log q is
-            subtracted from the logits in training, or added to the scores
-            that items are retrieved by.
-        retrieval_ids: What the towers make of the ids of user and item: they
-            see their embeddings, as those of other features (embeddings), or
-            do not see them, and a free vector per id is added to what they
-            make of the other features (vectors).
-        retrieval_penalty: Weight of the squared norms of these free vectors,
-            as a share of the retrieval's loss.
-        retrieval_label: Binary task whose label is 1 in the rows that the
-            retrieval is trained on and measured by; all rows with "all".
-            Unless given, the first binary task, and all rows where there is
-            none.
-        retrieval_exclude_seen: Whether recall@k and ndcg@k of the retrieval
-            leave out the items that a user has in such rows of the training
-            split, but for the one that is looked for. Unless given, they do
-            where the data name a user.
-        retrieval_exclude_seen_targets: Whether they leave out that one as
-            well, which then is not found.
-        train_rows: Rows of the training split to draw and train on, always
-            the same ones; all unless given.
-        streaming: Whether rows are read from the data folder as they are
-            needed, so that they may exceed the memory, or all of them at the
-            beginning. Unless given, they are read as they are needed where
-            the files of the splits have more than 256 MiB together.
-        shuffle_buffer: Rows that are kept, reading the split in order, to draw
-            the next one from; all, in a new order each epoch, unless given.
-            With streaming, row groups come in a new order each epoch, and so
-            do the rows of as many of them as have so many rows together;
-            1,048,576 unless given.
-        optimizer: Name of the optimizer: adam or adagrad.
-        learning_rate: Learning rate of the optimizer.
-        table_optimizer: How the tables of embeddings are trained. By rows, so
-            that a step costs what its batch looks up and not what the table
-            holds: lazy-adam (a row's moments stand still while it is not
-            looked up) or rowwise-adagrad (one accumulator for a whole row).
-            As all other weights, with a cost that grows with the table: adam,
-            where that is the optimizer. Unless given, lazy-adam for tables of
-            at least 100,000 rows where the optimizer is adam, and as all other
-            weights for the rest.
-        table_learning_rate: Learning rate of the tables that are trained by
-            rows; learning_rate unless given. Adagrad wants a larger one than
-            Adam.
-        min_table_rows: Rows from which on a table is trained by rows; smaller
-            ones are trained as all other weights. Unless given, 1 with a
-            table_optimizer and 100,000 without.
-        batch_size: Examples in a training step.
-        select: What the epoch that is kept is chosen by, and what patience
-            waits for: the validation loss of the tasks (tasks); ndcg@k of the
-            retrieval over the whole catalogue (retrieval); or a metric of the
-            validation, such as watch_auc, rating_rmse or recall@10. Unless
-            given, retrieval where that is trained, and tasks elsewhere.
-        epochs: Most passes over the training split.
-        patience: Epochs without a better one before training stops.
-        checkpoint_steps: After how many steps there is a checkpoint, beside
-            that at the end of each epoch: an interrupted training is resumed
-            from the last one. It takes the time to write all weights with what
-            the optimizer keeps of them.
-        distribute: What several devices divide among them: nothing (none), the
-            rows of each batch (data), which all devices that JAX or TensorFlow
-            sees, or all processes on PyTorch, have to be able to do evenly; on
-            JAX the experts as well (experts), or these in groups of devices
-            that have all of them (both).
-        expert_devices: How many devices have all experts together, with
-            distribute both.
-        metrics_k: How many rows of a group ndcg@k, recall@k and hit_rate@k
-            look at, where the data name a group, and how many items of the
-            catalogue those of the retrieval do.
-        seed: Seed of the initial weights, the shuffling and the dropout.
-        backend: Keras backend: tensorflow, jax or torch; the active one
-            unless given.
+    or the published model for images of the same name. The text below a field
+    is its help on the command line, and its line among the arguments here.
 
     Raises:
         TypeError: A field has a value of another type.
@@ -237,64 +72,249 @@ class TrainConfig(TowerConfig):
     ValueError: `k` must be at least 1. Received: k=0
     """
 
-    data: _Place
-    out: _Place
-    warm_start: _Place | None = None
-    preset: Annotated[_Text, one_of(PRESETS)] | None = None
-    architecture: Annotated[_Text, one_of(ARCHITECTURES)] = "mmoe"
-    gate: Annotated[_Text, AfterValidator(known_gate)] = "comet"
-    num_experts: _Experts | None = None
+    data: Place
+    """Data folder, or "synthetic" for the generated data set."""
+
+    out: Place
+    """Run folder; new or empty, unless a run is resumed."""
+
+    warm_start: Place | None = None
+    """Run folder to go on from (--from): its model, grown by the new ids of the
+    data, and its optimizer's state. Fields that are not given are those of that
+    run; those that decide which model it is must be."""
+
+    preset: Annotated[Text, one_of(PRESETS)] | None = None
+    """The published sizes that hold where others are not given: movielens for
+    tables; celeba, cifar10, digits, multi-fashion-mnist, multi-mnist or svhn
+    for images, the one named like the data set unless given."""
+
+    architecture: Annotated[Text, one_of(ARCHITECTURES)] = "mmoe"
+    """What lies between the inputs and the tasks' heads: mmoe (a gate for each
+    task), moe (one gate for all), cgc or ple (experts of each task's own beside
+    the shared ones; ple for tables), or shared-bottom (an MLP, or one CNN; no
+    experts and no gate)."""
+
+    gate: Annotated[Text, AfterValidator(known_gate)] = "comet"
+    """Name of the gate, such as comet or top-k. A + after it adds permutation
+    local search."""
+
+    num_experts: Experts | None = None
+    """Number of experts that the tasks share. Unless given, as the preset has;
+    16 for movielens."""
+
     task_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 4
+    """Number of each task's own experts, for cgc and ple."""
+
     num_levels: Layers = 2
+    """Number of levels of experts, for ple."""
+
     k: Count | None = None
-    gate_options: _Options = field(default_factory=dict)
+    """Experts per example and task, for the gates that bound them. Unless
+    given, as the preset has; 2 for movielens."""
+
+    gate_options: Options = field(default_factory=dict)
+    """Further hyperparameters of the gate, by name."""
+
     search_epochs: Count = 5
-    search_entropy_weight: _Weight = 1e-4
-    search_normalized: Annotated[_Text, one_of(["rows", "columns"])] = "rows"
-    execution: Annotated[_Text, one_of(["auto", "dense", "sparse"])] = "auto"
+    """Epochs of the permutation local search."""
+
+    search_entropy_weight: Weight = 1e-4
+    """Weight of the permutation's entropy in the loss while it is searched for.
+    """
+
+    search_normalized: Annotated[Text, one_of(["rows", "columns"])] = "rows"
+    """What of the matrix that the search multiplies the gate's weights by sums
+    to 1 at every step: rows, as in the COMET authors' code, or columns, as in
+    the paper's formula."""
+
+    execution: Annotated[Text, one_of(["auto", "dense", "sparse"])] = "auto"
+    """How experts are run: auto, dense or sparse."""
+
     embedding_dim: Width = 128
-    interaction: Annotated[_Text, one_of(INTERACTIONS)] = "none"
+    """Width of the embedding of each id feature."""
+
+    interaction: Annotated[Text, one_of(INTERACTIONS)] = "none"
+    """How the features of a table meet before the experts and the gates see
+    them: not at all (none), by cross layers (dcn), or with the dot product of
+    each pair beside them (dot)."""
+
     cross_layers: Layers = 2
-    expert_units: _Units | None = None
-    expert_dropout: _Share | None = None
-    bottom_units: Annotated[_Units, Field(min_length=1)] | None = None
-    head_units: _Units | None = None
-    hash_feature: _Text | None = None
-    hash_tables: Annotated[_Text, one_of(["shared", "own"])] = "shared"
-    unknown_rate: _Share = 0.01
-    task_weights: _Weights = field(default_factory=dict)
-    task_options: _Options = field(default_factory=dict)
-    weighting: Annotated[_Text, one_of(["fixed", *WEIGHTINGS])] = "fixed"
+    """Number of cross layers, for the interaction dcn."""
+
+    expert_units: Units | None = None
+    """Width of each dense layer of an expert. Unless given, as the preset has;
+    256 for movielens."""
+
+    expert_dropout: Share | None = None
+    """Share of an expert's outputs dropped while training. Unless given, as the
+    preset has; 0.5 for movielens."""
+
+    bottom_units: Annotated[Units, Field(min_length=1)] | None = None
+    """Width of each dense layer of a shared bottom, for images of those behind
+    its convolutions. Unless given, expert_units; for tables with a hidden layer
+    in front of the last one, or the hidden ones made wider, so that it has as
+    many parameters as mmoe."""
+
+    head_units: Units | None = None
+    """Width of each hidden layer of a task's head. Unless given, as the preset
+    has; 256 for movielens."""
+
+    hash_feature: Text | None = None
+    """Id feature that a hash gate routes by; the first one unless given."""
+
+    hash_tables: Annotated[Text, one_of(["shared", "own"])] = "shared"
+    """Whether the hash gates of all tasks have one table, so that an id has the
+    same expert in each (shared, as published), or a table each (own)."""
+
+    unknown_rate: Share = 0.01
+    """Share of the ids that training replaces by the out-of-vocabulary id, so
+    that its embedding is learned."""
+
+    task_weights: Weights = field(default_factory=dict)
+    """Weight of each task's loss; equal, with sum 1, unless given."""
+
+    task_options: Options = field(default_factory=dict)
+    """Options of tasks by TASK.OPTION, such as buy.pos_weight, instead of those
+    that dataset.json declares."""
+
+    weighting: Annotated[Text, one_of(["fixed", *WEIGHTINGS])] = "fixed"
+    """How the tasks' losses are weighed as training goes on, on top of
+    task_weights: fixed (as they are), uncertainty (noise learned for each
+    task), gradnorm (gradients of equal rates), dwa (dynamic weight average, by
+    how fast each loss falls) or pcgrad (gradients projected where they
+    conflict). The validation loss, by which the best epoch is chosen, has the
+    fixed weights under all of them."""
+
     standardize_targets: bool | None = None
+    """Whether regression tasks are trained in standard deviations from the mean
+    of their labels, so that none outweighs the others by its unit. Predictions
+    and metrics are in the label's unit either way. Unless given, all data are
+    standardised but the generated and the papers' ratings: synthetic,
+    movielens, books and jester."""
+
     retrieval: bool = False
-    retrieval_weight: _Weight = 1.0
+    """Whether towers of queries and items are trained beside the tasks, on the
+    same embeddings, by a softmax over the items of a batch. `recsys recommend`
+    finds items by them to be ranked. Unless given, learning_rate is 0.001 then,
+    epochs 50 and patience 5: towers take longer than tasks."""
+
+    retrieval_weight: Weight = 1.0
+    """Weight of the loss of the retrieval."""
+
     retrieval_dim: Width = 32
-    retrieval_correction: Annotated[_Text, one_of(CORRECTIONS)] = "scores"
-    retrieval_ids: Annotated[_Text, one_of(RETRIEVAL_IDS)] = "vectors"
-    retrieval_penalty: _Weight = 0.05
-    retrieval_label: _Text | None = None
+    """Width of the vectors of queries and items."""
+
+    retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] = "scores"
+    """Where the share of rows with an item, q, makes up for frequent items
+    being in a batch more often: log q is subtracted from the logits in
+    training, or added to the scores that items are retrieved by."""
+
+    retrieval_ids: Annotated[Text, one_of(RETRIEVAL_IDS)] = "vectors"
+    """What the towers make of the ids of user and item: they see their
+    embeddings, as those of other features (embeddings), or do not see them, and
+    a free vector per id is added to what they make of the other features
+    (vectors)."""
+
+    retrieval_penalty: Weight = 0.05
+    """Weight of the squared norms of these free vectors, as a share of the
+    retrieval's loss."""
+
+    retrieval_label: Text | None = None
+    """Binary task whose label is 1 in the rows that the retrieval is trained on
+    and measured by; all rows with "all". Unless given, the first binary task,
+    and all rows where there is none."""
+
     retrieval_exclude_seen: bool | None = None
+    """Whether the metrics of the retrieval leave out the items that a user has
+    in such rows of the training split, but for the one that is looked for.
+    Unless given, they do where the data name a user."""
+
     retrieval_exclude_seen_targets: bool = False
+    """Whether they leave out that one as well, which then is not found."""
+
     train_rows: Count | None = None
+    """Rows of the training split to draw and train on, always the same ones;
+    all unless given."""
+
     streaming: bool | None = None
+    """Whether rows are read from the data folder as they are needed, so that
+    they may exceed the memory, or all of them at the beginning. Unless given,
+    they are read as they are needed where the files of the splits have more
+    than 256 MiB together."""
+
     shuffle_buffer: Count | None = None
-    optimizer: Annotated[_Text, one_of(OPTIMIZERS)] = "adam"
-    learning_rate: Annotated[float, Field(gt=0), _Usable] = 3e-4
-    table_optimizer: Annotated[_Text, one_of(TABLE_OPTIMIZERS)] | None = None
-    table_learning_rate: Annotated[float, Field(gt=0), _Usable] | None = None
+    """Rows that are kept, reading the split in order, to draw the next one
+    from; all, in a new order each epoch, unless given. With streaming, row
+    groups come in a new order each epoch, and so do the rows of as many of them
+    as have so many rows together; 1,048,576 unless given."""
+
+    optimizer: Annotated[Text, one_of(OPTIMIZERS)] = "adam"
+    """Name of the optimizer: adam or adagrad."""
+
+    learning_rate: Annotated[float, Field(gt=0), Usable] = 3e-4
+    """Learning rate of the optimizer."""
+
+    table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
+    """How the tables of embeddings are trained. By rows, so that a step costs
+    what its batch looks up and not what the table holds: lazy-adam (a row's
+    moments stand still while it is not looked up) or rowwise-adagrad (one
+    accumulator for a whole row). As all other weights, with a cost that grows
+    with the table: adam, where that is the optimizer. Unless given, lazy-adam
+    for tables of at least 100,000 rows where the optimizer is adam, and as all
+    other weights for the rest."""
+
+    table_learning_rate: Annotated[float, Field(gt=0), Usable] | None = None
+    """Learning rate of the tables that are trained by rows; learning_rate
+    unless given. Adagrad wants a larger one than Adam."""
+
     min_table_rows: Count | None = None
+    """Rows from which on a table is trained by rows; smaller ones are trained
+    as all other weights. Unless given, 1 with a table_optimizer and 100,000
+    without."""
+
     batch_size: Count = 512
-    select: _Text | None = None
+    """Examples in a training step."""
+
+    select: Text | None = None
+    """What the epoch that is kept is chosen by, and what patience waits for:
+    the validation loss of the tasks (tasks); ndcg@k of the retrieval over the
+    whole catalogue (retrieval); or a metric of the validation, such as
+    watch_auc, rating_rmse or recall@10. Unless given, retrieval where that is
+    trained, and tasks elsewhere."""
+
     epochs: Count = 10
+    """Most passes over the training split."""
+
     patience: Count = 3
+    """Epochs without a better one before training stops."""
+
     checkpoint_steps: Count | None = None
-    distribute: Annotated[_Text, one_of(DISTRIBUTIONS)] = "none"
+    """After how many steps there is a checkpoint, beside that at the end of
+    each epoch: an interrupted training is resumed from the last one. It takes
+    the time to write all weights with what the optimizer keeps of them."""
+
+    distribute: Annotated[Text, one_of(DISTRIBUTIONS)] = "none"
+    """What several devices divide among them: nothing (none), the rows of each
+    batch (data), which all devices that JAX or TensorFlow sees, or all
+    processes on PyTorch, have to be able to do evenly; on JAX the experts as
+    well (experts), or these in groups of devices that have all of them (both).
+    """
+
     expert_devices: Count | None = None
+    """How many devices have all experts together, with distribute both."""
+
     metrics_k: Count = 10
+    """How many rows of a group the metrics that end in @k, such as ndcg@k, look
+    at, where the data name a group, and how many items of the catalogue those
+    of the retrieval do."""
+
     seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0
-    backend: Annotated[_Text, one_of(["tensorflow", "jax", "torch"])] | None = (
+    """Seed of the initial weights, the shuffling and the dropout."""
+
+    backend: Annotated[Text, one_of(["tensorflow", "jax", "torch"])] | None = (
         None
     )
+    """Keras backend: tensorflow, jax or torch; the active one unless given."""
 
     @model_validator(mode="before")
     @classmethod
