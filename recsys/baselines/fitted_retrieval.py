@@ -66,7 +66,11 @@ class FittedRetrieval:
         targets = UserTargets.of([(users, ids, numbers, None)])
         blocks = self._blocks(queries, numbers, exclude_seen)
         return retrieval_metrics(
-            blocks, k, targets, self.interactions.num_items, keep_targets
+            blocks,
+            k,
+            targets,
+            self.interactions.num_items,
+            keep_targets=keep_targets,
         )
 
     def _blocks(

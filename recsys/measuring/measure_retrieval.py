@@ -143,7 +143,7 @@ class RetrievalMeasure:
             self.targets,
             num_items,
             beside,
-            self.keep_targets,
+            keep_targets=self.keep_targets,
         )
 
 

@@ -54,7 +54,7 @@ def test_an_excluded_item_of_the_row_may_be_one_that_is_not_found() -> None:
     excluded = np.array([0, 1, 2]), np.array([1, 1, 3])
     items = np.array([1, 3, 0])
     ranks = Ranks.of(scores, items, excluded, keep_targets=False)
-    assert ranks.recall(3).tolist() == [0.0, 1.0, 0.0]
+    assert gains(ranks, "recall", 3).tolist() == [0.0, 1.0, 0.0]
     assert ranks.above.tolist() == [3, 0, 3]
 
 
