@@ -51,7 +51,10 @@ class ProcessGroup(Protocol):
         """Returns the mean of the processes' values, without a gradient."""
 
     def mean_gradients(
-        self, gradients: Sequence[Any], variables: Sequence[keras.Variable]
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[keras.Variable],
+        by_rows: Sequence[bool],
     ) -> list[Any]:
         """Returns the means of the processes' gradients.
 
@@ -59,6 +62,7 @@ class ProcessGroup(Protocol):
             gradients: Tensors, of rows or of all, or `None`. What is `None` in
                 all processes stays so, and else counts as zeros.
             variables: What they are the gradients by.
+            by_rows: Which of these are tables whose gradients are of rows.
         """
 
     def copy_of_first(self, variables: Sequence[keras.Variable]) -> None:

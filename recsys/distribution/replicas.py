@@ -38,7 +38,10 @@ class Replicas:
         return _replica().all_reduce(tf.distribute.ReduceOp.MEAN, values)
 
     def mean_gradients(
-        self, gradients: Sequence[Any], variables: Sequence[keras.Variable]
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[keras.Variable],
+        by_rows: Sequence[bool],
     ) -> list[Any]:
         # One program runs on all replicas: what has no gradient has none in
         # any of them.

@@ -81,12 +81,11 @@ class TorchGroup:
         return total / self.count
 
     def mean_gradients(
-        self, gradients: Sequence[Any], variables: Sequence[keras.Variable]
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[keras.Variable],
+        by_rows: Sequence[bool],
     ) -> list[Any]:
-        by_rows = [
-            getattr(variable, "trained_by_rows", False)
-            for variable in variables
-        ]
         there = torch.tensor(
             [float(gradient is not None) for gradient in gradients],
             device=variables[0].value.device,

@@ -4,8 +4,9 @@ import numpy as np
 
 from recsys.errors import FileError
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.tables.row_split import assign
-from recsys.tables.row_split import shape_of
+from recsys.tables.marks import marks
+from recsys.tables.split_variable import assign
+from recsys.tables.split_variable import shape_of
 from recsys.tables.variable_values import variable_values
 
 
@@ -51,6 +52,6 @@ def _grown(held: Any, wanted: Any) -> Any:
     """The value of a table that has more rows than the held one."""
     known, values = held.numpy(), np.array(variable_values(wanted))
     values[: len(known)] = known
-    if getattr(wanted, "is_table", False):
+    if marks(wanted).is_table:
         values[len(known) :] = known[0]
     return values

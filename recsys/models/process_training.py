@@ -5,6 +5,7 @@ import keras
 
 from recsys.distribution.process_group import all_rows
 from recsys.distribution.process_group import current_group
+from recsys.tables.marks import by_rows
 from recsys.tables.row_lookups import lookups_of
 from recsys.tables.track_loss import track_loss
 
@@ -88,7 +89,6 @@ def _train_step(model: Any, data: Any) -> Any:
         gradients = [variable.value.grad for variable in variables]
         group = current_group()
         assert group is not None
-        model.optimizer.apply(
-            group.mean_gradients(gradients, variables), variables
-        )
+        means = group.mean_gradients(gradients, variables, by_rows(variables))
+        model.optimizer.apply(means, variables)
     return model.compute_metrics(x, y, predictions, sample_weight)

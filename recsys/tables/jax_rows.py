@@ -6,6 +6,7 @@ import jax
 import keras
 from jax import numpy as jnp
 
+from recsys.tables.marks import marks
 from recsys.tables.row_gradient import RowGradient
 
 # Rows whose copy XLA unrolls (up to 74) and the sum in `look_up` does not, of
@@ -77,7 +78,7 @@ def inner_product(
 
 def read(variable: keras.Variable, rows: Any) -> Any:
     """Returns rows of a table or a slot."""
-    is_slot = not getattr(variable, "is_table", False)
+    is_slot = not marks(variable).is_table
     if is_slot and len(variable.shape) == 2 and variable.shape[1] % 2 == 0:
         return _in_halves(variable.value, rows)
     return variable.value.at[rows].get(mode="clip", indices_are_sorted=True)

@@ -17,6 +17,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 
 from recsys.tables.jax_rows import look_up
+from recsys.tables.marks import mark
 from recsys.tables.row_gradient import RowGradient
 from recsys.tables.row_split import RowSplit
 
@@ -71,8 +72,8 @@ class _Share:
 
     def __init__(self, value: Any, is_table: bool) -> None:
         self.value = value
-        self.is_table = is_table
         self.shape = value.shape
+        mark(self, is_table=is_table)
 
     def assign(self, value: Any) -> None:
         self.value = value

@@ -19,11 +19,11 @@ from jax import numpy as jnp
 from recsys.private_names import loss_and_updates
 from recsys.tables.jax_rows import look_up
 from recsys.tables.jax_split import look_up_split
+from recsys.tables.marks import marks
 from recsys.tables.row_gradient import RowGradient
 from recsys.tables.row_lookups import RowLookups
 from recsys.tables.row_lookups import TrainsByRows
 from recsys.tables.row_lookups import rows_of
-from recsys.tables.row_split import row_split
 from recsys.tables.track_loss import track_loss
 
 State = tuple[Any, Any, Any, Any]
@@ -46,7 +46,7 @@ class _JaxLookups(RowLookups):
         self.ids: list[Any] = []
 
     def lookup(self, table: keras.Variable, ids: Any) -> Any:
-        value, split = jax.lax.stop_gradient(table.value), row_split(table)
+        value, split = jax.lax.stop_gradient(table.value), marks(table).split
         if split is None:
             rows = look_up(value, ids)
         else:

@@ -4,10 +4,11 @@ import keras
 
 from recsys.private_names import table_of
 from recsys.tables.backend_rows import backend_rows
+from recsys.tables.marks import mark
+from recsys.tables.marks import marks
 from recsys.tables.row_lookups import current_lookups
 from recsys.tables.row_split import RowSplit
-from recsys.tables.row_split import assign
-from recsys.tables.row_split import row_split
+from recsys.tables.split_variable import assign
 from recsys.tables.variable_values import variable_values
 
 
@@ -51,7 +52,7 @@ class TableEmbedding(keras.layers.Embedding):
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
         # Optimizers are given variables, and never their layers.
-        table_of(self).is_table = True
+        mark(table_of(self), is_table=True)
 
     def add_weight(
         self, *arguments: Any, name: str | None = None, **options: Any
@@ -73,13 +74,13 @@ class TableEmbedding(keras.layers.Embedding):
             )
         table.regularizer = self.embeddings_regularizer
         table.constraint = self.embeddings_constraint
-        table.row_split = split
+        mark(table, split=split)
         return table
 
     def call(self, inputs: Any) -> Any:
         lookups = current_lookups()
         by_rows = lookups is not None and lookups.take(table_of(self))
-        split = row_split(table_of(self))
+        split = marks(table_of(self)).split
         plain = split is None and keras.backend.backend() != "tensorflow"
         if not by_rows and plain:
             return super().call(inputs)
@@ -104,7 +105,7 @@ class TableEmbedding(keras.layers.Embedding):
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the table, called by Keras."""
-        if not self.built or row_split(table_of(self)) is None:
+        if not self.built or marks(table_of(self)).split is None:
             super().load_own_variables(store)
         else:
             assign(table_of(self), store["0"])

@@ -11,9 +11,10 @@ from recsys.private_names import drop_learning_rate
 from recsys.private_names import index_of
 from recsys.private_names import step_without_clipping
 from recsys.tables.backend_rows import backend_rows
+from recsys.tables.marks import mark
+from recsys.tables.marks import marks
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
-from recsys.tables.row_split import row_split
 
 
 class _Filled:
@@ -106,7 +107,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
     def trains_by_rows(self, variable: keras.Variable) -> bool:
         """Whether a variable is a table, and large enough for the rule."""
         return (
-            getattr(variable, "is_table", False)
+            marks(variable).is_table
             and variable.trainable
             and variable.shape[0] >= self.minimum_rows
         )
@@ -119,7 +120,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         super().build(variables)
         by_rows = [self.trains_by_rows(variable) for variable in variables]
         for variable, is_table in zip(variables, by_rows, strict=True):
-            variable.trained_by_rows = is_table
+            mark(variable, trained_by_rows=is_table)
         self._slots = [
             self._add_slots(variable) if is_table else []
             for variable, is_table in zip(variables, by_rows, strict=True)
@@ -134,7 +135,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
             self.inner.build(others)
 
     def _add_slots(self, table: keras.Variable) -> list[keras.Variable]:
-        split, layout = row_split(table), None
+        split, layout = marks(table).split, None
         start: Any = _Filled(self.rule.initial_slot)
         if split is not None:
             start, layout = split.initializer(start), split.layout
@@ -147,7 +148,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
                 layout=layout,
                 name=f"{table.path.replace('/', '_')}_{name}",
             )
-            slot.row_split = split
+            mark(slot, split=split)
             slots.append(slot)
         return slots
 
@@ -240,7 +241,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         slots = dict(zip(names, variables, strict=True))
         rate = ops.cast(self.inner.learning_rate, dtype) * self.rate_factor
         scalars = rate, ops.cast(self.inner.iterations + 1, dtype)
-        split = row_split(variable)
+        split = marks(variable).split
         if split is None:
             self._update_rows(variable, slots, gradient, scalars)
             return

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from recsys.tables.marks import marks
+
 
 def lookup(table: keras.Variable, ids: Any) -> Any:
     """Returns rows of a table, whose gradient is one of rows."""
@@ -18,7 +20,7 @@ def whole_lookup(table: keras.Variable, ids: Any) -> Any:
     Where the table is trained by rows, it is one of rows: reading all of a
     variable whose rows have been written copies it.
     """
-    if getattr(table, "trained_by_rows", False):
+    if marks(table).trained_by_rows:
         return lookup(table, ids)
     # What makes the gradient one of all rows is `tf.reshape`, which costs
     # nothing. `tf.custom_gradient` would keep the table until the process ends.

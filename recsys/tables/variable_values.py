@@ -17,9 +17,10 @@ from recsys.files.row_blocks import RowBlocks
 from recsys.private_names import gather_all
 from recsys.private_names import wait_for_all
 from recsys.tables.backend_rows import backend_rows
-from recsys.tables.row_split import row_split
-from recsys.tables.row_split import shape_of
-from recsys.tables.row_split import spans_processes
+from recsys.tables.marks import mark
+from recsys.tables.marks import marks
+from recsys.tables.split_variable import shape_of
+from recsys.tables.split_variable import spans_processes
 
 _BYTES_AT_ONCE = 1 << 26
 
@@ -39,7 +40,7 @@ def variable_values(variable: keras.Variable) -> Any:
         An array, or `RowBlocks`.
     """
     shape, dtype = shape_of(variable), np.dtype(variable.dtype)
-    if row_split(variable) is not None:
+    if marks(variable).split is not None:
         return RowBlocks(shape, dtype, partial(_blocks, variable))
     if not shape or shape[0] <= _rows_at_once(variable):
         return variable.numpy()
@@ -73,11 +74,11 @@ def readable_by_first(
         return
     import jax
 
-    tables = [one for one in spanning if row_split(one) is not None]
+    tables = [one for one in spanning if marks(one).split is not None]
     whole = [
         (one, gather_all(one.value))
         for one in spanning
-        if row_split(one) is None
+        if marks(one).split is None
     ]
     with keras.StatelessScope(whole):
         if jax.process_index():
@@ -98,12 +99,12 @@ def _in_files(tables: Sequence[keras.Variable], folder: Path) -> Iterator[None]:
     with TemporaryDirectory(prefix=UNFINISHED, dir=folder) as temporary:
         for number, table in enumerate(tables):
             file = Path(temporary) / f"{number}.npy"
-            table.gathered_rows = _in_file(table, file)
+            mark(table, gathered_rows=_in_file(table, file))
         try:
             yield
         finally:
             for table in tables:
-                table.gathered_rows = None
+                mark(table, gathered_rows=None)
 
 
 def _in_file(variable: keras.Variable, file: Path) -> Any:
@@ -121,7 +122,7 @@ def _in_file(variable: keras.Variable, file: Path) -> Any:
 
 def _blocks(variable: keras.Variable) -> Iterator[Any]:
     """The rows of a variable that is split, without padding."""
-    rows = getattr(variable, "gathered_rows", None)
+    rows = marks(variable).gathered_rows
     if rows is not None:
         size = _rows_at_once(variable)
         for start in range(0, len(rows), size):
@@ -149,7 +150,7 @@ def _gathered(variable: keras.Variable) -> Iterator[Any]:
     """The rows of all processes, which have to iterate together."""
     from recsys.tables.jax_split import read_share
 
-    split = row_split(variable)
+    split = marks(variable).split
     assert split is not None, "asked for of what is split alone"
     share = split.padded_rows // split.num_devices
     size = min(share, _rows_at_once(variable))

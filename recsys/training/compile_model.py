@@ -6,6 +6,7 @@ from recsys.distribution.process_group import num_shares
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.shared_weights import shared_weights
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
+from recsys.tables.marks import marks
 from recsys.training.create_optimizer import create_optimizer
 from recsys.weighting import create_weighting
 
@@ -14,7 +15,7 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
     """Gives a model the optimizer and the losses that it is trained with."""
     min_rows = config.min_table_rows or 1
     by_rows = any(
-        getattr(variable, "is_table", False) and variable.shape[0] >= min_rows
+        marks(variable).is_table and variable.shape[0] >= min_rows
         for variable in model.trainable_variables
     )
     model.compile(

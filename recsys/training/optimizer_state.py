@@ -14,8 +14,8 @@ from recsys.files.atomic import replacing
 from recsys.files.npz_file import npz_names
 from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
-from recsys.tables.row_split import assign
-from recsys.tables.row_split import shape_of
+from recsys.tables.split_variable import assign
+from recsys.tables.split_variable import shape_of
 from recsys.tables.variable_values import variable_values
 
 _log = logging.getLogger(__name__)

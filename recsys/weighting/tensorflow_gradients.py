@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from recsys.distribution.process_group import current_group
 from recsys.distribution.process_group import share_of_sum
+from recsys.tables.marks import by_rows
 
 
 def recorded() -> tf.GradientTape:
@@ -28,7 +29,9 @@ def gradients(
     native = [variable.value for variable in variables]
     found: list[Any] = tape.gradient(parts, native, output_gradients=cotangent)
     group = current_group()
-    return found if group is None else group.mean_gradients(found, variables)
+    if group is None:
+        return found
+    return group.mean_gradients(found, variables, by_rows(variables))
 
 
 def apply(

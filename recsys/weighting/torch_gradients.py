@@ -9,6 +9,7 @@ import keras
 import torch
 
 from recsys.distribution.process_group import current_group
+from recsys.tables.marks import by_rows
 
 
 def recorded() -> AbstractContextManager[None]:
@@ -31,7 +32,9 @@ def gradients(
         parts, native, cotangent, retain_graph=True, allow_unused=True
     )
     group = current_group()
-    return list(own) if group is None else group.mean_gradients(own, variables)
+    if group is None:
+        return list(own)
+    return group.mean_gradients(own, variables, by_rows(variables))
 
 
 def apply(

@@ -27,8 +27,8 @@ from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.runs.run import Run
-from recsys.tables.row_split import assign
-from recsys.tables.row_split import shape_of
+from recsys.tables.split_variable import assign
+from recsys.tables.split_variable import shape_of
 from recsys.tables.variable_values import readable_by_first
 from recsys.tables.variable_values import variable_values
 from recsys.training.optimizer_state import save_optimizer

@@ -29,7 +29,10 @@ class Group:
         return ops.concatenate([rows + 1, rows])
 
     def mean_gradients(
-        self, gradients: Sequence[Any], variables: Sequence[Any]
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        by_rows: Sequence[bool],
     ) -> list[Any]:
         return ["mean" for _ in gradients]
 

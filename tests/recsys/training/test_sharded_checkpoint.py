@@ -10,6 +10,7 @@ import pytest
 
 from recsys.errors import DataError
 from recsys.errors.missing_package import what_to_install
+from recsys.tables.marks import mark
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.sharded_checkpoint import restore_shards
 from recsys.training.sharded_checkpoint import save_shards
@@ -25,7 +26,7 @@ def test_orbax_is_asked_for_where_it_is_needed_alone(
     monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
     variable = keras.Variable(np.zeros((4, 2)))
     assert not is_sharded([variable])
-    variable.row_split = SimpleNamespace(spans_processes=True)
+    mark(variable, split=SimpleNamespace(spans_processes=True))
     with pytest.raises(ModuleNotFoundError) as error:
         is_sharded([variable])
     assert "pip install 'keras-moe[orbax]'" in what_to_install(error.value)
