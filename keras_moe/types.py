@@ -111,3 +111,6 @@ RegularizerLike: TypeAlias = (
 
 # What `get_config` returns: whatever JSON can hold.
 Config: TypeAlias = dict[str, Any]
+
+# The figures of an epoch or a batch by name, as Keras hands them to callbacks.
+Logs: TypeAlias = dict[str, Any]

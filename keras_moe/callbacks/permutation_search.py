@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 import numpy as np
 from keras import ops
@@ -7,6 +5,7 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
 from keras_moe.private_names import each_layer
+from keras_moe.types import Logs
 
 
 class PermutationSearch(keras.callbacks.Callback):
@@ -93,7 +92,7 @@ class PermutationSearch(keras.callbacks.Callback):
             if isinstance(layer, SinkhornPermutation)
         ]
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         self.distances = {}
         permutations = self.permutations
         if not permutations:
@@ -106,9 +105,7 @@ class PermutationSearch(keras.callbacks.Callback):
             if not permutation.built:
                 permutation.build((None, permutation.num_experts))
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self._frozen_logits = []
         for permutation in self.permutations:
             self._set_length(permutation)
@@ -118,13 +115,11 @@ class PermutationSearch(keras.callbacks.Callback):
                 logits = permutation.logits
                 self._frozen_logits.append((logits, _value(logits)))
 
-    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_test_begin(self, logs: Logs | None = None) -> None:
         for permutation in self.permutations:
             permutation.harden()
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         # Momentum and weight decay move even what has no gradient.
         for variable, value in self._frozen_logits:
             variable.assign(value)

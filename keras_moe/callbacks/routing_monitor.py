@@ -12,6 +12,7 @@ from keras_moe.callbacks.routing_plots import load_heat_map
 from keras_moe.callbacks.routing_plots import require_matplotlib
 from keras_moe.callbacks.sample import Sample
 from keras_moe.checks import check_integer
+from keras_moe.types import Logs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,25 +132,21 @@ class RoutingMonitor(keras.callbacks.Callback):
         super().set_model(model)
         self._routing_model = RoutingModel(model)
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         self.epochs, self._measurements = [], []
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         # Not in `on_train_begin`, where a checkpoint may not be restored yet.
         if not self.epochs:
             self._measure(epoch)
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if self._is_due(epoch):
             values = _as_logs(self._measure(epoch + 1))
             if logs is not None:
                 logs.update(values)
 
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_end(self, logs: Logs | None = None) -> None:
         if self.plots is not None and self.epochs:
             self.save_plots(self.plots)
 

@@ -60,13 +60,13 @@ class ArrayFolder:
             )
         return array
 
-    def write_ids(self, name: str, ids: "pd.Index[Any]") -> None:
+    def write_ids(self, name: str, ids: pd.Index) -> None:
         """Writes ids, exactly as they are, to `NAME.parquet`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         frame = pd.DataFrame({"id": pd.Series(ids)})
         write_table(frame, self.folder / f"{name}.parquet")
 
-    def read_ids(self, name: str) -> "pd.Index[Any]":
+    def read_ids(self, name: str) -> pd.Index:
         """Returns ids, each once.
 
         Raises:

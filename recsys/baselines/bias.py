@@ -50,7 +50,7 @@ class Bias(RankingBaseline):
     def __init__(
         self,
         schema: Schema,
-        ids: "Mapping[str, pd.Index[Any]]",
+        ids: "Mapping[str, pd.Index]",
         biases: Mapping[str, Sequence[Any]],
     ) -> None:
         """Holds what was fitted.
@@ -205,6 +205,6 @@ def _columns(schema: Schema) -> list[str]:
     return found
 
 
-def _codes(column: "pd.Series[Any]", known: "pd.Index[Any]") -> Any:
+def _codes(column: pd.Series, known: pd.Index) -> Any:
     codes = id_positions(column, known)
     return np.where(codes < 0, len(known), codes)

@@ -12,7 +12,7 @@ from recsys.features.id_values import as_ids
 from recsys.features.value_counts import ValueCounts
 
 # Users, items, and how much each row counts.
-Part = tuple["pd.Series[Any]", "pd.Series[Any]", Any]
+Part = tuple[pd.Series, pd.Series, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +27,13 @@ class Interactions:
         counts: How much the rows with each item count, float64 `(N,)`.
     """
 
-    users: "pd.Index[Any]"
-    items: "pd.Index[Any]"
+    users: pd.Index
+    items: pd.Index
     matrix: csr_array
     counts: Any
 
     @classmethod
-    def of(cls, parts: Iterable[Part], items: "pd.Index[Any]") -> Self:
+    def of(cls, parts: Iterable[Part], items: pd.Index) -> Self:
         """Collects what users have had.
 
         Args:
@@ -82,7 +82,7 @@ class Interactions:
         """How many items there are."""
         return len(self.items)
 
-    def codes(self, users: "pd.Series[Any]") -> Any:
+    def codes(self, users: pd.Series) -> Any:
         """Returns the rows of the matrix of some users, integers `(rows,)`.
 
         Args:
@@ -92,7 +92,7 @@ class Interactions:
         return np.where(codes < 0, self.num_users, codes)
 
 
-def all_ids(counts: ValueCounts, min_count: int = 1) -> "pd.Index[Any]":
+def all_ids(counts: ValueCounts, min_count: int = 1) -> pd.Index:
     """Returns the ids that are often enough there, in ascending order.
 
     Args:

@@ -21,8 +21,8 @@ class Queries:
         weights: How much each row counts, `(B,)`.
     """
 
-    users: "pd.Series[Any]"
-    items: "pd.Series[Any]"
+    users: pd.Series
+    items: pd.Series
     weights: Any
 
     @classmethod
@@ -44,7 +44,7 @@ class Queries:
         )
 
 
-def _joined(columns: "list[pd.Series[Any]]") -> "pd.Series[Any]":
+def _joined(columns: list[pd.Series]) -> pd.Series:
     filled = [as_ids(column, "ids") for column in columns if len(column)]
     if not filled:
         return pd.Series([], dtype="int64")

@@ -61,7 +61,7 @@ class RetrievalData:
                 rows: Any = self.dataset.split(split)
                 for part in column_parts(rows, self.item):
                     counts.add(part)
-            items: pd.Index[Any] = all_ids(counts, kind.min_count)
+            items: pd.Index = all_ids(counts, kind.min_count)
         if not len(items):
             raise DataError.at(
                 f"{self.dataset.schema.place}, feature {self.item!r}",

@@ -18,7 +18,7 @@ _MOST_BITS = sys.float_info.max_exp - 1  # Of integers that have a float.
 _NUMBERS_AND_TEXTS = (str, float, Decimal, np.integer, np.floating, np.bool_)
 
 
-def as_strings(ids: "pd.Series[Any]") -> "pd.Series[Any]":
+def as_strings(ids: pd.Series) -> pd.Series:
     """Returns ids as strings; missing ones stay missing.
 
     Example:
@@ -29,8 +29,8 @@ def as_strings(ids: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def as_numbers(
-    column: "pd.Series[Any]", file: object, expected: str = "a finite number"
-) -> "pd.Series[Any]":
+    column: pd.Series, file: object, expected: str = "a finite number"
+) -> pd.Series:
     """Returns a column as `float64`, NaN where missing.
 
     Args:
@@ -64,7 +64,7 @@ def as_numbers(
     return numbers
 
 
-def _parsed(column: "pd.Series[Any]") -> Any:
+def _parsed(column: pd.Series) -> Any:
     """The numbers that texts say, float64, NaN where they say none."""
     if isinstance(column.dtype, pd.StringDtype):
         for texts in (column, column.mask(column.isin(MISSING_NUMBERS))):
@@ -98,7 +98,7 @@ def fits_a_float(value: object) -> bool:
     return not isinstance(value, int) or value.bit_length() <= _MOST_BITS
 
 
-def refuse_broken_texts(column: "pd.Series[Any]", file: object) -> None:
+def refuse_broken_texts(column: pd.Series, file: object) -> None:
     """Raises DataError for a text with half a character, a lone surrogate.
 
     No file can have it, nor anything else that is written in UTF-8. Texts of
@@ -131,8 +131,8 @@ def _is_broken(value: object) -> bool:
 
 
 def refuse(
-    column: "pd.Series[Any]",
-    bad: "pd.Series[Any]",
+    column: pd.Series,
+    bad: pd.Series,
     expected: str,
     file: object,
     received: str | None = None,

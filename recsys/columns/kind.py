@@ -37,7 +37,7 @@ class Kind(BaseModel):
     type: ClassVar[str]
     packs_lists: ClassVar[bool] = False
 
-    def check(self, column: "pd.Series[Any]", file: object) -> Any:
+    def check(self, column: "pd.Series", file: object) -> Any:
         """Returns a column in the one form that its values have.
 
         Args:
@@ -50,7 +50,7 @@ class Kind(BaseModel):
         raise NotImplementedError
 
     def check_alike(
-        self, columns: Sequence["pd.Series[Any]"], files: Sequence[object]
+        self, columns: Sequence["pd.Series"], files: Sequence[object]
     ) -> None:
         """Checks what the columns of several tables must have in common.
 
@@ -62,9 +62,7 @@ class Kind(BaseModel):
             DataError: They cannot be one column.
         """
 
-    def unified(
-        self, columns: Sequence["pd.Series[Any]"]
-    ) -> Sequence["pd.Series[Any]"]:
+    def unified(self, columns: Sequence["pd.Series"]) -> Sequence["pd.Series"]:
         """Brings columns that were checked one by one to one form.
 
         Args:

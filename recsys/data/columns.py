@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +55,7 @@ def parse(
     return pd.DataFrame(parsed)
 
 
-def _decoded(column: "pd.Series[Any]") -> "pd.Series[Any]":
+def _decoded(column: pd.Series) -> pd.Series:
     """The values of categories; pandas makes floats of some integers."""
     categories = column.cat.categories
     values = categories.to_numpy(object)

@@ -98,7 +98,7 @@ def is_by_time(split: str | None, time: str | None) -> bool:
 
 
 def with_times(
-    rows: pd.DataFrame, schema: Schema, times: "pd.Series[Any] | None"
+    rows: pd.DataFrame, schema: Schema, times: pd.Series | None
 ) -> pd.DataFrame:
     """Returns a table in which what the schema names as time has been read.
 
@@ -119,7 +119,7 @@ def read_times(
     time: str | None,
     source: object,
     time_format: str | None = None,
-) -> "pd.Series[Any] | None":
+) -> pd.Series | None:
     """Returns the times of a table's rows as `parse_times` does.
 
     Args:
@@ -146,9 +146,7 @@ def read_times(
     return parse_times(rows[time], source, time_format)
 
 
-def row_order(
-    num_rows: int, times: "pd.Series[Any] | None", seed: int
-) -> np.ndarray:
+def row_order(num_rows: int, times: pd.Series | None, seed: int) -> np.ndarray:
     """Returns the positions of rows by time, or in a drawn order.
 
     Args:
@@ -169,7 +167,7 @@ def row_order(
 def time_ranges(
     splits: Mapping[str, pd.DataFrame],
     order: np.ndarray,
-    times: "pd.Series[Any] | None",
+    times: pd.Series | None,
 ) -> dict[str, tuple[Any, Any]]:
     """Returns the first and the last time of the splits of one table.
 

@@ -55,7 +55,7 @@ class Images:
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def __getitem__(self, task: str, /) -> "pd.Series[Any]":
+    def __getitem__(self, task: str, /) -> pd.Series:
         return self.labels[task]
 
     def take(self, rows: Any) -> "Images":

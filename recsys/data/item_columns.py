@@ -38,7 +38,7 @@ def item_columns(train: pd.DataFrame, schema: Schema) -> list[str]:
     return [item, *found]
 
 
-def _is_of(items: np.ndarray, column: "pd.Series[Any]") -> bool:
+def _is_of(items: np.ndarray, column: pd.Series) -> bool:
     """Whether no item has two values, and one of several rows shows it."""
     known = items >= 0
     values = _numbered(column)[known]
@@ -48,7 +48,7 @@ def _is_of(items: np.ndarray, column: "pd.Series[Any]") -> bool:
     return len(pairs) == num_items < len(items)
 
 
-def _numbered(column: "pd.Series[Any]") -> np.ndarray:
+def _numbered(column: pd.Series) -> np.ndarray:
     """The values as integers from 0; missing ones are alike."""
     if column.dtype == object:
         column = column.map(_hashable)

@@ -69,7 +69,7 @@ def times_by_file(
     tables: Mapping[Any, pd.DataFrame],
     time: str | None,
     time_format: str | None = None,
-) -> "dict[Any, pd.Series[Any]]":
+) -> "dict[Any, pd.Series]":
     """Reads the times of tables that are put one below the other.
 
     Args:

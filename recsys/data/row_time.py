@@ -23,14 +23,14 @@ class RowTime(Kind):
 
     feature: Kind | None = None
 
-    def check(self, column: "pd.Series[Any]", file: object) -> Any:
+    def check(self, column: "pd.Series", file: object) -> Any:
         times = parse_times(column, file)
         return (
             times if self.feature is None else self.feature.check(column, file)
         )
 
     def check_alike(
-        self, columns: Sequence["pd.Series[Any]"], files: Sequence[object]
+        self, columns: Sequence["pd.Series"], files: Sequence[object]
     ) -> None:
         kinds = [
             (kind_of_times(column), file, column.name)
@@ -47,9 +47,7 @@ class RowTime(Kind):
                     column=name,
                 )
 
-    def unified(
-        self, columns: Sequence["pd.Series[Any]"]
-    ) -> Sequence["pd.Series[Any]"]:
+    def unified(self, columns: Sequence["pd.Series"]) -> Sequence["pd.Series"]:
         if self.feature is not None:
             return self.feature.unified(columns)
         filled = [column for column in columns if len(column)]

@@ -24,7 +24,7 @@ def dataset_from_files(
     described: Schema,
     files: Mapping[str, Sequence[Path]],
     read: Mapping[Path, pd.DataFrame],
-    times_of: "Mapping[Path, pd.Series[Any]]",
+    times_of: "Mapping[Path, pd.Series]",
     by_time: bool,
     shares: Mapping[str, float],
     seed: int,
@@ -57,7 +57,7 @@ def dataset_from_files(
         )
         for name, found in files.items()
     }
-    times: dict[str, pd.Series[Any]] = {}
+    times: dict[str, pd.Series] = {}
     if times_of:
         times = {
             name: pd.concat(map(times_of.get, found), ignore_index=True)

@@ -33,8 +33,8 @@ _EXPECTED = (
 
 
 def parse_times(
-    column: "pd.Series[Any]", file: object, time_format: str | None = None
-) -> "pd.Series[Any]":
+    column: pd.Series, file: object, time_format: str | None = None
+) -> pd.Series:
     """Brings a column of times to a form that sorts as the times do.
 
     Numbers, such as seconds since 1970, stay numbers. Texts are ISO 8601 dates
@@ -95,7 +95,7 @@ from 1): expected a time of the form '%m/%d/%Y'. Received: '27/01/2020'
     return _iso_texts(column, file)
 
 
-def kind_of_times(times: "pd.Series[Any]") -> str:
+def kind_of_times(times: pd.Series) -> str:
     """Tells what the first of several times is, for an error message.
 
     Times of two kinds cannot be compared.
@@ -128,9 +128,7 @@ def kind_of_times(times: "pd.Series[Any]") -> str:
     return "dates with a time zone" if zoned else "dates without a time zone"
 
 
-def check_alike(
-    first: "pd.Series[Any]", times: "pd.Series[Any]", file: object
-) -> None:
+def check_alike(first: pd.Series, times: pd.Series, file: object) -> None:
     """Refuses times of another kind than those before them in a file.
 
     Args:
@@ -179,7 +177,7 @@ def shown_times(times: Sequence[Any]) -> list[str]:
     return [str(time) for time in times]
 
 
-def _numbers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def _numbers(column: pd.Series, file: object) -> pd.Series:
     if pd.api.types.is_object_dtype(column.dtype):
         fits = column.map(fits_a_float).astype(bool)
         refuse(column, ~fits, "a finite time", file)
@@ -198,7 +196,7 @@ def _numbers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
     return column
 
 
-def _end_in_years(column: "pd.Series[Any]") -> bool:
+def _end_in_years(column: pd.Series) -> bool:
     """Whether all numbers read as days and months before a year: 26042020."""
     days, years = np.divmod(column.to_numpy("float64"), 10_000)
     first, second = np.divmod(days, 100)
@@ -212,7 +210,7 @@ def _end_in_years(column: "pd.Series[Any]") -> bool:
     )
 
 
-def _dates(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def _dates(column: pd.Series, file: object) -> pd.Series:
     if not pd.api.types.is_object_dtype(column.dtype):
         return pd.to_datetime(column, utc=_has_zone(column.iloc[0]))
     zoned = column.map(_has_zone).astype(bool)
@@ -224,7 +222,7 @@ def _has_zone(time: Any) -> bool:
     return getattr(time, "tzinfo", None) is not None
 
 
-def _refuse_others(column: "pd.Series[Any]", file: object) -> None:
+def _refuse_others(column: pd.Series, file: object) -> None:
     """Refuses what is not a text."""
     texts = column.map(_is_text).astype(bool)
     refuse(column, texts != texts.iloc[0], _ALIKE, file)
@@ -248,7 +246,7 @@ def _is_empty(value: object) -> bool:
     return isinstance(value, str) and not value
 
 
-def _iso_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def _iso_texts(column: pd.Series, file: object) -> pd.Series:
     zoned = column.map(_text_has_zone).astype(bool)
     _check_zones(column, zoned, file)
     times = pd.to_datetime(
@@ -259,20 +257,18 @@ def _iso_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
 
 
 def _check_zones(
-    column: "pd.Series[Any]", zoned: "pd.Series[bool]", file: object
+    column: pd.Series, zoned: "pd.Series[bool]", file: object
 ) -> None:
     """Refuses a time without a zone among others with one, or the reverse."""
     refuse(column, zoned != zoned.iloc[0], _zoned_alike(column), file)
 
 
-def _zoned_alike(times: "pd.Series[Any]") -> str:
+def _zoned_alike(times: pd.Series) -> str:
     having = kind_of_times(times).removeprefix("dates ")
     return f"a time {having}, as in data row 1"
 
 
-def _formatted(
-    column: "pd.Series[Any]", file: object, time_format: str
-) -> "pd.Series[Any]":
+def _formatted(column: pd.Series, file: object, time_format: str) -> pd.Series:
     expected = f"a time of the form {time_format!r}"
     whole = pd.api.types.infer_dtype(column) == "integer"
     texts = column.astype(str) if whole else column

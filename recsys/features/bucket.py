@@ -59,11 +59,11 @@ class Bucket(Feature):
             )
         return self
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         return as_numbers(column, file)
 
     def fit(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedBucket":
         if self.borders is not None:
             return FittedBucket(self, self.borders)
@@ -96,7 +96,7 @@ class FittedBucket(OneRow):
         self.num_rows = len(borders) + 2  # Row 0 is for missing numbers.
         self.dim = kind.dim
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         numbers = column.to_numpy(np.float32)
         borders = np.asarray(self.borders, np.float32)
         buckets = np.searchsorted(borders, numbers, side="right") + 1

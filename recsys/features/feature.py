@@ -63,9 +63,7 @@ class Feature(Kind):
             DataError: Another one is missing, or of a kind that cannot be.
         """
 
-    def unseen(
-        self, column: "pd.Series[Any]", train: "pd.Series[Any]"
-    ) -> Unseen | None:
+    def unseen(self, column: pd.Series, train: pd.Series) -> Unseen | None:
         """Tells what of a split the training split does not know.
 
         Args:
@@ -78,7 +76,7 @@ class Feature(Kind):
         return None
 
     def fit(
-        self, parts: Iterable["pd.Series[Any]"], others: "Others" = NONE
+        self, parts: Iterable[pd.Series], others: "Others" = NONE
     ) -> "FittedFeature":
         """Learns what a model needs to know of the training split.
 
@@ -146,7 +144,7 @@ class FittedFeature:
         return (None,) * self.raw_rank
 
     def grown(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedFeature":
         """Returns the feature with a further training split taken in.
 
@@ -160,7 +158,7 @@ class FittedFeature:
         """
         return self
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         """Returns a checked column as the array that a model takes.
 
         Args:
@@ -232,7 +230,7 @@ class FittedFeature:
         """
         return self.vectors(values, rows, layer)
 
-    def raw(self, column: "pd.Series[Any]") -> Any:
+    def raw(self, column: pd.Series) -> Any:
         """Returns a checked column as a SavedModel takes it.
 
         Returns:
@@ -248,7 +246,7 @@ class FittedFeature:
             return raw
         return column.to_numpy(self.raw_dtype, na_value=np.nan)
 
-    def takes(self, column: "pd.Series[Any]") -> Any:
+    def takes(self, column: pd.Series) -> Any:
         """Tells for which rows `raw` says all that a checked column does.
 
         An input of integers has no place for a text that is none, which

@@ -42,7 +42,7 @@ class Hash(OneId):
     buckets: Buckets
 
     def fit(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedHash":
         return FittedHash(self, "int64" if _all_integers(parts) else "string")
 
@@ -70,13 +70,13 @@ class FittedHash(OneRow):
         self.dim = kind.dim
 
     def grown(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedHash":
         """Takes strings once some of the ids are; their buckets stay."""
         integers = self.raw_dtype == "int64" and _all_integers(parts)
         return FittedHash(self.kind, "int64" if integers else "string")
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         # A missing one has the code -1.
         codes, ids = pd.factorize(as_ids(column, "ids"))
         buckets = [0, *(self._bucket(id) for id in ids)]
@@ -134,6 +134,6 @@ class FittedHash(OneRow):
         return {"raw_dtype": self.raw_dtype}
 
 
-def _all_integers(parts: Iterable["pd.Series[Any]"]) -> bool:
+def _all_integers(parts: Iterable[pd.Series]) -> bool:
     kinds = [as_ids(part, "ids").dtype for part in parts]
     return all(map(pd.api.types.is_integer_dtype, kinds))

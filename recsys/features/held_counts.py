@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -22,15 +20,15 @@ class HeldCounts:
     """
 
     def __init__(self) -> None:
-        self._merged: pd.Series[Any] = pd.Series([], dtype="int64")
-        self._others: list[pd.Series[Any]] = []
+        self._merged: pd.Series = pd.Series([], dtype="int64")
+        self._others: list[pd.Series] = []
         self._size = 0
 
     @property
     def num_values(self) -> int:
         return len(self._merged)
 
-    def add(self, counts: "pd.Series[Any]") -> None:
+    def add(self, counts: pd.Series) -> None:
         """Adds counts, indexed by different values: integers or strings."""
         self._others.append(counts)
         self._size += len(counts)
@@ -39,7 +37,7 @@ class HeldCounts:
             self._merge()
 
     @property
-    def total(self) -> "pd.Series[Any]":
+    def total(self) -> pd.Series:
         """The counts, indexed by the values, which are in any order."""
         if self._others:
             self._merge()
@@ -59,7 +57,7 @@ class HeldCounts:
         self._merged = _summed(pd.concat(counts))
 
 
-def _summed(counts: "pd.Series[Any]") -> "pd.Series[Any]":
+def _summed(counts: pd.Series) -> pd.Series:
     """Adds up the counts of each value of the index."""
     values = counts.index.to_numpy()
     if values.dtype.kind not in "if":

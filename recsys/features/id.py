@@ -38,13 +38,11 @@ class Id(OneId):
 
     min_count: IdCount = 1
 
-    def unseen(
-        self, column: "pd.Series[Any]", train: "pd.Series[Any]"
-    ) -> Unseen:
+    def unseen(self, column: pd.Series, train: pd.Series) -> Unseen:
         return Unseen.of(column, train)
 
     def fit(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedId":
         with ValueCounts() as counts:
             for part in parts:
@@ -81,7 +79,7 @@ class FittedId(OneRow):
         return self.vocabulary.raw_dtype
 
     def grown(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedId":
         with ValueCounts() as counts:
             for part in parts:
@@ -89,7 +87,7 @@ class FittedId(OneRow):
             ids = known_ids(counts, self.kind.min_count, self.vocabulary)
         return FittedId(self.kind, ids)
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         return self.vocabulary.encode(column)
 
     def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:

@@ -103,7 +103,7 @@ class IdList(Feature):
                 column=name,
             )
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         if (lists := packed_again(column)) is not None:
             return lists
         values, lengths = flattened(column, file)
@@ -115,9 +115,7 @@ class IdList(Feature):
             known = known.astype("int64")
         return split(known.to_numpy(), lengths, column.name)
 
-    def unified(
-        self, columns: Sequence["pd.Series[Any]"]
-    ) -> Sequence["pd.Series[Any]"]:
+    def unified(self, columns: Sequence[pd.Series]) -> Sequence[pd.Series]:
         """Makes all ids strings if one of them is."""
         if any(map(is_packed, columns)):
             columns = [
@@ -134,16 +132,14 @@ class IdList(Feature):
             for column in columns
         ]
 
-    def unseen(
-        self, column: "pd.Series[Any]", train: "pd.Series[Any]"
-    ) -> Unseen | None:
+    def unseen(self, column: pd.Series, train: pd.Series) -> Unseen | None:
         """Counts occurrences in lists as rows; of own ids alone."""
         if self.of is not None:
             return None
         return Unseen.of(self.occurring(column), self.occurring(train))
 
     def fit(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedIdList":
         longest = 1
         with ValueCounts() as counts:
@@ -157,7 +153,7 @@ class IdList(Feature):
                 vocabulary = cast("Vocabulary", others[self.of].vocabulary)
         return self.fitted(vocabulary, self.length or longest)
 
-    def occurring(self, column: "pd.Series[Any]") -> "pd.Series[Any]":
+    def occurring(self, column: pd.Series) -> pd.Series:
         """Returns the ids of all lists one after the other.
 
         Args:
@@ -217,7 +213,7 @@ class FittedIdList(FittedFeature):
         return ListLength(length, self.kind.keeps_last)
 
     def grown(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedIdList":
         if self.of is None:
             least = self.kind.min_count or 1
@@ -229,11 +225,11 @@ class FittedIdList(FittedFeature):
             ids = cast("Vocabulary", others[self.of].vocabulary)
         return self.kind.fitted(ids, self.length)
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         """Returns the numbers of the ids, -1 behind the end of a list."""
         return self._padded(column, self.vocabulary.encode(values_of(column)))
 
-    def _padded(self, column: "pd.Series[Any]", values: Any) -> Any:
+    def _padded(self, column: pd.Series, values: Any) -> Any:
         """Puts the values of lists into rows of one length.
 
         Args:
@@ -281,7 +277,7 @@ class FittedIdList(FittedFeature):
     ) -> Any:
         return POOLINGS[self.kind.pooling](rows, values >= 0)
 
-    def raw(self, column: "pd.Series[Any]") -> Any:
+    def raw(self, column: pd.Series) -> Any:
         """Lists as an array, with `MISSING` behind the end of short ones."""
         rows, places = places_of(column)
         shape = (len(column), max(1, int(places.max(initial=0)) + 1))
@@ -290,7 +286,7 @@ class FittedIdList(FittedFeature):
         raw[rows, places] = super().raw(values_of(column))
         return raw
 
-    def takes(self, column: "pd.Series[Any]") -> Any:
+    def takes(self, column: pd.Series) -> Any:
         rows, _ = places_of(column)
         taken = np.ones(len(column), bool)
         taken[rows[~super().takes(values_of(column))]] = False

@@ -31,7 +31,7 @@ def _up_to(largest: int) -> str:
 INTEGER_TEXT = f"(?:0|-?(?:{_up_to(LARGEST_INTEGER)}))"
 
 
-def id_positions(column: "pd.Series[Any]", known: "pd.Index[Any]") -> Any:
+def id_positions(column: pd.Series, known: pd.Index) -> Any:
     """Returns where each value of a column stands among ids.
 
     Args:
@@ -58,7 +58,7 @@ def id_positions(column: "pd.Series[Any]", known: "pd.Index[Any]") -> Any:
     return positions
 
 
-def integers_among(ids: "pd.Series[Any]") -> tuple[Any, Any]:
+def integers_among(ids: pd.Series) -> tuple[Any, Any]:
     """Finds the integers among ids, those that an `int64` column would hold.
 
     Args:

@@ -40,7 +40,7 @@ _TOO_LONG = 10**_DIGITS
 _REFUSED = object()
 
 
-def as_ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def as_ids(column: pd.Series, file: object) -> pd.Series:
     """Returns values as ids, which the module's docstring defines.
 
     Args:
@@ -85,8 +85,8 @@ def as_ids(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
 
 
 def unified_ids(
-    columns: Sequence["pd.Series[Any]"],
-) -> Sequence["pd.Series[Any]"]:
+    columns: Sequence[pd.Series],
+) -> Sequence[pd.Series]:
     """Makes all columns texts if one of them is.
 
     Args:
@@ -98,7 +98,7 @@ def unified_ids(
     return columns
 
 
-def _integers(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def _integers(column: pd.Series, file: object) -> pd.Series:
     """Integers of any type, among them missing ones."""
     there = column.dropna()
     if len(there):
@@ -121,7 +121,7 @@ def _is_too_long(integer: Any) -> bool:
     return abs(int(integer)) >= _TOO_LONG
 
 
-def _whole(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def _whole(column: pd.Series, file: object) -> pd.Series:
     """Whole floats as integers."""
     kind: Any = getattr(column.dtype, "numpy_dtype", column.dtype)
     floats = column.to_numpy(kind, na_value=np.nan)
@@ -137,7 +137,7 @@ def _rounded_from(kind: Any) -> int:
     return int(min(2 ** (np.finfo(kind).nmant + 1), LARGEST_EXACT))
 
 
-def _one_by_one(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def _one_by_one(column: pd.Series, file: object) -> pd.Series:
     """Values of several types."""
     ids = [_id(value) for value in column]
     refused = pd.Series([one is _REFUSED for one in ids], dtype=bool)
@@ -185,9 +185,7 @@ def _of_decimal(value: Decimal) -> Any:
     return int(value) if value == value.to_integral_value() else _REFUSED
 
 
-def _held(
-    integers: Any, absent: Any, column: "pd.Series[Any]"
-) -> "pd.Series[Any]":
+def _held(integers: Any, absent: Any, column: pd.Series) -> pd.Series:
     """Integers as a column in the place of another, some of them missing."""
     values = integers
     if absent.any():
@@ -210,7 +208,7 @@ class Unseen:
     share_of_rows: float
 
     @classmethod
-    def of(cls, column: "pd.Series[Any]", train: "pd.Series[Any]") -> "Unseen":
+    def of(cls, column: pd.Series, train: pd.Series) -> "Unseen":
         """Compares a column of ids with that of the training split.
 
         Example:

@@ -1,5 +1,4 @@
 from typing import TYPE_CHECKING
-from typing import Any
 from typing import Literal
 
 import pandas as pd
@@ -50,12 +49,12 @@ class Ids(IdList):
             )
         return self
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         if not self.weighted:
             return super().check(column, file)
         return check_weighted(column, file, negative=self.pooling != "mean")
 
-    def occurring(self, column: "pd.Series[Any]") -> "pd.Series[Any]":
+    def occurring(self, column: pd.Series) -> pd.Series:
         ids = super().occurring(column)
         return ids_and_weights(ids)[0] if self.weighted else ids
 

@@ -17,9 +17,7 @@ SEPARATOR = "|"
 _LISTS = (list, tuple, np.ndarray)
 
 
-def flattened(
-    column: "pd.Series[Any]", file: object
-) -> tuple["pd.Series[Any]", np.ndarray]:
+def flattened(column: pd.Series, file: object) -> tuple[pd.Series, np.ndarray]:
     """Returns the values of all lists one after the other.
 
     Args:
@@ -59,7 +57,7 @@ def flattened(
     return pd.Series(values, rows, name=column.name), lengths
 
 
-def split(values: Any, lengths: np.ndarray, name: Any) -> "pd.Series[Any]":
+def split(values: Any, lengths: np.ndarray, name: Any) -> pd.Series:
     """Returns a column of lists, arrays, as `flattened` takes it apart.
 
     Args:
@@ -74,7 +72,7 @@ def split(values: Any, lengths: np.ndarray, name: Any) -> "pd.Series[Any]":
     return pd.Series(lists, name=name)
 
 
-def packed(column: Any) -> "pd.Series[Any] | None":
+def packed(column: Any) -> pd.Series | None:
     """Returns a column of lists of integers as one array, not one a row.
 
     All that is done with it row by row costs more than to read it.
@@ -107,12 +105,12 @@ def packed(column: Any) -> "pd.Series[Any] | None":
     return pd.Series(pd.arrays.ArrowExtensionArray(lists))
 
 
-def is_packed(column: "pd.Series[Any]") -> bool:
+def is_packed(column: pd.Series) -> bool:
     """Whether a column that was checked is as `packed` returns it."""
     return isinstance(column.dtype, pd.ArrowDtype)
 
 
-def packed_again(column: "pd.Series[Any]") -> "pd.Series[Any] | None":
+def packed_again(column: pd.Series) -> pd.Series | None:
     """Returns a column of Arrow's type as `packed` does, `None` for others.
 
     Args:
@@ -132,7 +130,7 @@ def _fit(integers: Any) -> bool:
     return not len(integers) or max(-least, most) <= LARGEST_INTEGER
 
 
-def lengths_of(lists: "pd.Series[Any]") -> np.ndarray:
+def lengths_of(lists: pd.Series) -> np.ndarray:
     """Returns how many values each list has, int64 array `(rows,)`.
 
     Args:
@@ -143,7 +141,7 @@ def lengths_of(lists: "pd.Series[Any]") -> np.ndarray:
     return lists.map(len).to_numpy(np.int64)
 
 
-def places_of(lists: "pd.Series[Any]") -> tuple[Any, Any]:
+def places_of(lists: pd.Series) -> tuple[Any, Any]:
     """Returns the row of each value and its place there, `(values,)` each.
 
     Args:
@@ -155,7 +153,7 @@ def places_of(lists: "pd.Series[Any]") -> tuple[Any, Any]:
     return rows, np.arange(len(rows)) - starts[rows]
 
 
-def values_of(lists: "pd.Series[Any]") -> "pd.Series[Any]":
+def values_of(lists: pd.Series) -> pd.Series:
     """Returns the values of all lists one after the other.
 
     Args:
@@ -173,7 +171,7 @@ def _arrow(lists: Any) -> Any:
     return pa.chunked_array(lists.array.__arrow_array__())
 
 
-def as_texts(column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+def as_texts(column: pd.Series, file: object) -> pd.Series:
     """Returns a column of a table with its lists, if any, as texts.
 
     Args:
@@ -212,7 +210,7 @@ def _joined(lists: list[Any]) -> np.ndarray:
     return joined
 
 
-def _rows_of(column: "pd.Series[Any]") -> Iterable[Any]:
+def _rows_of(column: pd.Series) -> Iterable[Any]:
     if isinstance(column.dtype, pd.ArrowDtype):
         # Pandas has integers beside null as floats.
         return _arrow(column).to_pylist()

@@ -42,14 +42,14 @@ class Number(Feature):
     transform: Literal["log1p"] | None = None
     indicator: bool = False
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         numbers = as_numbers(column, file)
         if self.transform == "log1p":
             refuse(column, numbers < 0, "a number of at least 0", file)
         return numbers
 
     def fit(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedNumber":
         moments = [_moments(self._transformed(part)) for part in parts]
         count, mean, variance = 0, 0.0, 1.0  # Of nothing, a standard normal.
@@ -62,7 +62,7 @@ class Number(Feature):
                 )
         return FittedNumber(self, mean, variance)
 
-    def _transformed(self, column: "pd.Series[Any]") -> "pd.Series[Any]":
+    def _transformed(self, column: pd.Series) -> pd.Series:
         return column if self.transform is None else np.log1p(column)
 
     def restore(
@@ -103,7 +103,7 @@ class FittedNumber(FittedFeature):
             np.float32(deviation), np.spacing(np.float32(abs(self.mean)))
         )
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         return column.to_numpy(np.float32)
 
     def width(self, dim: int) -> int:
@@ -150,7 +150,7 @@ class FittedNumber(FittedFeature):
 Moments = tuple[int, float, float]
 
 
-def _moments(column: "pd.Series[Any]") -> Moments:
+def _moments(column: pd.Series) -> Moments:
     """How many numbers there are, their mean and their variance."""
     numbers = column.dropna().to_numpy(np.float64)
     if not len(numbers):

@@ -23,12 +23,10 @@ class OneId(Feature):
 
     dim: Width | None = None
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         return as_ids(column, file)
 
-    def unified(
-        self, columns: Sequence["pd.Series[Any]"]
-    ) -> Sequence["pd.Series[Any]"]:
+    def unified(self, columns: Sequence[pd.Series]) -> Sequence[pd.Series]:
         return unified_ids(columns)
 
 

@@ -47,7 +47,7 @@ class SpilledCounts:
         )
         self._holds_strings: bool | None = None  # None before the first part.
 
-    def add(self, counts: "pd.Series[Any]") -> None:
+    def add(self, counts: pd.Series) -> None:
         """Adds counts, indexed by different values: integers or strings."""
         if counts.empty:
             return
@@ -65,7 +65,7 @@ class SpilledCounts:
                 self._holds_strings = True
             self._run("insert into counts select * from part")
 
-    def sorted(self) -> Iterator["pd.Series[Any]"]:
+    def sorted(self) -> Iterator[pd.Series]:
         """Yields the counts part by part, indexed by the values, ascending.
 
         Strings come in the order of their code points, as Python has it.

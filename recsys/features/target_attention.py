@@ -4,6 +4,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class TargetAttention(keras.layers.Layer):
@@ -63,5 +65,5 @@ class TargetAttention(keras.layers.Layer):
         weights = self.output_layer(hidden)  # (batch, length, 1)
         return ops.sum(ops.where(mask[..., None], weights * rows, 0.0), axis=1)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "units": self.units}

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from typing import Any
 from typing import Self
 
 import pandas as pd
@@ -49,7 +48,7 @@ class ValueCounts:
         if self._spilled is not None:
             self._spilled.close()
 
-    def add(self, part: "pd.Series[Any]") -> None:
+    def add(self, part: pd.Series) -> None:
         """Counts further values.
 
         Raises:
@@ -66,7 +65,7 @@ class ValueCounts:
         if self._held.num_values > self._most_held:
             self._spill()
 
-    def sorted(self) -> Iterator["pd.Series[Any]"]:
+    def sorted(self) -> Iterator[pd.Series]:
         """Yields the counts part by part, indexed by the values, ascending.
 
         Strings come in the order of their code points, as Python has it.

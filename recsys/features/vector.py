@@ -35,7 +35,7 @@ class Vector(Feature):
 
     size: Width
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         values, lengths = flattened(column, file)
         wrong = pd.Series((lengths != self.size) & (lengths != 0))
         refuse(column, wrong, f"{self.size} numbers", file)
@@ -51,7 +51,7 @@ class Vector(Feature):
         return split(numbers.to_numpy(), lengths, column.name)
 
     def fit(
-        self, parts: Iterable["pd.Series[Any]"], others: Others = NONE
+        self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedVector":
         return FittedVector(self)
 
@@ -79,7 +79,7 @@ class FittedVector(FittedFeature):
     def raw_shape(self) -> tuple[int | None, ...]:
         return None, self.kind.size
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         vectors = np.zeros((len(column), self.kind.size), np.float32)
         there = column.map(len).to_numpy(bool)
         if there.any():
@@ -106,7 +106,7 @@ class FittedVector(FittedFeature):
     ) -> Any:
         return values
 
-    def raw(self, column: "pd.Series[Any]") -> Any:
+    def raw(self, column: pd.Series) -> Any:
         return self.encode(column)
 
     def raw_missing(self) -> Any:

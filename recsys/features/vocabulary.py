@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pandas as pd
 
+from keras_moe.types import Config
 from recsys.errors import FileError
 from recsys.features.id_positions import id_positions
 from recsys.features.id_values import as_ids
@@ -42,11 +43,11 @@ class Vocabulary(keras.layers.Layer):
     def __init__(self, size: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.size = size
-        self.values: pd.Index[Any] = pd.Index([])
+        self.values: pd.Index = pd.Index([])
         self.built = True
 
     @classmethod
-    def of(cls, column: "pd.Series[Any]") -> "Vocabulary":
+    def of(cls, column: pd.Series) -> "Vocabulary":
         """Returns the vocabulary of a column's ids, missing ones left out."""
         ids = as_ids(column, "ids").dropna().unique()
         return cls.of_sorted(np.sort(ids).tolist())
@@ -63,7 +64,7 @@ class Vocabulary(keras.layers.Layer):
         vocabulary.values = _in_one_form(values)
         return vocabulary
 
-    def grown(self, ids: "pd.Index[Any]") -> "Vocabulary":
+    def grown(self, ids: pd.Index) -> "Vocabulary":
         """Returns the vocabulary with further ids behind its own.
 
         The ids that are known keep their numbers, whether they are among the
@@ -90,7 +91,7 @@ class Vocabulary(keras.layers.Layer):
         """Whether the ids are strings rather than integers."""
         return not pd.api.types.is_integer_dtype(self.values)
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         """Returns the number of each id, an int32 array `(rows,)`.
 
         What makes two values one id, `recsys.features.id_values` says: an
@@ -207,11 +208,11 @@ class Vocabulary(keras.layers.Layer):
         text = Path(dir_path, "values.json").read_text(encoding="utf-8")
         self.values = _in_one_form(json.loads(text))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "size": self.size}
 
 
-def _in_one_form(ids: Any) -> "pd.Index[Any]":
+def _in_one_form(ids: Any) -> pd.Index:
     """Ids as `as_ids` has them, whatever else is among them as it is."""
     index = pd.Index(ids).infer_objects()
     if pd.api.types.infer_dtype(index) != "integer":

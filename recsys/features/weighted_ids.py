@@ -30,8 +30,8 @@ _ITEM = re.compile(
 
 
 def check_weighted(
-    column: "pd.Series[Any]", file: object, negative: bool
-) -> "pd.Series[Any]":
+    column: pd.Series, file: object, negative: bool
+) -> pd.Series:
     """Returns lists of ids with weights in the one form that they have.
 
     Args:
@@ -64,7 +64,7 @@ def _is_item(value: Any) -> bool:
     return isinstance(value, str) and _ITEM.fullmatch(value) is not None
 
 
-def ids_and_weights(items: "pd.Series[Any]") -> tuple["pd.Series[Any]", Any]:
+def ids_and_weights(items: pd.Series) -> tuple[pd.Series, Any]:
     """Takes texts of an id and a weight apart.
 
     Args:
@@ -91,7 +91,7 @@ class FittedWeightedIds(FittedIdList):
 
     raw_dtype = "string"
 
-    def encode(self, column: "pd.Series[Any]") -> Any:
+    def encode(self, column: pd.Series) -> Any:
         ids, weights = ids_and_weights(values_of(column))
         bits = weights.view(np.int32)
         pairs = np.stack([self.vocabulary.encode(ids), bits], axis=-1)

@@ -14,8 +14,8 @@ _QUANTILES = (0.25, 0.5, 0.75)
 
 def cuts(
     name: str,
-    column: "pd.Series[Any]",
-    encode: Callable[["pd.Series[Any]"], Any] | None = None,
+    column: pd.Series,
+    encode: Callable[[pd.Series], Any] | None = None,
 ) -> dict[str, Any]:
     """Parts rows by the values of a feature.
 
@@ -74,7 +74,7 @@ def _quartiles(numbers: Any, known: Any) -> dict[str, Any]:
     return {cut: known & (where == i) for i, cut in enumerate(names)}
 
 
-def _values(column: "pd.Series[Any]", known: Any) -> dict[str, Any]:
+def _values(column: pd.Series, known: Any) -> dict[str, Any]:
     counts = column[known].value_counts()
     # Quoted, a string is never taken for the name of another cut.
     parts = {

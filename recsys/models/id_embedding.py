@@ -4,6 +4,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
 from recsys.tables import TableEmbedding
 
 
@@ -65,7 +66,7 @@ class IdEmbedding(TableEmbedding):
             inputs = ops.zeros_like(inputs)
         return super().call(inputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "unknown_rate": self.unknown_rate}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
 from recsys.columns.kind import Declaration
 from recsys.data import DataError
 from recsys.data import ImageDataset
@@ -133,7 +134,7 @@ class ImageClassifier(MultiTaskModel):
         pixels = ops.cast(inputs[self.feature], self.compute_dtype) / _WHITE
         return pixels, ops.reshape(pixels, (-1, prod(self.image_shape)))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "image_shape": self.image_shape,
@@ -142,7 +143,7 @@ class ImageClassifier(MultiTaskModel):
 
     @classmethod
     def from_config(
-        cls, config: dict[str, Any], custom_objects: Any = None
+        cls, config: Config, custom_objects: Any = None
     ) -> "ImageClassifier":
         restore = keras.saving.deserialize_keras_object
         return cls(**{**config, "mixture": restore(config["mixture"])})

@@ -9,6 +9,7 @@ import pandas as pd
 # Registers the losses that the file of a model may name.
 import recsys.tasks.imbalanced_crossentropy
 import recsys.tasks.standardized_squared_error  # noqa: F401
+from keras_moe.types import Config
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import Kind
 from recsys.columns.kind import declarations
@@ -326,7 +327,7 @@ class MultiTaskModel(
             task: (batch, self.num_classes.get(task, 1)) for task in self.tasks
         }
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "tasks": declarations(self.tasks),

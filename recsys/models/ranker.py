@@ -6,6 +6,7 @@ import keras
 import pandas as pd
 from keras import ops
 
+from keras_moe.types import Config
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import declared
 from recsys.data.columns import parse
@@ -362,7 +363,7 @@ class Ranker(MultiTaskModel):
     def features(self) -> dict[str, Feature]:
         return {name: feature.kind for name, feature in self.fitted.items()}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "features": {
@@ -383,7 +384,7 @@ class Ranker(MultiTaskModel):
 
     @classmethod
     def from_config(
-        cls, config: dict[str, Any], custom_objects: Any = None
+        cls, config: Config, custom_objects: Any = None
     ) -> "Ranker":
         kinds = {
             name: declared(one["declaration"], FEATURES, "'features'", name)

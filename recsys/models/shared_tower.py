@@ -4,6 +4,7 @@ from typing import Any
 import keras
 
 from keras_moe.layers import MoE
+from keras_moe.types import Config
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -61,7 +62,7 @@ class SharedTower(keras.layers.Layer):
             return inputs, gate_inputs
         return (inputs,)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "layer": keras.saving.serialize_keras_object(self.layer),
@@ -69,6 +70,6 @@ class SharedTower(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "SharedTower":
+    def from_config(cls, config: Config) -> "SharedTower":
         restore = keras.saving.deserialize_keras_object
         return cls(**{**config, "layer": restore(config["layer"])})

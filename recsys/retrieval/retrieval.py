@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 from keras_rs.layers import BruteForceRetrieval
 
+from keras_moe.types import Config
 from recsys.distribution.process_group import all_rows
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
@@ -331,7 +332,7 @@ class Retrieval(keras.layers.Layer):
         """The items' vectors in the index, `(num_items, width)`, of NumPy."""
         return ops.convert_to_numpy(self.index.candidate_embeddings)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "item": self.item,
@@ -351,7 +352,7 @@ class Retrieval(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
+    def from_config(cls, config: Config) -> Self:
         restore = keras.saving.deserialize_keras_object
         vectors = config.get("vectors", {}).items()
         restored = {name: restore(layer) for name, layer in vectors}

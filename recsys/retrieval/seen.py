@@ -26,7 +26,7 @@ class Seen:
     ([2, 3], [])
     """
 
-    def __init__(self, users: "pd.Index[Any]", starts: Any, items: Any) -> None:
+    def __init__(self, users: pd.Index, starts: Any, items: Any) -> None:
         self.users = users
         self.starts = starts
         self.items = items
@@ -41,7 +41,7 @@ class Seen:
         """
         codes: list[Any] = []
         numbers: list[Any] = []
-        known: pd.Series[Any] = pd.Series([], dtype="int64")
+        known: pd.Series = pd.Series([], dtype="int64")
         for users, items in parts:
             ids = as_ids(users, "users")
             there = ids.notna().to_numpy() & (items > 0)
@@ -63,7 +63,7 @@ class Seen:
         _, items = self.pairs(pd.Series([user]))
         return items
 
-    def pairs(self, users: "pd.Series[Any]") -> Pairs:
+    def pairs(self, users: pd.Series) -> Pairs:
         """Returns the items of some users.
 
         Args:

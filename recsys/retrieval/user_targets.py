@@ -12,7 +12,7 @@ from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
 
 # Users, the items' ids and their numbers, and times or `None`.
-Part = tuple["pd.Series[Any]", "pd.Series[Any]", Any, Any]
+Part = tuple[pd.Series, pd.Series, Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +131,13 @@ def times_of(frame: pd.DataFrame, schema: Schema) -> Any:
     return parse_times(frame[schema.time], "the split").to_numpy()
 
 
-def _codes(columns: "list[pd.Series[Any]]") -> Any:
+def _codes(columns: list[pd.Series]) -> Any:
     """Numbers ids from 0; -1 for missing ones."""
     ids = pd.concat(list(unified_ids(columns)), ignore_index=True)
     return pd.factorize(ids)[0].astype(np.int64)
 
 
-def _keys(columns: "list[pd.Series[Any]]", numbers: Any) -> Any:
+def _keys(columns: list[pd.Series], numbers: Any) -> Any:
     """The numbers of items, and below 0 something for each unknown one."""
     keys = numbers.copy()
     unknown = numbers == 0

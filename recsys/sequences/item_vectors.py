@@ -4,6 +4,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
+
 _STDDEV = 0.02  # Of first values.
 
 
@@ -138,7 +140,7 @@ class ItemVectors(keras.layers.Layer):
             added = added + ops.matmul(vectors, kernel)
         return added
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_items": self.num_items,

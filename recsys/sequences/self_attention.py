@@ -3,6 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class CausalSelfAttention(keras.layers.Layer):
@@ -78,5 +80,5 @@ class CausalSelfAttention(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Any) -> Any:
         return tuple(inputs_shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "num_heads": self.num_heads}

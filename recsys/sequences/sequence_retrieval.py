@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.retrieval import Retrieval
@@ -127,7 +128,7 @@ class SequenceRetrieval(Retrieval):
             queries, vectors, ops.maximum(targets - 1, 0), targets > 0
         )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         config = super().get_config()
         for name in ("units", "weight", "correction", "vectors", "penalty"):
             del config[name]
@@ -142,6 +143,6 @@ class SequenceRetrieval(Retrieval):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "SequenceRetrieval":
+    def from_config(cls, config: Config) -> "SequenceRetrieval":
         restore = keras.saving.deserialize_keras_object
         return cls(**{**config, "tower": restore(config["tower"])})

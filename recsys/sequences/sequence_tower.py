@@ -4,6 +4,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class SequenceTower(keras.layers.Layer):
@@ -77,7 +79,7 @@ class SequenceTower(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Any) -> Any:
         return tuple(inputs_shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "blocks": [
@@ -89,7 +91,7 @@ class SequenceTower(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "SequenceTower":
+    def from_config(cls, config: Config) -> "SequenceTower":
         restore = keras.saving.deserialize_keras_object
         blocks = [restore(block) for block in config["blocks"]]
         return cls(**{**config, "blocks": blocks})

@@ -3,6 +3,7 @@ from typing import Any
 import keras
 
 from keras_moe.layers import MoE
+from keras_moe.types import Config
 from recsys.sequences.self_attention import CausalSelfAttention
 
 
@@ -93,7 +94,7 @@ class TransformerBlock(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Any) -> Any:
         return tuple(inputs_shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "feed_forward": keras.saving.serialize_keras_object(
@@ -104,7 +105,7 @@ class TransformerBlock(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "TransformerBlock":
+    def from_config(cls, config: Config) -> "TransformerBlock":
         restore = keras.saving.deserialize_keras_object
         return cls(
             **{**config, "feed_forward": restore(config["feed_forward"])}

@@ -33,7 +33,7 @@ class UserSequences:
     @classmethod
     def of(
         cls,
-        users: Iterable["pd.Series[Any]"],
+        users: Iterable[pd.Series],
         items: Iterable[Any],
         times: Iterable[Any] | None,
     ) -> Self:

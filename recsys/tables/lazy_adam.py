@@ -4,6 +4,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
 
@@ -78,7 +79,7 @@ class LazyAdam(RowRule):
         moved = learning_rate * correction * m / (ops.sqrt(v) + self.epsilon)
         return rows - moved, {"moments": ops.concatenate([m, v], axis=-1)}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,

@@ -1,7 +1,11 @@
 from abc import ABC
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from typing import Any
+
+if TYPE_CHECKING:
+    from keras_moe.types import Config
 
 Shape = tuple[int, ...]
 
@@ -48,10 +52,10 @@ class RowRule(ABC):
         """
 
     @abstractmethod
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> "Config":
         """Returns the hyperparameters."""
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "RowRule":
+    def from_config(cls, config: "Config") -> "RowRule":
         """Creates the rule from what `get_config` returns."""
         return cls(**config)

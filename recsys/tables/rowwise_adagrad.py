@@ -4,6 +4,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
 
@@ -73,7 +74,7 @@ class RowwiseAdagrad(RowRule):
         moved = learning_rate * gradients / ops.expand_dims(divisor, -1)
         return rows - moved, {"accumulator": accumulator}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             "initial_accumulator_value": self.initial_accumulator_value,
             "epsilon": self.epsilon,

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
 from recsys.private_names import OwnStep
 from recsys.private_names import clip
 from recsys.private_names import drop_learning_rate
@@ -274,7 +275,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         for name, slot in slots.items():
             backend_rows.write(slot, summed.indices, new[name])
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {
             "inner": keras.saving.serialize_keras_object(self.inner),
             "rule": keras.saving.serialize_keras_object(self.rule),
@@ -285,7 +286,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
 
     @classmethod
     def from_config(
-        cls, config: dict[str, Any], custom_objects: Any = None
+        cls, config: Config, custom_objects: Any = None
     ) -> "TableOptimizer":
         restore = keras.saving.deserialize_keras_object
         return cls(

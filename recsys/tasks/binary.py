@@ -110,7 +110,7 @@ class Binary(Task):
                 column=name,
             )
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         expected = "0, 1 or nothing"
         labels = as_numbers(column, file, expected)
         refuse(column, ~labels.isin((0, 1)) & labels.notna(), expected, file)

@@ -3,6 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class ImbalancedCrossentropy(keras.losses.Loss):
@@ -52,7 +54,7 @@ class ImbalancedCrossentropy(keras.losses.Loss):
         zeros = (1 - y_true) * ops.power(p, self.gamma) * ops.log(1 - p)
         return ops.mean(-self.pos_weight * ones - zeros, axis=-1)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         # Not that of `Loss`, which has a dtype, too.
         return {
             "pos_weight": self.pos_weight,

@@ -68,7 +68,7 @@ class Multiclass(Task):
             )
         return classes
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         """Returns classes as numbers; texts that have none yet as texts."""
         if self.classes is not None:
             return self._numbered(column, file)
@@ -83,9 +83,7 @@ class Multiclass(Task):
         refuse(column, ~whole & labels.notna(), expected, file)
         return labels
 
-    def _numbered(
-        self, column: "pd.Series[Any]", file: object
-    ) -> "pd.Series[Any]":
+    def _numbered(self, column: pd.Series, file: object) -> pd.Series:
         """The places of texts among the classes, from 0."""
         assert self.classes is not None, "asked for with classes alone"
         texts = _as_texts(column)
@@ -96,16 +94,14 @@ class Multiclass(Task):
         refuse(column, numbers.isna() & texts.notna(), expected, file)
         return numbers
 
-    def unified(
-        self, columns: "Sequence[pd.Series[Any]]"
-    ) -> "Sequence[pd.Series[Any]]":
+    def unified(self, columns: Sequence[pd.Series]) -> Sequence[pd.Series]:
         """Makes all labels texts if some of them are."""
         numbers = [is_numeric_dtype(column) for column in columns]
         if all(numbers) or not any(numbers):
             return columns
         return [_as_texts(column) for column in columns]
 
-    def learned(self, labels: "Sequence[pd.Series[Any]]", file: object) -> Task:
+    def learned(self, labels: Sequence[pd.Series], file: object) -> Task:
         if self.classes is not None or all(map(is_numeric_dtype, labels)):
             return self
         found = sorted({text for part in labels for text in part.dropna()})
@@ -118,7 +114,7 @@ class Multiclass(Task):
             )
         return Multiclass(classes=found)
 
-    def as_stored(self, labels: "pd.Series[Any]") -> "pd.Series[Any]":
+    def as_stored(self, labels: pd.Series) -> pd.Series:
         if self.classes is None:
             return labels
         return labels.map(dict(enumerate(self.classes))).astype(object)
@@ -128,7 +124,7 @@ class Multiclass(Task):
         expected = f"a class, 0 to {most - 1:,}"
         refuse(labels, (labels < 0) | (labels >= most), expected, file)
 
-    def num_classes(self, labels: "pd.Series[Any]", file: object) -> int:
+    def num_classes(self, labels: pd.Series, file: object) -> int:
         if self.classes is not None:
             return len(self.classes)
         largest = labels.max()
@@ -169,7 +165,7 @@ class Multiclass(Task):
         return keras.losses.SparseCategoricalCrossentropy(reduction=reduction)
 
 
-def _are_texts(column: "pd.Series[Any]") -> bool:
+def _are_texts(column: pd.Series) -> bool:
     """Whether all labels that are there are texts, and one is no number."""
     if is_numeric_dtype(column):
         return False
@@ -184,7 +180,7 @@ def _is_blank(value: object) -> bool:
     return isinstance(value, str) and not value.strip()
 
 
-def _as_texts(column: "pd.Series[Any]") -> "pd.Series[Any]":
+def _as_texts(column: pd.Series) -> pd.Series:
     """Labels as texts, missing ones as they are; whole numbers as integers."""
     if is_float_dtype(column) and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")

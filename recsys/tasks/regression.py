@@ -35,7 +35,7 @@ class Regression(Task):
     standardizable = True
     squares_errors = True
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: pd.Series, file: object) -> pd.Series:
         labels = as_numbers(column, file)
         too_large = labels.abs() > LARGEST_LABEL
         expected = f"a number of at most {LARGEST_LABEL:.0e} in size"

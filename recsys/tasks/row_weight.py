@@ -19,7 +19,7 @@ class RowWeight(Kind):
 
     type = "weight"
 
-    def check(self, column: "pd.Series[Any]", file: object) -> "pd.Series[Any]":
+    def check(self, column: "pd.Series", file: object) -> "pd.Series":
         weights = as_numbers(column, file, _EXPECTED)
         within = (weights >= 0) & (weights <= LARGEST_WEIGHT)
         refuse(column, ~within, _EXPECTED, file)  # NaN too.

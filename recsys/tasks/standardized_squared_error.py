@@ -3,6 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Config
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class StandardizedSquaredError(keras.losses.Loss):
@@ -38,7 +40,7 @@ class StandardizedSquaredError(keras.losses.Loss):
         errors = y_true / self.scale - y_pred / self.scale
         return ops.mean(ops.square(errors), axis=-1)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         # Not that of `Loss`, which has a dtype, too.
         return {
             "scale": self.scale,

@@ -80,9 +80,7 @@ class Task(Kind):
         """
         raise NotImplementedError
 
-    def learned(
-        self, labels: "Sequence[pd.Series[Any]]", file: object
-    ) -> "Task":
+    def learned(self, labels: "Sequence[pd.Series]", file: object) -> "Task":
         """Returns the task with what only the training split's labels tell.
 
         Args:
@@ -95,11 +93,11 @@ class Task(Kind):
         """
         return self
 
-    def as_stored(self, labels: "pd.Series[Any]") -> "pd.Series[Any]":
+    def as_stored(self, labels: "pd.Series") -> "pd.Series":
         """Returns checked labels as a file has them."""
         return labels
 
-    def num_classes(self, labels: "pd.Series[Any]", file: object) -> int | None:
+    def num_classes(self, labels: "pd.Series", file: object) -> int | None:
         """Returns how many classes there are, each an output of the head.
 
         Args:

@@ -110,7 +110,7 @@ def training_sequences(
         )
     counting = [*_counting(train, schema, config.retrieval_label)]
 
-    def chosen(name: str) -> Iterator["pd.Series[Any]"]:
+    def chosen(name: str) -> Iterator[pd.Series]:
         for part, rows in zip(column_parts(train, name), counting, strict=True):
             yield part[rows]
 

@@ -1,14 +1,10 @@
 """What each user had done before each row."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 
-def histories(
-    rows: pd.DataFrame, done: pd.DataFrame, length: int
-) -> "pd.Series[Any]":
+def histories(rows: pd.DataFrame, done: pd.DataFrame, length: int) -> pd.Series:
     """Returns, for each row, the items of its user's earlier rows.
 
     Args:

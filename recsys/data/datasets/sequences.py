@@ -1,5 +1,4 @@
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.progress import Progress
@@ -120,7 +119,7 @@ def _content(path: Path) -> bytes:
     return read_packed(path)
 
 
-def _attributes(path: Path, items: "pd.Series[Any]") -> "pd.Series[Any]":
+def _attributes(path: Path, items: pd.Series) -> pd.Series:
     """Returns the attributes of the item of each row, an array each."""
     with reading(path, "JSON in UTF-8", DataError):
         text = _content(path).decode()

@@ -12,7 +12,7 @@ _INTEGERS = {pa.int64(): pd.Int64Dtype()}
 _WHOLE = pa.decimal256(76, 0)
 
 
-def to_series(column: Any, pack: bool = False) -> "pd.Series[Any]":
+def to_series(column: Any, pack: bool = False) -> pd.Series:
     """Returns an Arrow column as pandas, no integer rounded.
 
     Args:

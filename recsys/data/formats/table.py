@@ -150,7 +150,7 @@ def as_csv(
     ).encode()
 
 
-def _holds_returns(column: "pd.Series[Any]") -> bool:
+def _holds_returns(column: pd.Series) -> bool:
     if not isinstance(column.dtype, pd.StringDtype):
         return column.dtype == object and any("\r" in str(v) for v in column)
     return bool(column.str.contains("\r", regex=False).any())

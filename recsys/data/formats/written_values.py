@@ -75,7 +75,7 @@ def _casts_to_text(kind: Any) -> bool:
     )
 
 
-def _texts(column: Any) -> "pd.Series[Any]":
+def _texts(column: Any) -> pd.Series:
     kind = column.type
     if not is_list(kind) or types.is_nested(kind.value_type):
         return written(column).to_pandas()

@@ -1,6 +1,5 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.data.streaming.split_stream import SplitStream
 
@@ -10,7 +9,7 @@ if TYPE_CHECKING:
 
 def column_parts(
     split: "SplitStream | pd.DataFrame", name: str
-) -> Iterable["pd.Series[Any]"]:
+) -> Iterable["pd.Series"]:
     """Returns a column part by part; that of a table is one part.
 
     Args:

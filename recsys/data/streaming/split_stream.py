@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -114,7 +113,7 @@ class SplitStream:
             for index, part in enumerate(self._parts)
             for unit in _units(index, part.group_sizes)
         ]
-        self._firsts: dict[tuple[int, str], pd.Series[Any]] = {}
+        self._firsts: dict[tuple[int, str], pd.Series] = {}
         if not self.units:
             raise DataError.at(self.place, "at least one row", "no rows")
 
@@ -126,7 +125,7 @@ class SplitStream:
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def __getitem__(self, name: str) -> "pd.Series[Any]":
+    def __getitem__(self, name: str) -> pd.Series:
         """Reads and checks a whole column, in one form."""
         return self.table([name])[name]
 
@@ -187,7 +186,7 @@ class SplitStream:
         ]
         return _joined(parts, self.columns).set_axis(rows).loc[drawn]
 
-    def column(self, name: str) -> Iterator["pd.Series[Any]"]:
+    def column(self, name: str) -> Iterator[pd.Series]:
         """Reads and checks one column, unit by unit, and no other.
 
         Args:
@@ -213,7 +212,7 @@ class SplitStream:
                 check_alike(self._first(unit.part, name), frame[name], rows)
         return parse(frame, columns, rows)
 
-    def _first(self, part: int, name: str) -> "pd.Series[Any]":
+    def _first(self, part: int, name: str) -> pd.Series:
         """The first value of a column in a part, as the part has it."""
         if (part, name) not in self._firsts:
             first = next(unit for unit in self.units if unit.part == part)

@@ -4,6 +4,8 @@ import keras
 from keras import ops
 from keras_rs.layers import FeatureCross
 
+from keras_moe.types import Config
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class CrossNetwork(keras.layers.Layer):
@@ -54,5 +56,5 @@ class CrossNetwork(keras.layers.Layer):
     def compute_output_shape(self, shapes: Any) -> Any:
         return (shapes[0][0], sum(width for _, width in shapes))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "num_layers": self.num_layers}

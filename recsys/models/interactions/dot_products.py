@@ -4,6 +4,8 @@ import keras
 from keras import ops
 from keras_rs.layers import DotInteraction
 
+from keras_moe.types import Config
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class DotProducts(keras.layers.Layer):
@@ -63,5 +65,5 @@ class DotProducts(keras.layers.Layer):
         pairs = len(shapes) * (len(shapes) - 1) // 2
         return (shapes[0][0], sum(width for _, width in shapes) + pairs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         return {**super().get_config(), "dim": self.dim}

@@ -17,6 +17,7 @@ from pydantic import StrictFloat
 from pydantic import StrictInt
 from pydantic import StringConstraints
 
+from keras_moe.types import Logs
 from recsys.data import DataError
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
@@ -130,14 +131,10 @@ class Checkpoint(keras.callbacks.Callback):
         """Whether no epoch is left to train."""
         return self.epochs >= epochs or self.progress.wait >= self.patience
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self._skipped = self.progress.step
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if self._skipped and not batch:
             self._add_metrics()
         step = self._skipped + batch + 1
@@ -151,9 +148,7 @@ class Checkpoint(keras.callbacks.Callback):
             ]
             self._save()
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.progress.step, self.progress.metrics = 0, []
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.progress.history.append({"epoch": epoch + 1, **row})

@@ -3,6 +3,7 @@ from typing import Any
 
 import keras
 
+from keras_moe.types import Logs
 from recsys.errors import NonFiniteLossError
 
 
@@ -25,19 +26,15 @@ class FiniteLoss(keras.callbacks.Callback):
         if kind is RuntimeError and "between 0 and 1" in str(error):
             self._stop(math.nan)
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.epoch = epoch
 
     def on_train_batch_begin(
-        self, batch: int, logs: dict[str, Any] | None = None
+        self, batch: int, logs: Logs | None = None
     ) -> None:
         self.batch = batch
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         # The running mean of the epoch: finite as long as every step's is.
         loss = float((logs or {})["loss"])
         if not math.isfinite(loss):

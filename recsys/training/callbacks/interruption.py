@@ -1,9 +1,10 @@
 import signal
 import threading
 from types import FrameType
-from typing import Any
 
 import keras
+
+from keras_moe.types import Logs
 
 
 class Interruption(keras.callbacks.Callback):
@@ -35,8 +36,6 @@ class Interruption(keras.callbacks.Callback):
         self.requested = True
         signal.signal(signal.SIGINT, self.previous)
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if self.requested:
             raise KeyboardInterrupt

@@ -1,12 +1,11 @@
 import shutil
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
 from typing import TextIO
 
 import keras
 
+from keras_moe.types import Logs
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
 from recsys.measuring.task_scores import progress_scores
 
@@ -42,16 +41,12 @@ class ProgressLine(keras.callbacks.Callback):
             for task in tasks
         ]
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.title = f"Epoch {epoch + 1}/{self.params['epochs']}"
         self.start = time.monotonic()
         self.updated = 0.0
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         now = time.monotonic()
         if self.file.isatty() and now - self.updated > _SECONDS:
             self.updated = now
@@ -60,9 +55,7 @@ class ProgressLine(keras.callbacks.Callback):
             loss = {name: (logs or {}).get(name) for name in ("loss",)}
             self._write([step, *_figures(loss)], end="")
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         logs = logs or {}
         shown = {name: logs.get(name) for name in self.names}
         self._write(_figures(shown), end="\n")
@@ -80,7 +73,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.file.flush()
 
 
-def _figures(logs: Mapping[str, Any]) -> list[str]:
+def _figures(logs: Logs) -> list[str]:
     """The figures that are there, each with its name."""
     return [
         f"{name.replace('_per_example', '')} {float(value):.4g}"

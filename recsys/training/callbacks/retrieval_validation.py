@@ -1,7 +1,6 @@
-from typing import Any
-
 import keras
 
+from keras_moe.types import Logs
 from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
@@ -49,9 +48,7 @@ class RetrievalValidation(keras.callbacks.Callback):
             popular=False,
         )
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         assert logs is not None
         for name, value in self.measure().items():
             if "@" in name and value is not None:

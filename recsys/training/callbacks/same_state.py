@@ -1,8 +1,8 @@
 from functools import partial
-from typing import Any
 
 import keras
 
+from keras_moe.types import Logs
 from recsys.distribution.process_group import ProcessGroup
 
 # What keeps the random numbers of processes apart: 2^32 over the golden ratio.
@@ -25,7 +25,7 @@ class SameState(keras.callbacks.Callback):
         super().__init__()
         self.group = group
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         model = self.model
         self.group.copy_of_first(model.variables)
         self.group.copy_of_first(model.optimizer.variables)
@@ -34,9 +34,7 @@ class SameState(keras.callbacks.Callback):
                 start = variable.numpy().tolist()
                 self.group.on_each(partial(self._set_apart, variable, *start))
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         for variable in self.model.non_trainable_variables:
             if keras.backend.is_float_dtype(variable.dtype):
                 self.group.on_each(partial(self._average, variable))

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe.layers import Gate
 from keras_moe.metrics import BinaryShare
+from keras_moe.types import Logs
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.private_names import each_layer
 from recsys.training.callbacks.checkpoint import Progress
@@ -40,7 +41,7 @@ class StepsUntilBinary(keras.callbacks.Callback):
         if progress.history and not progress.step:
             progress.binary_since = progress.history[-1].get(UNTIL_BINARY)
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         self.static_gates = [
             layer
             for layer in each_layer(self.model)
@@ -49,18 +50,14 @@ class StepsUntilBinary(keras.callbacks.Callback):
             and _selectors(layer) is not None
         ]
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if self.static_gates:
             # First: on JAX, whoever asks for the model gets variables that are
             # up to date.
             steps = self._steps()
             self._note(all(map(_is_binary, self.static_gates)), steps)
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         logs = {} if logs is None else logs
         shares = [
             share

@@ -1,7 +1,8 @@
 from time import perf_counter
-from typing import Any
 
 import keras
+
+from keras_moe.types import Logs
 
 
 class Stopwatch(keras.callbacks.Callback):
@@ -10,13 +11,9 @@ class Stopwatch(keras.callbacks.Callback):
     It belongs before the callbacks that work at the end of an epoch.
     """
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.start = perf_counter()
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if logs is not None:
             logs["seconds"] = perf_counter() - self.start

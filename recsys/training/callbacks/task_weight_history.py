@@ -1,7 +1,6 @@
-from typing import Any
-
 import keras
 
+from keras_moe.types import Logs
 from recsys.private_names import write_state_back
 from recsys.weighting.task_weighting import TaskWeighting
 
@@ -20,9 +19,7 @@ class TaskWeightHistory(keras.callbacks.Callback):
         super().__init__()
         self.weighting = weighting
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if keras.backend.backend() == "jax":
             write_state_back(self.model)
         weights = self.weighting.end_epoch()

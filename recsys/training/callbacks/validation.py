@@ -1,9 +1,9 @@
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 
+from keras_moe.types import Logs
 from recsys.data import Split
 from recsys.errors import NonFiniteLossError
 from recsys.measuring.measure import measure
@@ -46,9 +46,7 @@ class Validation(keras.callbacks.Callback):
         self.task_weights = task_weights
         self.roles = roles
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         scores = self.scorer.score(self.split)
         model = self.scorer.model
         metrics = measure(

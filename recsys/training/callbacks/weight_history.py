@@ -1,11 +1,11 @@
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pandas as pd
 
 from keras_moe.callbacks import RoutingMonitor
+from keras_moe.types import Logs
 from recsys.files.atomic import replacing
 from recsys.measuring.curves import read_weights
 
@@ -29,13 +29,11 @@ class WeightHistory(keras.callbacks.Callback):
         self.monitor = monitor
         self.written: list[pd.DataFrame] = []
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         if self.file.is_file():
             self.written = [read_weights(self.file)]
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         # An epoch that was not finished by a checkpoint is measured again.
         first = self.monitor.epochs[0]
         kept = [table[table["epoch"] < first] for table in self.written]
