@@ -2,16 +2,20 @@
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import helper
 
 from recsys.errors import FileError
 from recsys.serving.openapi_answer import described_answer
 from recsys.serving.runner import load
+from recsys.serving.task_classes import with_classes
 from recsys.serving.task_classes import write_classes
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
@@ -229,6 +233,40 @@ def test_classes_that_are_broken(tmp_path: Path, content: str) -> None:
     (tmp_path / "assets.extra" / "classes.json").write_text(content)
     with pytest.raises(FileError, match=r"classes.json.*: expected"):
         load(tmp_path)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["why", "watch", "é", "\ud800", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["why", "watch"]), inner)
+    ),
+)
+
+
+@given(JSON)
+def test_whatever_the_file_holds(content: Any) -> None:
+    """It is an error of the file, or classes that fit the outputs."""
+    specs = {
+        "why": TensorSpec("float32", (None, 2)),
+        "watch": TensorSpec("float32", (None,)),
+    }
+    with TemporaryDirectory() as name:
+        file = Path(name, "assets.extra", "classes.json")
+        file.parent.mkdir()
+        file.write_text(json.dumps(content))
+        problem, found = "", Signature({}, specs)
+        try:
+            found = with_classes({"s": found}, Path(name))["s"]
+        except FileError as error:
+            problem = str(error)
+        assert not problem or f"{file}: expected " in problem
+    for task, classes in found.classes.items():
+        assert (task, len(classes.names)) == ("why", 2)
 
 
 def test_classes_of_another_model(tmp_path: Path) -> None:
