@@ -1,6 +1,7 @@
 import signal
 from collections.abc import Callable
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from recsys.data import Dataset
 from recsys.data import Schema
 
 Settings = dict[str, Any]
+NewRun = Callable[..., Path]
+BeginRun = Callable[..., tuple[Path, Path]]
 
 SCHEMA = Schema(
     "tiny",
@@ -83,14 +86,24 @@ def settings(data: Path) -> Callable[..., Settings]:
 
 
 @pytest.fixture(scope="session")
-def run(
+def new_run(
     settings: Callable[..., Settings],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+) -> NewRun:
+    """Trains with changed fields and returns the folder of the run."""
+
+    def train(**changes: Any) -> Path:
+        folder = tmp_path_factory.mktemp("runs") / "run"
+        recsys.train(settings(folder, **changes))
+        return folder
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def run(new_run: NewRun) -> Path:
     """The folder of a finished run; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    recsys.train(settings(folder, task_weights={"watch": 0.9}))
-    return folder
+    return new_run(task_weights={"watch": 0.9})
 
 
 @pytest.fixture
@@ -110,3 +123,16 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def begin_run(
+    settings: Callable[..., Settings],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interruptible: None,
+) -> BeginRun:
+    """Trains two runs on one device, one of them in part; their folders."""
+    from tests.recsys.distribution.begun_by_one import begin
+
+    return partial(begin, settings, tmp_path, monkeypatch)

@@ -1,7 +1,6 @@
 """A log whose rows have groups and weights, from its file to its metrics."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import recsys
 from recsys.data import write_table
 from recsys.errors import DataError
+from tests.recsys.conftest import NewRun
 from tests.recsys.conftest import Settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
@@ -52,17 +52,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(
-    shop: Path,
-    settings: Callable[..., Settings],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def trained(shop: Path, new_run: NewRun) -> Path:
     """The folder of a finished run; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "shop"
-    fields: Settings = {"data": str(shop), "gate": "softmax", "metrics_k": 3}
-    fields |= {"epochs": 20, "learning_rate": 0.03, "patience": 20}
-    recsys.train(settings(folder, **fields))
-    return folder
+    fields: Settings = {"gate": "softmax", "epochs": 20, "patience": 20}
+    return new_run(data=str(shop), metrics_k=3, learning_rate=0.03, **fields)
 
 
 def test_prepare_keeps_the_columns(shop: Path) -> None:

@@ -1,7 +1,6 @@
 """Classes as labels of a table, from its file to the model that serves it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import recsys
 from recsys import DataError
 from recsys.data import write_table
 from recsys.runs.run import Run
+from tests.recsys.conftest import NewRun
 from tests.recsys.conftest import Settings
 
 pytestmark = pytest.mark.slow
@@ -47,17 +47,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(
-    shop: Path,
-    settings: Callable[..., Settings],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def trained(shop: Path, new_run: NewRun) -> Path:
     """The folder of a finished run; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "shop"
-    fields = {"data": str(shop), "gate": "softmax", "head_units": []}
-    fields |= {"epochs": 10, "learning_rate": 0.03}
-    recsys.train(settings(folder, **fields))
-    return folder
+    fields: Settings = {"gate": "softmax", "head_units": [], "epochs": 10}
+    return new_run(data=str(shop), learning_rate=0.03, **fields)
 
 
 @pytest.mark.once("torch")
@@ -131,7 +124,8 @@ def test_data_with_more_classes_do_not_fit(
     with pytest.raises(DataError) as caught:
         recsys.evaluate(trained, tmp_path / "more")
     assert str(caught.value) == (
-        f"data set {dataset.schema.name!r}: expected one of 3 classes of "
+        f"data set {dataset.schema.name!r} of "
+        f"{tmp_path / 'more' / 'dataset.json'}: expected one of 3 classes of "
         "'reason', as in training. Received: a class 3"
     )
 

@@ -19,6 +19,7 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.runs.run import Run
 from tests.recsys.api.histories import read_history
 from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.conftest import NewRun
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -46,14 +47,9 @@ def parts(tiny: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def streamed(
-    settings: Settings, parts: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "streamed"
+def streamed(parts: Path, new_run: NewRun) -> Path:
     weights = {"watch": 0.9}
-    fields = settings(out, data=str(parts), task_weights=weights)
-    recsys.train({**fields, "streaming": True})
-    return out
+    return new_run(data=str(parts), task_weights=weights, streaming=True)
 
 
 def content(run: Path) -> dict[str, Any]:

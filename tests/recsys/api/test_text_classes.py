@@ -1,7 +1,6 @@
 """Classes that are texts, from the training to what is served."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import recsys
 from recsys import DataError
 from recsys.data import read_table
 from recsys.data import write_table
+from tests.recsys.conftest import NewRun
 from tests.recsys.conftest import Settings
 
 pytestmark = pytest.mark.slow
@@ -34,17 +34,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(
-    shop: Path,
-    settings: Callable[..., Settings],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def trained(shop: Path, new_run: NewRun) -> Path:
     """The folder of a finished run; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "shop"
-    fields = {"data": str(shop), "gate": "softmax", "head_units": []}
-    fields |= {"epochs": 12, "learning_rate": 0.05}
-    recsys.train(settings(folder, **fields))
-    return folder
+    fields: Settings = {"gate": "softmax", "head_units": [], "epochs": 12}
+    return new_run(data=str(shop), learning_rate=0.05, **fields)
 
 
 @pytest.mark.once("torch")

@@ -23,6 +23,7 @@ from recsys.data import Images
 from recsys.runs.run import Run
 from tests.recsys.api.interruptions import interrupt_at
 from tests.recsys.api.test_train import read_history
+from tests.recsys.conftest import NewRun
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -100,16 +101,10 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def day_1(
-    days: list[Path],
-    settings: Settings,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def day_1(days: list[Path], new_run: NewRun) -> Path:
     """The run of the first day; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "1"
     fields = {"learning_rate": 0.03, "expert_dropout": 0.0, "patience": 9}
-    recsys.train(settings(folder, data=str(days[0]), epochs=4, **fields))
-    return folder
+    return new_run(data=str(days[0]), epochs=4, **fields)
 
 
 def fields_of(

@@ -17,8 +17,8 @@ from recsys.data import Dataset
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
 from recsys.training.batches import StreamedBatches
+from tests.recsys.conftest import BeginRun
 from tests.recsys.distribution.begun_by_one import assert_same_run
-from tests.recsys.distribution.begun_by_one import begin
 from tests.recsys.distribution.command_processes import run_together
 
 Settings = Callable[..., dict[str, Any]]
@@ -32,16 +32,10 @@ pytestmark = [
 
 
 def test_two_processes_go_on_with_what_one_has_begun(
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interruptible: None,
+    begin_run: BeginRun,
 ) -> None:
     # Neither 149 rows of training nor 50 of validation fill whole batches.
-    whole, begun = begin(
-        settings,
-        tmp_path,
-        monkeypatch,
+    whole, begun = begin_run(
         gate_options={"load_balance_loss_weight": 0.1},
         execution="auto",
         train_rows=149,

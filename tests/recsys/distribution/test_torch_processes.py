@@ -2,17 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import keras
 import pytest
 
+from tests.recsys.conftest import BeginRun
 from tests.recsys.distribution.begun_by_one import assert_same_run
-from tests.recsys.distribution.begun_by_one import begin
-
-Settings = Callable[..., dict[str, Any]]
 
 on_torch = pytest.mark.skipif(
     keras.backend.backend() != "torch", reason="processes share on PyTorch"
@@ -22,17 +17,11 @@ on_torch = pytest.mark.skipif(
 @on_torch
 @pytest.mark.slow
 def test_two_processes_go_on_with_what_one_has_begun(
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interruptible: None,
+    begin_run: BeginRun,
 ) -> None:
     # Neither 149 rows of training nor 50 of validation fill whole batches, and
     # the processes have labels of different numbers of rows.
-    whole, begun = begin(
-        settings,
-        tmp_path,
-        monkeypatch,
+    whole, begun = begin_run(
         gate_options={"entropy_weight": 0.1},
         execution="sparse",
         train_rows=149,

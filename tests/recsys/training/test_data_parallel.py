@@ -12,8 +12,8 @@ import pytest
 import recsys
 from recsys.config.train_config import TrainConfig
 from recsys.training.data_parallel import distributed
+from tests.recsys.conftest import BeginRun
 from tests.recsys.distribution.begun_by_one import assert_same_run
-from tests.recsys.distribution.begun_by_one import begin
 from tests.virtual_devices import environment
 
 Settings = Callable[..., dict[str, Any]]
@@ -27,16 +27,10 @@ DEVICES = 4
 @on_jax
 @pytest.mark.slow
 def test_groups_of_devices_go_on_with_what_one_has_begun(
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interruptible: None,
+    begin_run: BeginRun,
 ) -> None:
     # The 50 rows of validation do not divide by 4, and tables are split.
-    whole, begun = begin(
-        settings,
-        tmp_path,
-        monkeypatch,
+    whole, begun = begin_run(
         gate_options={"load_balance_loss_weight": 0.1},
         execution="sparse",
         batch_size=32,
