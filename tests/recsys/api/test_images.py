@@ -283,7 +283,8 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
             raise KeyboardInterrupt
 
         patch.setattr(
-            "recsys.training.fit.ProgressLine.on_epoch_end", interrupt
+            "recsys.training.callbacks.progress_line.ProgressLine.on_epoch_end",
+            interrupt,
         )
         with pytest.raises(KeyboardInterrupt):
             recsys.train(parts)

@@ -123,10 +123,10 @@ def test_data_with_more_classes_do_not_fit(
     recsys.Dataset(dataset.schema, splits).write(tmp_path / "more")
     with pytest.raises(DataError) as caught:
         recsys.evaluate(trained, tmp_path / "more")
+    file = tmp_path / "more" / "dataset.json"
     assert str(caught.value) == (
-        f"data set {dataset.schema.name!r} of "
-        f"{tmp_path / 'more' / 'dataset.json'}: expected one of 3 classes of "
-        "'reason', as in training. Received: a class 3"
+        f"data set {dataset.schema.name!r} of {file}: expected one of 3 "
+        "classes of 'reason', as in training. Received: a class 3"
     )
 
 
