@@ -1,14 +1,23 @@
 import json
 import re
+from collections.abc import Mapping
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
+from typing import TypeAlias
 
 from recsys.errors import FileError
 from recsys.errors.reading import read_text
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown
 from recsys.files.atomic import replacing
+
+# What JSON has by name: numbers, texts, lists and objects. Who reads a value
+# knows, or checks, which of them it is.
+JsonObject: TypeAlias = dict[str, Any]
+
+# The same, which is only read: the content of `metrics.json`, say, or fields.
+JsonMapping: TypeAlias = Mapping[str, Any]
 
 
 class _NamedTwiceError(Exception):

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.errors import DataError
@@ -15,8 +15,8 @@ _QUANTILES = (0.25, 0.5, 0.75)
 def cuts(
     name: str,
     column: pd.Series,
-    encode: Callable[[pd.Series], Any] | None = None,
-) -> dict[str, Any]:
+    encode: Callable[[pd.Series], np.ndarray] | None = None,
+) -> dict[str, npt.NDArray[np.bool_]]:
     """Parts rows by the values of a feature.
 
     Numbers are parted at their quartiles; of anything else, the most frequent
@@ -61,7 +61,9 @@ def cuts(
     return {cut: rows for cut, rows in parts.items() if rows.any()}
 
 
-def _quartiles(numbers: Any, known: Any) -> dict[str, Any]:
+def _quartiles(
+    numbers: np.ndarray, known: npt.NDArray[np.bool_]
+) -> dict[str, npt.NDArray[np.bool_]]:
     if not known.any():
         return {}
     borders = np.unique(np.quantile(numbers[known], _QUANTILES))
@@ -74,7 +76,9 @@ def _quartiles(numbers: Any, known: Any) -> dict[str, Any]:
     return {cut: known & (where == i) for i, cut in enumerate(names)}
 
 
-def _values(column: pd.Series, known: Any) -> dict[str, Any]:
+def _values(
+    column: pd.Series, known: npt.NDArray[np.bool_]
+) -> dict[str, npt.NDArray[np.bool_]]:
     counts = column[known].value_counts()
     # Quoted, a string is never taken for the name of another cut.
     parts = {

@@ -1,10 +1,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from recsys.config.train_config import TrainConfig
+from recsys.files.json_files import JsonObject
 from recsys.metrics import RETRIEVAL_METRICS
 from recsys.tasks import Task
 
@@ -84,7 +84,7 @@ class EpochChoice:
         values = history[self.column]
         return int(values.argmax() if self.higher else values.argmin())
 
-    def chosen(self, history: pd.DataFrame) -> dict[str, Any]:
+    def chosen(self, history: pd.DataFrame) -> JsonObject:
         """Returns the metric and the epoch that is kept, ready for JSON.
 
         Args:

@@ -1,10 +1,9 @@
 import warnings
 from collections.abc import Iterator
-from collections.abc import Mapping
-from typing import Any
 
 from keras_moe.layers import Gate
 from recsys.config.train_config import TrainConfig
+from recsys.files.json_files import JsonMapping
 from recsys.models.gates import gate_class
 
 # From this share of the rows on, a set of experts counts as that of all rows.
@@ -19,7 +18,7 @@ _NEARLY_ALL = 0.95
 _LARGEST_ENTROPY_WEIGHT = 0.001
 
 
-def warn_if_idle(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
+def warn_if_idle(config: TrainConfig, metrics: JsonMapping) -> None:
     """Warns of the tasks whose gate does not tell rows apart.
 
     It gives nearly all rows the same few experts, or weights that hardly
@@ -42,7 +41,7 @@ def warn_if_idle(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
 
 
 def _findings(
-    config: TrainConfig, gate: type[Gate], metrics: Mapping[str, Any]
+    config: TrainConfig, gate: type[Gate], metrics: JsonMapping
 ) -> Iterator[tuple[str, str]]:
     """Yields the tasks with such a gate, and what it does."""
     own = config.task_experts if config.architecture in ("cgc", "ple") else 0
@@ -58,7 +57,7 @@ def _findings(
             yield task, f"its weights hardly differ by row ({bits:.3f} bits)"
 
 
-def _advice(gate: type[Gate], options: Mapping[str, Any]) -> str:
+def _advice(gate: type[Gate], options: JsonMapping) -> str:
     """The option that makes a gate tell rows apart."""
     if options.get("entropy_weight", 0.0) > _LARGEST_ENTROPY_WEIGHT:
         return f"--gate-option entropy_weight={_LARGEST_ENTROPY_WEIGHT:g}"

@@ -2,13 +2,14 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from keras_moe.metrics import balanced_experts
 from keras_moe.metrics import load_balance
 from recsys.data import Split
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.metrics import ExpertUse
 from recsys.models.scorer import Scores
 from recsys.tasks import RowRoles
@@ -23,9 +24,9 @@ def measure(
     tasks: Mapping[str, Task],
     task_weights: Mapping[str, float],
     target_scales: Mapping[str, float] | None = None,
-    constants: Mapping[str, Any] | None = None,
+    constants: Mapping[str, float | Sequence[float]] | None = None,
     roles: RowRoles = ALIKE,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Returns the exact metrics of a split, in float64, ready for JSON.
 
     Args:
@@ -85,7 +86,7 @@ def measure(
     experts = {
         task: float(np.mean(counts)) for task, counts in scores.experts.items()
     }
-    whole: dict[str, Any] = {
+    whole: JsonObject = {
         **_overall(by_task, task_weights),
         "rows": len(rows),
         "tasks": by_task,
@@ -109,9 +110,9 @@ def measure(
 
 def _balance(
     name: str,
-    measured: Callable[[Any], Any],
-    loads: Mapping[str, Sequence[Any]],
-) -> dict[str, Any]:
+    measured: Callable[[np.ndarray], np.ndarray],
+    loads: Mapping[str, Sequence[np.ndarray]],
+) -> JsonObject:
     """What the loads say, the mean of the tasks and by task."""
     by_task = {
         task: float(np.mean([measured(level) for level in levels]))
@@ -123,7 +124,7 @@ def _balance(
 
 def _routing(
     use: Mapping[str, Sequence[ExpertUse]], shared: bool
-) -> dict[str, Any]:
+) -> JsonObject:
     """What the use of experts says by task, and of experts that all share."""
     by_task = {
         task: {
@@ -153,7 +154,7 @@ def _mean(levels: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if len(known) == len(levels) else None
 
 
-def trained_loss(metrics: Mapping[str, Any]) -> float | None:
+def trained_loss(metrics: JsonMapping) -> float | None:
     """Returns a task's loss as it counts in the weighted sum.
 
     Args:
@@ -166,7 +167,7 @@ def trained_loss(metrics: Mapping[str, Any]) -> float | None:
 
 
 def _overall(
-    by_task: Mapping[str, Mapping[str, Any]], task_weights: Mapping[str, float]
+    by_task: Mapping[str, JsonMapping], task_weights: Mapping[str, float]
 ) -> dict[str, float]:
     """The weighted loss, and the mean accuracy of several tasks that have one.
 
@@ -189,16 +190,16 @@ def _overall(
 
 def _measure_task(
     kind: Task,
-    labels: Any,
-    predictions: Any,
+    labels: np.ndarray,
+    predictions: np.ndarray,
     scale: float | None,
-    constant: Any,
+    constant: float | Sequence[float] | None,
     roles: RowRoles,
-) -> dict[str, Any]:
+) -> JsonObject:
     labelled = ~np.isnan(labels)
     labels, predictions = labels[labelled], predictions[labelled]
     roles = roles.of_rows(labelled)
-    metrics: dict[str, Any] = kind.measure(labels, predictions, scale, roles)
+    metrics: JsonObject = kind.measure(labels, predictions, scale, roles)
     if constant is not None:
         shape = len(labels), *np.shape(constant)
         same = np.broadcast_to(np.asarray(constant, np.float64), shape)

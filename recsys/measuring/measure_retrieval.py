@@ -1,9 +1,9 @@
 from collections.abc import Callable
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from keras import ops
 
@@ -11,6 +11,7 @@ from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
+from recsys.files.json_files import JsonObject
 from recsys.measuring.retrieval_metrics import POPULAR
 from recsys.measuring.retrieval_metrics import QueryRows
 from recsys.measuring.retrieval_metrics import Scored
@@ -27,7 +28,7 @@ from recsys.sequences.sequence_retrieval import SequenceRetrieval
 
 _POSITIONS = 1 << 15  # Of histories that a sequence tower reads at a time.
 # Frames of the rows that count, with how much each does.
-_Counting = Iterator[tuple[pd.DataFrame, Any]]
+_Counting = Iterator[tuple[pd.DataFrame, np.ndarray]]
 
 
 def measure_retrieval(
@@ -37,7 +38,7 @@ def measure_retrieval(
     config: TrainConfig,
     k: int | None = None,
     most_rows: int | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Returns how well a model retrieves the items of a split.
 
     The catalogue are all items of the training split. Each row that counts
@@ -130,7 +131,7 @@ class RetrievalMeasure:
         if self.user is not None:
             self.targets = _targets(ranker, self._counting, schema)
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> JsonObject:
         assert self.ranker.retrieval is not None, "as the class asks for"
         blocks = _blocks(
             self.ranker, self._counting, self.user, self.seen, self.popular
@@ -152,7 +153,7 @@ def _blocks(
     counting: Callable[[], _Counting],
     user: str | None,
     seen: Seen | None,
-    popular: Any | None,
+    popular: np.ndarray | None | None,
 ) -> Iterator[Scored]:
     """The rows of a split with the scores of all items, a few at a time."""
     assert model.retrieval is not None, "asked for with retrieval alone"
@@ -191,8 +192,10 @@ def _rows_at_once(retrieval: Retrieval) -> int:
 
 
 def _with_history(
-    model: Ranker, inputs: dict[str, Any], pairs: tuple[Any, Any]
-) -> tuple[Any, Any]:
+    model: Ranker,
+    inputs: dict[str, np.ndarray],
+    pairs: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
     """Adds the items that a sequence tower has read to what is excluded."""
     assert model.retrieval is not None, "asked for with retrieval alone"
     history = model.retrieval.history
@@ -220,7 +223,9 @@ def _targets(
     )
 
 
-def popularity(model: Ranker, dataset: AnyDataset, label: str | None) -> Any:
+def popularity(
+    model: Ranker, dataset: AnyDataset, label: str | None
+) -> npt.NDArray[np.float64]:
     """Returns how much the rows of the training split with each item count.
 
     Args:

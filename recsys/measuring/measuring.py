@@ -1,12 +1,13 @@
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
-from typing import Any
 from typing import Self
 
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data import Split
+from recsys.files.json_files import JsonObject
 from recsys.measuring.measure import measure
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scores
@@ -32,7 +33,7 @@ class Measuring:
     tasks: Mapping[str, Task]
     task_weights: Mapping[str, float]
     target_scales: Mapping[str, float]
-    constants: Mapping[str, Any]
+    constants: Mapping[str, float | Sequence[float]]
     k: int
     resamples: int = 0
 
@@ -56,7 +57,7 @@ class Measuring:
             config.metrics_k,
         )
 
-    def __call__(self, scores: Scores, rows: Split) -> dict[str, Any]:
+    def __call__(self, scores: Scores, rows: Split) -> JsonObject:
         """Returns what `measure` does.
 
         Args:

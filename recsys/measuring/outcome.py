@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -14,6 +13,7 @@ from recsys.data import Split
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.files.file_names import file_names
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.measuring.curves import read_history
 from recsys.measuring.epoch_choice import TASKS
@@ -39,7 +39,7 @@ def has_routing(model: MultiTaskModel) -> bool:
 
 def write_outcome(
     run: Run, config: TrainConfig, dataset: AnyDataset, splits: Sequence[str]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Evaluates the model of a run; writes metrics, plots and a sample.
 
     Args:
@@ -57,7 +57,7 @@ def write_outcome(
     model = run.load_model()
     scorer = Scorer(model)
     measured = Measuring.of(model, config, dataset.schema)
-    metrics: dict[str, Any] = {}
+    metrics: JsonObject = {}
     for split in splits:
         scores = scorer.score(dataset.split(split))
         rows = ground_truth(dataset.split(split), dataset.schema)

@@ -3,10 +3,11 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from recsys.files.json_files import JsonObject
 from recsys.metrics import RETRIEVAL_METRICS
 from recsys.metrics.ranks import Ranks
 from recsys.metrics.ranks import without
@@ -32,9 +33,9 @@ class QueryRows:
     """
 
     start: int
-    items: Any
-    weights: Any
-    excluded: tuple[Any, Any] | None = None
+    items: np.ndarray
+    weights: np.ndarray
+    excluded: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def rows_at_once(num_items: int) -> int:
@@ -83,7 +84,7 @@ class RetrievalMetrics:
         users = 0 if targets is None else len(targets.rows)
         self._users = np.zeros((len(self._metrics), users))
 
-    def add(self, rows: QueryRows, scores: Any) -> None:
+    def add(self, rows: QueryRows, scores: np.ndarray) -> None:
         """Adds the next rows of the split.
 
         Args:
@@ -97,13 +98,13 @@ class RetrievalMetrics:
         self._sums += [counts @ gains for gains in self._gains(ranks)]
         self._total += counts.sum()
 
-    def _gains(self, ranks: Ranks) -> Iterator[Any]:
+    def _gains(self, ranks: Ranks) -> Iterator[npt.NDArray[np.float64]]:
         """Of each metric, what the rows gain, float64 `(rows,)`."""
         for metric in self._metrics.values():
             yield ranks.mean_gains(metric.gains)
 
     def _add_users(
-        self, targets: UserTargets, rows: QueryRows, scores: Any
+        self, targets: UserTargets, rows: QueryRows, scores: np.ndarray
     ) -> None:
         users = targets.within(rows.start, rows.start + len(rows.items))
         own = scores[targets.rows[users] - rows.start]  # (users, N)
@@ -151,7 +152,7 @@ class RetrievalMetrics:
         return found
 
 
-Scored = tuple[QueryRows, Mapping[str, Any]]
+Scored = tuple[QueryRows, Mapping[str, np.ndarray]]
 
 
 def retrieval_metrics(
@@ -161,7 +162,7 @@ def retrieval_metrics(
     num_items: int,
     beside: Sequence[str] = (POPULAR,),
     keep_targets: bool = True,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Returns the metrics of a model, and of what stands beside it.
 
     Args:
@@ -187,7 +188,7 @@ def retrieval_metrics(
         for name, measure in measures.items():
             measure.add(rows, scores[name])
         count += len(rows.items)
-    found: dict[str, Any] = dict(measures[""].result())
+    found: JsonObject = dict(measures[""].result())
     found |= {"rows": count, "items": num_items}
     if targets is not None:
         found["users"] = len(targets.rows)

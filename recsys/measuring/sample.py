@@ -24,8 +24,8 @@ class Sample:
         labels: Float array `(rows,)` for each task, NaN where missing.
     """
 
-    inputs: dict[str, Any]
-    labels: dict[str, Any]
+    inputs: dict[str, np.ndarray]
+    labels: dict[str, np.ndarray]
 
     @classmethod
     def of(cls, model: MultiTaskModel, dataset: AnyDataset) -> "Sample":
@@ -69,7 +69,9 @@ class Sample:
 
     def write(self, file: Path) -> None:
         """Writes the sample as an `.npz` file, whole or not at all."""
-        arrays = {f"inputs/{name}": x for name, x in self.inputs.items()}
+        arrays: dict[str, Any] = {
+            f"inputs/{name}": x for name, x in self.inputs.items()
+        }
         arrays |= {f"labels/{task}": y for task, y in self.labels.items()}
         with replacing(file) as unfinished:
             np.savez_compressed(unfinished, **arrays)

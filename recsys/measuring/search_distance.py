@@ -1,9 +1,9 @@
 import warnings
-from typing import Any
 
 import pandas as pd
 
 from recsys.config.train_config import TrainConfig
+from recsys.files.json_files import JsonObject
 
 # Up to here, a soft permutation counts as one: no entry is further than that
 # from 0 or 1.
@@ -51,7 +51,7 @@ def largest_distance(distance: float | dict[str, float]) -> float:
     return distance
 
 
-def warn_if_apart(metrics: dict[str, Any]) -> None:
+def warn_if_apart(metrics: JsonObject) -> None:
     """Warns where a search has ended far from a permutation.
 
     Args:

@@ -1,8 +1,7 @@
 import warnings
-from collections.abc import Mapping
-from typing import Any
 
 from recsys.config.train_config import TrainConfig
+from recsys.files.json_files import JsonMapping
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import gate_class
 
@@ -10,7 +9,7 @@ from recsys.models.gates import gate_class
 SLACK = 1.25
 
 
-def warn_if_dense(config: TrainConfig, metrics: Mapping[str, Any]) -> None:
+def warn_if_dense(config: TrainConfig, metrics: JsonMapping) -> None:
     """Warns of a trained gate that was to become sparse and has not.
 
     Args:

@@ -1,13 +1,12 @@
 """Which metrics are shown where there is room for few of them."""
 
-from collections.abc import Mapping
 from itertools import chain
-from typing import Any
 
+from recsys.files.json_files import JsonMapping
 from recsys.metrics import TASK_METRICS
 
 
-def task_scores(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+def task_scores(metrics: JsonMapping) -> dict[str, float | None]:
     """Returns the scores of the tasks that tables of several runs show.
 
     They are those that `TASK_METRICS` says are compared; losses are none.

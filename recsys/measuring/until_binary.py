@@ -1,8 +1,8 @@
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
+
+from recsys.files.json_files import JsonMapping
 
 UNTIL_BINARY = "steps_until_binary"
 
@@ -34,7 +34,7 @@ def until_binary(history: pd.DataFrame) -> dict[str, int | None]:
     }
 
 
-def percent_until_binary(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+def percent_until_binary(metrics: JsonMapping) -> dict[str, float | None]:
     """Returns the share of the training steps until all selectors were binary.
 
     Args:

@@ -1,6 +1,5 @@
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 
 from pydantic import AfterValidator
 from pydantic import BaseModel
@@ -9,10 +8,11 @@ from pydantic import FiniteFloat
 
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 
 
-def _checked(scores: dict[str, Any]) -> dict[str, Any]:
+def _checked(scores: JsonObject) -> JsonObject:
     """Checks that scores are numbers; those of the constant stand by name."""
     for name, value in scores.items():
         if name == "constant" and isinstance(value, dict):
@@ -61,7 +61,7 @@ class SplitMetrics(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
 
     loss: FiniteFloat
-    tasks: dict[str, Annotated[dict[str, Any], AfterValidator(_checked)]]
+    tasks: dict[str, Annotated[JsonObject, AfterValidator(_checked)]]
     experts_per_example: FiniteFloat | None
     accuracy: FiniteFloat | None = None
     load_balance_by_task: dict[str, FiniteFloat] = {}
@@ -84,10 +84,10 @@ class Metrics(BaseModel):
     validation: SplitMetrics
     test: SplitMetrics | None = None
     permutation_distance: FiniteFloat | dict[str, FiniteFloat] | None = None
-    selected: dict[str, Any] | None = None
+    selected: JsonObject | None = None
 
 
-def read_metrics(file: Path) -> dict[str, Any]:
+def read_metrics(file: Path) -> JsonObject:
     """Reads the metrics of a run.
 
     Args:
@@ -97,6 +97,6 @@ def read_metrics(file: Path) -> dict[str, Any]:
         FileError: The file is broken.
         FileNotFoundError: There is no file.
     """
-    content: dict[str, Any] = read_json(file)
+    content: JsonObject = read_json(file)
     check_shape(content, Metrics, file)
     return content

@@ -4,7 +4,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.backend import quiet_start
 from recsys.columns.kind import declarations
@@ -12,6 +11,7 @@ from recsys.config.config_file import read_fields
 from recsys.config.train_config import TrainConfig
 from recsys.errors import FileError
 from recsys.errors import RunError
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.written_folder import check_written
 from recsys.runs.metrics_file import read_metrics
@@ -84,7 +84,7 @@ class Run:
             and self.read_metrics().get("test") is not None
         )
 
-    def read_metrics(self) -> dict[str, Any]:
+    def read_metrics(self) -> JsonObject:
         """Returns the metrics by split, those of the test if it is finished.
 
         Raises:
