@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from recsys.data.load import load_schema
 from recsys.errors import RunError
 from recsys.errors.memory import free_memory
 from recsys.files.atomic import replacing
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
@@ -33,7 +34,7 @@ from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 
 
-def baseline(config: BaselineConfig | Mapping[str, Any]) -> dict[str, Any]:
+def baseline(config: BaselineConfig | JsonMapping) -> JsonObject:
     """Fits a baseline, and fills a run folder.
 
     Hyperparameters that are not given are chosen on the validation split,
@@ -82,7 +83,7 @@ def _resolved(config: BaselineConfig) -> BaselineConfig:
     return config
 
 
-def _baseline(config: BaselineConfig, run: Run) -> dict[str, Any]:
+def _baseline(config: BaselineConfig, run: Run) -> JsonObject:
     announce(f"Reading the data in {config.data}")
     in_memory = False if config.model in RANKING else None
     dataset = load(config.data, streaming=in_memory)

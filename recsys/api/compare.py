@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
 from pathlib import Path
@@ -11,6 +10,7 @@ from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.files.atomic import remove_all_unfinished
 from recsys.files.atomic import replacing
+from recsys.files.json_files import JsonMapping
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.processes.training_processes import TrainingProcesses
@@ -71,7 +71,7 @@ def compare(
 
 
 def _planned(
-    comparison: Comparison, out: Path, fields: Mapping[str, Any]
+    comparison: Comparison, out: Path, fields: JsonMapping
 ) -> list[PlannedRun]:
     """The runs of a comparison, each of which can be trained."""
     planned = comparison.runs(out, **fields)

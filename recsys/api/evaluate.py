@@ -1,6 +1,5 @@
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from recsys.api.use_baseline import evaluate_baseline
 from recsys.baselines.config import is_baseline
@@ -11,6 +10,7 @@ from recsys.errors import DataError
 from recsys.errors.bounds import MOST_REPEATS
 from recsys.errors.bounds import check_count
 from recsys.errors.shown import did_you_mean
+from recsys.files.json_files import JsonObject
 from recsys.measuring.cuts import cuts
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
@@ -27,7 +27,7 @@ def evaluate(
     by: str | None = None,
     metrics_k: int | None = None,
     intervals: int | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Evaluates the model of a run on one split of a data set.
 
     Args:
@@ -109,7 +109,7 @@ def _check_cut(model: MultiTaskModel, by: str) -> None:
         )
 
 
-def _cuts(model: MultiTaskModel, rows: Split, by: str) -> dict[str, Any]:
+def _cuts(model: MultiTaskModel, rows: Split, by: str) -> JsonObject:
     assert isinstance(model, Ranker), "checked before"
     vocabulary = model.fitted[by].vocabulary
     encode = None if vocabulary is None else vocabulary.encode

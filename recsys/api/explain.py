@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,7 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.errors.bounds import MOST_REPEATS
 from recsys.errors.bounds import check_count
 from recsys.errors.bounds import check_seed
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
@@ -29,7 +29,7 @@ def explain(
     split: str = "test",
     repeats: int = 3,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Measures how much the model of a run relies on each feature.
 
     The importance of a feature is by how much the loss grows when its column is
@@ -109,7 +109,7 @@ def explain(
 _TOTAL = ""  # No task is named so.
 
 
-def _losses(metrics: dict[str, Any]) -> dict[str, float]:
+def _losses(metrics: JsonObject) -> dict[str, float]:
     """The weighted loss, and that of each task; 0 where it has no label."""
     by_task = {
         task: trained_loss(values) or 0.0

@@ -1,6 +1,7 @@
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
 from recsys.features.feature import MISSING
 from recsys.files.atomic import replacing
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.processes.lifeline import run_alongside
@@ -118,7 +120,7 @@ def export_two_stage(
         import_faiss()  # Rather now than at the end.
     source = Run(run)
     source.check_model()
-    options: dict[str, Any] = {
+    options: JsonObject = {
         "score": score,
         "top": top,
         "candidates": candidates,
@@ -130,7 +132,7 @@ def export_two_stage(
     )
 
 
-def _write(run: Run, folder: Path, options: dict[str, Any]) -> None:
+def _write(run: Run, folder: Path, options: JsonObject) -> None:
     if not _is_prepared():
         _export_elsewhere(run, folder, options)
         return
@@ -145,7 +147,7 @@ def _is_prepared() -> bool:
     return legacy and keras.backend.backend() == "tensorflow"
 
 
-def _export_elsewhere(run: Run, folder: Path, options: dict[str, Any]) -> None:
+def _export_elsewhere(run: Run, folder: Path, options: JsonObject) -> None:
     words = [
         *(sys.executable, "-m", "recsys.child_process", "export"),
         *("--run", str(run.folder), "--out", str(folder)),
@@ -161,7 +163,7 @@ def _export_elsewhere(run: Run, folder: Path, options: dict[str, Any]) -> None:
         raise kind(last_line(process.stderr))
 
 
-def _export(run: Run, folder: Path, options: dict[str, Any]) -> None:
+def _export(run: Run, folder: Path, options: JsonObject) -> None:
     ranker = run.load_ranker()
     if ranker.retrieval is None:
         raise RunError(
@@ -219,7 +221,7 @@ def _verify(
     model: TwoStage,
     folder: Path,
     rows: pd.DataFrame,
-    seen: list[Any],
+    seen: list[np.ndarray],
     index: str,
 ) -> None:
     outputs = _outputs(model, folder, rows, seen, index)
@@ -269,7 +271,7 @@ def _sample(model: TwoStage) -> tuple[pd.DataFrame, list[Any]]:
     return rows, seen
 
 
-def _encoded(model: TwoStage, rows: pd.DataFrame) -> dict[str, Any]:
+def _encoded(model: TwoStage, rows: pd.DataFrame) -> dict[str, np.ndarray]:
     fitted = model.ranker.fitted
     return {
         name: fitted[name].encode(rows[name])
@@ -281,15 +283,15 @@ def _outputs(
     model: TwoStage,
     folder: Path,
     rows: pd.DataFrame,
-    seen: list[Any],
+    seen: list[np.ndarray],
     index: str,
-) -> dict[str, Any]:
+) -> dict[str, np.ndarray]:
     """What the SavedModel returns in a process without Keras."""
     ranker = model.ranker
     assert ranker.retrieval is not None, "asked for with retrieval alone"
     item = ranker.fitted[ranker.retrieval.item]
     values = ranker.vocabularies[ranker.retrieval.item].values
-    kind: Any = object if item.raw_dtype == "string" else np.int64
+    kind: type = object if item.raw_dtype == "string" else np.int64
     lists = np.full((len(rows), _MOST_SEEN), MISSING[item.raw_dtype], object)
     for row, numbers in enumerate(seen):
         lists[row, : len(numbers)] = values[numbers - 1]
@@ -316,8 +318,8 @@ def _outputs(
 def _problem(
     model: TwoStage,
     query: pd.DataFrame,
-    seen: Any,
-    received: dict[str, Any],
+    seen: np.ndarray,
+    received: Mapping[str, np.ndarray],
     index: str,
 ) -> str | None:
     """What is wrong with what was recommended to one query."""

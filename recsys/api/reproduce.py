@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from typing import TypeVar
 
 import pandas as pd
 
@@ -17,6 +18,7 @@ from recsys.errors.bounds import check_count
 from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.files.atomic import replacing
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.links import check_no_links
@@ -34,6 +36,8 @@ _KINDS: dict[str, type[Any]] = {
     "baseline": BaselineConfig,
     "train": TrainConfig,
 }
+
+Choice = TypeVar("Choice")
 
 
 def reproduce(
@@ -92,7 +96,7 @@ def reproduce(
     return results
 
 
-def _named(argument: str, name: str, known: Mapping[str, Any]) -> Any:
+def _named(argument: str, name: str, known: Mapping[str, Choice]) -> Choice:
     if name not in known:
         raise ValueError(
             f"`{argument}` must be among {list(known)}"
@@ -174,7 +178,7 @@ def _measure(
     )
 
 
-def _results(benchmark: Benchmark, out: Path) -> Iterator[dict[str, Any]]:
+def _results(benchmark: Benchmark, out: Path) -> Iterator[JsonObject]:
     """What has been measured, in the order of the benchmark's rows."""
     for setting in benchmark.settings:
         records = (out / "runs" / setting.name).glob("seed-*.json")

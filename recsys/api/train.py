@@ -2,7 +2,6 @@ import gc
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import keras
 
@@ -17,6 +16,8 @@ from recsys.data.streaming.large import is_large
 from recsys.errors import RunError
 from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.idle_routing import warn_if_idle
@@ -55,8 +56,8 @@ _MAY_CHANGE = ("out", "checkpoint_steps", "distribute", "expert_devices")
 
 
 def train(
-    config: TrainConfig | Mapping[str, Any], resume: bool = False
-) -> dict[str, Any]:
+    config: TrainConfig | JsonMapping, resume: bool = False
+) -> JsonObject:
     """Trains a model and fills a run folder.
 
     The folder gets `config.json`, `model.keras` (the weights of the epoch
@@ -149,7 +150,7 @@ def _prepared(
 
 def _train(
     config: TrainConfig, dataset: AnyDataset, start: WarmStart | None, run: Run
-) -> dict[str, Any]:
+) -> JsonObject:
     """Trains in a run folder that nobody else writes to."""
     _fit(run, config, dataset, start)
     # What is measured is read from the run. Of large tables, memory has no

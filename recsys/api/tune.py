@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from recsys.errors.bounds import check_count
 from recsys.errors.reading import naming
 from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.processes.training_processes import TrainingProcesses
@@ -37,15 +38,15 @@ Search = Callable[[ResumableOracle, TrialRunner, int], None]
 
 
 def tune(
-    fields: Mapping[str, Any],
+    fields: JsonMapping,
     trials: int = 20,
     tuner: str = "random",
-    space: Mapping[str, Any] | str | Path | None = None,
+    space: JsonMapping | str | Path | None = None,
     workers: int = 1,
     resume: bool = False,
     paper: str | None = None,
     engine: str = "keras-tuner",
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Searches for the configuration with the lowest validation loss.
 
     KerasTuner draws the trials; each is trained in a process beside this one,
@@ -160,11 +161,11 @@ def _search_of(engine: str) -> Search:
 
 
 def _content(
-    space: Mapping[str, Any] | str | Path | None,
+    space: JsonMapping | str | Path | None,
     paper: str | None,
     started: Sweep | None,
     schema: Schema,
-    fields: Mapping[str, Any],
+    fields: JsonMapping,
 ) -> Any:
     """What is searched: as told, or as a started sweep does, or a paper."""
     if space is not None and paper is not None:

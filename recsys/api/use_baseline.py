@@ -14,6 +14,7 @@ from recsys.data import load
 from recsys.data.columns import parse
 from recsys.data.items_file import with_titles
 from recsys.errors import RunError
+from recsys.files.json_files import JsonObject
 from recsys.runs.run import Run
 
 
@@ -23,7 +24,7 @@ def evaluate_baseline(
     split: str,
     metrics_k: int | None,
     intervals: int | None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Evaluates a baseline on one split of a data set.
 
     Args:

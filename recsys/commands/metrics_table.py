@@ -1,12 +1,13 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.reporting.terminal_table import needed_width
 from recsys.reporting.terminal_table import print_turned
 
@@ -20,7 +21,7 @@ _STANDARDIZED = (
 _WIDEST = 10
 
 
-def print_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> None:
+def print_metrics(metrics: Mapping[str, JsonMapping]) -> None:
     """Prints the table of `metrics_table` in the width of the terminal.
 
     Where it is wider, there is a column for each task of a split instead, that
@@ -42,7 +43,7 @@ def print_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _retrieval_lines(
-    metrics: Mapping[str, Mapping[str, Any]],
+    metrics: Mapping[str, JsonMapping],
 ) -> Iterator[str]:
     """What there is to say of the retrieval of each split."""
     for split, values in metrics.items():
@@ -59,13 +60,13 @@ def _retrieval_lines(
                 yield f"  popular: {_listed(popular)}"
 
 
-def _listed(scores: Mapping[str, Any]) -> str:
+def _listed(scores: JsonMapping) -> str:
     return ", ".join(
         f"{name} {_shown(value)}" for name, value in scores.items()
     )
 
 
-def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
+def metrics_table(metrics: Mapping[str, JsonMapping]) -> Table:
     """Returns the metrics of one or more splits as a table for a terminal.
 
     Beside the weighted total stands the mean of the tasks' accuracies, where
@@ -116,7 +117,7 @@ def metrics_table(metrics: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def _titles(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _titles(metrics: Mapping[str, JsonMapping]) -> dict[str, str]:
     """The titles of what is shown, of all that any task has, by name."""
     # Not before it is needed: pandas, which metrics use, takes its time.
     from recsys.metrics import TASK_METRICS
@@ -142,7 +143,7 @@ def _titles(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _turned(
-    values: Mapping[str, Any], titles: Mapping[str, str]
+    values: JsonMapping, titles: Mapping[str, str]
 ) -> tuple[list[str], list[list[list[str]]]]:
     """The metrics of a split by column: a task's, or the weighted total's.
 
@@ -171,11 +172,11 @@ def _turned(
     return ["Task", *titles.values(), _EXPERTS], groups
 
 
-def _overall(values: Mapping[str, Any]) -> dict[str, Any]:
+def _overall(values: JsonMapping) -> JsonObject:
     return {name: values.get(name) for name in ("loss", "accuracy")}
 
 
-def _cells(scores: Mapping[str, Any], names: list[str]) -> Iterator[str]:
+def _cells(scores: JsonMapping, names: list[str]) -> Iterator[str]:
     for name in names:
         cell = _shown(scores.get(name))
         if interval := scores.get(f"{name}_interval"):

@@ -1,16 +1,16 @@
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 
 from pydantic import AfterValidator
 
 from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.shapes import check_shape
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+def _checked(fields: JsonObject) -> JsonObject:
     # Where it is trained, on what and with how many experts may be said
     # elsewhere.
     part = {"data": ".", "out": ".", "num_experts": MOST_EXPERTS, **fields}
@@ -21,11 +21,11 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-Fields = Annotated[dict[str, Any], AfterValidator(_checked)]
+Fields = Annotated[JsonObject, AfterValidator(_checked)]
 """The shape of fields of `TrainConfig`, as many as one likes."""
 
 
-def read_fields(file: Path) -> dict[str, Any]:
+def read_fields(file: Path) -> JsonObject:
     """Reads the fields of a training configuration from a JSON file.
 
     Args:
@@ -39,5 +39,5 @@ def read_fields(file: Path) -> dict[str, Any]:
         FileError: It is no JSON object, or a field is unknown or wrong.
         FileNotFoundError: There is no file.
     """
-    fields: dict[str, Any] = check_shape(read_json(file), Fields, file)
+    fields: JsonObject = check_shape(read_json(file), Fields, file)
     return fields

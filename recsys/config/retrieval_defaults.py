@@ -1,11 +1,11 @@
-from collections.abc import Mapping
-from typing import Any
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 
 # Towers go on learning where the loss of the tasks has long been at its best.
 _DEFAULTS = {"learning_rate": 1e-3, "epochs": 50, "patience": 5}
 
 
-def with_retrieval_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_retrieval_defaults(fields: JsonMapping) -> JsonObject:
     """Adds the defaults of a run with retrieval to its given fields.
 
     Not where a sequence tower is trained, before the tasks and by its own

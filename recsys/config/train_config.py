@@ -1,10 +1,8 @@
-from collections.abc import Mapping
 from dataclasses import asdict
 from dataclasses import field
 from dataclasses import fields
 from dataclasses import replace
 from typing import Annotated
-from typing import Any
 from typing import Self
 
 from pydantic import AfterValidator
@@ -43,6 +41,8 @@ from recsys.errors.bounds import Width
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.flags import check_flag_with
 from recsys.errors.shapes import one_of
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
@@ -359,7 +359,7 @@ class TrainConfig(TowerConfig):
         return replace(published, **given)
 
     @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> "TrainConfig":
+    def from_mapping(cls, values: JsonMapping) -> "TrainConfig":
         """Builds a configuration from its fields, such as a JSON object's.
 
         Args:
@@ -375,6 +375,6 @@ class TrainConfig(TowerConfig):
         given.pop("versions", None)
         return cls(**given)
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Returns the fields by name, ready for JSON."""
         return asdict(self)

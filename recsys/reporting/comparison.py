@@ -1,6 +1,5 @@
 import dataclasses
 from collections.abc import Iterator
-from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -21,6 +20,8 @@ from recsys.data import Schema
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.measuring.curves import read_history
 from recsys.measuring.search_distance import largest_distance
@@ -58,7 +59,7 @@ def _setting_name(name: str) -> str:
     return _folder_name(name) if name else name
 
 
-def _own_fields(fields: dict[str, Any]) -> dict[str, Any]:
+def _own_fields(fields: JsonObject) -> JsonObject:
     for name, instead in (("seed", "`seeds`"), ("out", "the names")):
         if name in fields:
             raise ValueError(
@@ -213,7 +214,7 @@ class PlannedRun:
     config: TrainConfig
 
     @classmethod
-    def of(cls, setting: str, model: str, fields: Mapping[str, Any]) -> Self:
+    def of(cls, setting: str, model: str, fields: JsonMapping) -> Self:
         """Plans a run of fields of `TrainConfig`.
 
         Raises:
@@ -232,7 +233,7 @@ class PlannedRun:
         with _naming(self.setting, self.model):
             check_config(self.config, schema)
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> JsonObject | None:
         """What the table needs to know, or `None` while it is not trained."""
         run = Run(self.config.out)
         if not run.is_finished:

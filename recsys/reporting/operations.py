@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 from keras import ops
@@ -11,6 +10,7 @@ from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
+from recsys.files.json_files import JsonObject
 from recsys.measuring.sample import Sample
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.changed_model import with_configs
@@ -114,5 +114,5 @@ def count_operations(
     )
 
 
-def _dense(config: dict[str, Any]) -> dict[str, Any]:
+def _dense(config: JsonObject) -> JsonObject:
     return {"execution": "dense"} if "execution" in config else {}

@@ -1,18 +1,17 @@
 """The finished trainings that a report is made of."""
 
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from recsys.baselines.config import is_baseline
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
+from recsys.files.json_files import JsonMapping
 from recsys.measuring.sample import Sample
 from recsys.measuring.task_scores import task_scores
 from recsys.measuring.until_binary import percent_until_binary
@@ -43,8 +42,8 @@ class Trained:
     searched: bool
     run: Run
     config: TrainConfig
-    metrics: Mapping[str, Any]
-    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: JsonMapping
+    hyperparameters: JsonMapping = field(default_factory=dict)
     counts: bool = True
 
     @property

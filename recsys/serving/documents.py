@@ -5,6 +5,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
+from recsys.files.json_files import JsonObject
 from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.model_store import Served
 from recsys.serving.openapi import describe
@@ -81,7 +82,7 @@ def _metadata(name: str, served: _Model) -> Any:
         "signature_name": "",
         "version": str(served.version),
     }
-    metadata: dict[str, Any] = {"signature_def": {"signature_def": definitions}}
+    metadata: JsonObject = {"signature_def": {"signature_def": definitions}}
     if classes := served.model.signatures[DEFAULT_SIGNATURE].classes:
         metadata["classes"] = {
             task: {
@@ -94,7 +95,7 @@ def _metadata(name: str, served: _Model) -> Any:
     return {"model_spec": spec, "metadata": metadata}
 
 
-def _tensors(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
+def _tensors(specs: Mapping[str, TensorSpec]) -> JsonObject:
     """Inputs or outputs as TensorFlow Serving's metadata have them."""
     return {
         name: {

@@ -2,13 +2,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from typing import Generic
 from typing import TypeVar
 
 from recsys.errors import FileError
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
+from recsys.files.json_files import JsonObject
 from recsys.serving.runner import FILES
 from recsys.serving.runner import holds_model
 
@@ -102,7 +102,7 @@ class ModelStore(Generic[Model]):
             "none" if self._folder.is_dir() else "no folder",
         )
 
-    def statuses(self) -> list[dict[str, Any]]:
+    def statuses(self) -> list[JsonObject]:
         """Returns the versions as TensorFlow Serving's status has them."""
         versions = {
             version: _status(version, "END", broken.message)
@@ -174,7 +174,7 @@ def _fingerprint(folder: Path) -> object:
     return files
 
 
-def _status(version: int, state: str, message: str = "") -> dict[str, Any]:
+def _status(version: int, state: str, message: str = "") -> JsonObject:
     code = "UNKNOWN" if message else "OK"
     return {
         "version": str(version),

@@ -1,8 +1,8 @@
 """What a server takes and returns, as OpenAPI has it."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from recsys.files.json_files import JsonObject
 from recsys.serving.openapi_answer import described_answer
 from recsys.serving.openapi_values import ELEMENTS
 from recsys.serving.openapi_values import nested
@@ -25,7 +25,7 @@ _ERRORS = {
 
 def describe(
     name: str, signatures: Mapping[str, Signature], max_rows: int
-) -> dict[str, Any]:
+) -> JsonObject:
     """Returns the OpenAPI document of a model.
 
     Rows are described by the signature that a request has unless it names
@@ -78,8 +78,8 @@ def describe(
 
 
 def _operation(
-    name: str, answer: str, schema: dict[str, Any] | None = None
-) -> dict[str, Any]:
+    name: str, answer: str, schema: JsonObject | None = None
+) -> JsonObject:
     content = _content(schema or {"type": "object"})
     return {
         "operationId": name,
@@ -100,15 +100,15 @@ _ERROR = {
 }
 
 
-def _content(schema: dict[str, Any]) -> dict[str, Any]:
+def _content(schema: JsonObject) -> JsonObject:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def _named(operation: dict[str, Any], name: str) -> dict[str, Any]:
+def _named(operation: JsonObject, name: str) -> JsonObject:
     return {**operation, "operationId": name}
 
 
-def _body(signature: Signature, max_rows: int) -> dict[str, Any]:
+def _body(signature: Signature, max_rows: int) -> JsonObject:
     """Either `instances` or `inputs`."""
     rows = {"minItems": 1, "maxItems": max_rows}
     values = {name: _value(spec) for name, spec in signature.inputs.items()}
@@ -134,7 +134,7 @@ def _body(signature: Signature, max_rows: int) -> dict[str, Any]:
     }
 
 
-def _object(signature: Signature, properties: dict[str, Any]) -> dict[str, Any]:
+def _object(signature: Signature, properties: JsonObject) -> JsonObject:
     needed = [
         name for name, spec in signature.inputs.items() if spec.default is None
     ]
@@ -146,7 +146,7 @@ def _object(signature: Signature, properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _value(spec: TensorSpec) -> dict[str, Any]:
+def _value(spec: TensorSpec) -> JsonObject:
     """A value of a row: an element, or lists of them."""
     schema = nested(ELEMENTS[spec.dtype], spec.shape)
     if spec.default is not None:

@@ -1,8 +1,8 @@
 """The answer to a predict request, as OpenAPI has it."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from recsys.files.json_files import JsonObject
 from recsys.serving.openapi_values import ELEMENTS
 from recsys.serving.openapi_values import nested
 from recsys.serving.tensor_spec import Signature
@@ -16,7 +16,7 @@ _BYTES = {
 }
 
 
-def described_answer(signature: Signature, max_rows: int) -> dict[str, Any]:
+def described_answer(signature: Signature, max_rows: int) -> JsonObject:
     """Returns the schema of what `recsys.serving.predict_answer` writes.
 
     Args:
@@ -35,7 +35,7 @@ def described_answer(signature: Signature, max_rows: int) -> dict[str, Any]:
             text = f"Probability of the class {name!r} of {task!r}"
             values[output] |= {"description": text}
 
-    def column(value: dict[str, Any]) -> dict[str, Any]:
+    def column(value: JsonObject) -> JsonObject:
         rows = {"minItems": 1, "maxItems": max_rows}
         return {"type": "array", "items": value, **rows}
 
@@ -49,7 +49,7 @@ def described_answer(signature: Signature, max_rows: int) -> dict[str, Any]:
     return {"oneOf": [_object({key: schema}) for key, schema in answers]}
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def _object(properties: JsonObject) -> JsonObject:
     return {
         "type": "object",
         "properties": properties,
@@ -58,7 +58,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _value(name: str, spec: TensorSpec) -> dict[str, Any]:
+def _value(name: str, spec: TensorSpec) -> JsonObject:
     """A value of a row, or anything where the model does not say."""
     if not spec.shape:
         return {}
@@ -69,9 +69,7 @@ def _value(name: str, spec: TensorSpec) -> dict[str, Any]:
     return {**nested(element, spec.shape)}
 
 
-def _of_classes(
-    task: str, names: Sequence[str] | Sequence[int]
-) -> dict[str, Any]:
+def _of_classes(task: str, names: Sequence[str] | Sequence[int]) -> JsonObject:
     return {
         "minItems": len(names),
         "maxItems": len(names),

@@ -1,10 +1,10 @@
 """Tensors in JSON Schema."""
 
-from typing import Any
+from recsys.files.json_files import JsonObject
 
 _LARGEST_FLOAT32 = 3.4028234663852886e38
 # By the keys of `DTYPES`.
-ELEMENTS: dict[str, dict[str, Any]] = {
+ELEMENTS: dict[str, JsonObject] = {
     "bool": {"type": "boolean"},
     "float32": {
         "type": "number",
@@ -18,9 +18,7 @@ ELEMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def nested(
-    element: dict[str, Any], shape: tuple[int | None, ...]
-) -> dict[str, Any]:
+def nested(element: JsonObject, shape: tuple[int | None, ...]) -> JsonObject:
     """Returns the schema of a row of a tensor: lists of lists of elements.
 
     Args:

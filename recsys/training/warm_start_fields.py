@@ -1,10 +1,10 @@
 """What the configuration of a run that goes on from another may change."""
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from recsys.config.train_config import TrainConfig
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.runs.run import Run
 
 # They decide which weights a model has, what these were trained for, and what
@@ -45,8 +45,8 @@ _OWN = ("data", "out", "warm_start", "streaming")
 
 
 def with_fields_of_start(
-    given: Mapping[str, Any], resume: bool = False
-) -> dict[str, Any]:
+    given: JsonMapping, resume: bool = False
+) -> JsonObject:
     """Adds to given fields those of the run that is to be gone on from.
 
     Args:

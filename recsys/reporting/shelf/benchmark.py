@@ -3,13 +3,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 from typing import Literal
 
 from recsys.data.datasets.download import read_download
 from recsys.data.formats.packed_file import CHUNK
 from recsys.data.formats.packed_file import open_packed
 from recsys.errors import DataError
+from recsys.files.json_files import JsonMapping
 
 _PACKED = ("", ".gz", ".xz")
 
@@ -101,7 +101,7 @@ class Setting:
 
     name: str
     command: Literal["baseline", "train"]
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: JsonMapping = field(default_factory=dict)
     files: tuple[str, ...] = ()
     seeds: int = 1
 
@@ -133,7 +133,7 @@ class Benchmark:
     settings: tuple[Setting, ...]
     published: tuple[Published, ...]
     optional: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: JsonMapping = field(default_factory=dict)
     k: int = 10
     metrics: tuple[str, ...] = ("recall", "ndcg")
 

@@ -1,8 +1,8 @@
 """What the benchmarks on MovieLens-100K have in common."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from recsys.files.json_files import JsonMapping
 from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
@@ -18,7 +18,7 @@ _FILE = ShelfFile(
 def split_of_ml_100k(
     title: str,
     protocol: str,
-    options: Mapping[str, Any],
+    options: JsonMapping,
     published: Mapping[str, tuple[float, float]],
     source: str,
     retrieval_label: str = "all",

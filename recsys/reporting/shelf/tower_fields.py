@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from recsys.files.json_files import JsonObject
 
-def tower(**fields: Any) -> dict[str, Any]:
+
+def tower(**fields: Any) -> JsonObject:
     """Returns the fields of a sequence tower without a ranker behind it."""
     return {
         "retrieval": True,
