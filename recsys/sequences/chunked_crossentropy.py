@@ -1,13 +1,19 @@
-from typing import Any
+from collections.abc import Callable
 
 from keras import ops
+
+from keras_moe.types import Tensor
 
 CHUNK = 256  # Rows whose logits are there at a time: they stay in the cache.
 
 
 def chunked_crossentropy(
-    queries: Any, items: Any, targets: Any, weights: Any, chunk: int = CHUNK
-) -> Any:
+    queries: Tensor,
+    items: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    chunk: int = CHUNK,
+) -> Tensor:
     """Returns the mean softmax loss of rows over a whole catalogue.
 
         loss_r = log(sum_j exp(<q_r, v_j>)) - <q_r, v_t(r)>
@@ -44,7 +50,9 @@ def chunked_crossentropy(
     known = isinstance(num_rows, int)  # Not within a model of any batch size.
     starts = range(0, num_rows, chunk) if known else [0]
 
-    def losses(queries: Any, items: Any) -> Any:
+    def losses(
+        queries: Tensor, items: Tensor
+    ) -> tuple[Tensor, Callable[..., tuple[Tensor, Tensor]]]:
         loss = ops.zeros((), "float32")
         of_queries, of_items = [], ops.zeros_like(items)
         for start in starts:
@@ -67,7 +75,9 @@ def chunked_crossentropy(
             weights[:, None] * queries, targets, ops.shape(items)[0]
         )
 
-        def gradient(*args: Any, upstream: Any = None) -> tuple[Any, Any]:
+        def gradient(
+            *args: Tensor, upstream: Tensor | None = None
+        ) -> tuple[Tensor, Tensor]:
             factor = args[0] if upstream is None else upstream
             return factor * of_queries, factor * of_items
 

@@ -3,6 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 from recsys.sequences.item_vectors import ItemVectors
 from recsys.sequences.sequence_tower import SequenceTower
 
@@ -40,12 +42,12 @@ class HistoryTower(keras.layers.Layer):
         self.tower = tower
         self.temperature = temperature
 
-    def build(self, history_shape: Any) -> None:
+    def build(self, history_shape: Shape) -> None:
         if not self.tower.built:
             self.tower.build((None, None, self.items.dim))
         self.built = True
 
-    def call(self, history: Any, training: bool | None = None) -> Any:
+    def call(self, history: Tensor, training: bool | None = None) -> Tensor:
         # A served model's lists may have room for one more, which is empty.
         history = ops.convert_to_tensor(history)[:, : self.tower.length]
         first = ops.arange(ops.shape(history)[1]) == 0
@@ -59,7 +61,7 @@ class HistoryTower(keras.layers.Layer):
         taken = ops.take_along_axis(vectors, last[:, None, None], axis=1)
         return taken[:, 0]
 
-    def queries(self, history: Any, training: bool | None = None) -> Any:
+    def queries(self, history: Tensor, training: bool | None = None) -> Tensor:
         """Returns the query after each position, `(B, T, D)`.
 
         Args:

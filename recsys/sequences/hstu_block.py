@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -94,8 +96,11 @@ class HSTUBlock(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, inputs: Any, mask: Any = None, training: bool | None = None
-    ) -> Any:
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
         batch, length, width = ops.shape(inputs)
         before, after = self.norms
         projected = ops.reshape(  # (B, T, 4 D) -> (B, T, 4, H, D / H)
@@ -120,7 +125,7 @@ class HSTUBlock(keras.layers.Layer):
         outputs = self.output_layer(attended * gates)
         return inputs + self.drop(outputs, training=training)
 
-    def compute_output_shape(self, inputs_shape: Any) -> Any:
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return tuple(inputs_shape)
 
     def get_config(self) -> Config:

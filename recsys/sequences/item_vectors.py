@@ -2,9 +2,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 _STDDEV = 0.02  # Of first values.
 
@@ -66,7 +69,7 @@ class ItemVectors(keras.layers.Layer):
         self.widths = dict(widths)
         self.unit = unit
 
-    def build(self, inputs_shape: Mapping[str, Any]) -> None:
+    def build(self, inputs_shape: Mapping[str, Shape]) -> None:
         """Builds the tables.
 
         Args:
@@ -94,21 +97,21 @@ class ItemVectors(keras.layers.Layer):
         }
         self.built = True
 
-    def _table(self, name: str, rows: int) -> Any:
+    def _table(self, name: str, rows: int) -> keras.Variable:
         initializer = keras.initializers.RandomNormal(stddev=_STDDEV)
         return self.add_weight(
             name=name, shape=(rows, self.dim), initializer=initializer
         )
 
-    def call(self, inputs: Mapping[str, Any]) -> Any:
+    def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
         own = ops.take(self.own, inputs[self.item], axis=0)
         return self.looked_for(own + self._added(inputs))
 
-    def catalogue(self) -> Any:
+    def catalogue(self) -> Tensor:
         """Returns what histories consist of, `(num_items + 1, D)`."""
         return self.own + self._added(self.known)
 
-    def looked_for(self, vectors: Any) -> Any:
+    def looked_for(self, vectors: Tensor) -> Tensor:
         """Returns what scores are the dot product with.
 
         Args:
@@ -116,7 +119,7 @@ class ItemVectors(keras.layers.Layer):
         """
         return ops.normalize(vectors, axis=-1) if self.unit else vectors
 
-    def fill(self, features: Mapping[str, Any]) -> None:
+    def fill(self, features: Mapping[str, np.ndarray]) -> None:
         """Takes over what a catalogue has of its items.
 
         Args:
@@ -125,7 +128,7 @@ class ItemVectors(keras.layers.Layer):
         for name, variable in self.known.items():
             variable.assign(ops.convert_to_numpy(features[name]))
 
-    def _added(self, inputs: Mapping[str, Any]) -> Any:
+    def _added(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """What the features add, `(B, D)`."""
         added: Any = 0.0
         for name, table in self.tables.items():

@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -62,7 +64,7 @@ class CausalSelfAttention(keras.layers.Layer):
             layer.build(inputs_shape)
         self.built = True
 
-    def call(self, inputs: Any, mask: Any = None) -> Any:
+    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         batch, length, width = ops.shape(inputs)
         head_width = width // self.num_heads
         projected = ops.reshape(  # (B, T, 3 D) -> (B, T, 3, H, D / H)
@@ -77,7 +79,7 @@ class CausalSelfAttention(keras.layers.Layer):
         merged = ops.reshape(attended, (batch, length, width))
         return self.output_layer(merged)
 
-    def compute_output_shape(self, inputs_shape: Any) -> Any:
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return tuple(inputs_shape)
 
     def get_config(self) -> Config:

@@ -6,6 +6,8 @@ import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.retrieval import Retrieval
@@ -91,7 +93,7 @@ class SequenceRetrieval(Retrieval):
         self.temperature = temperature
         self.alone = alone
 
-    def _build_towers(self, queries_shape: Any, items_shape: Any) -> None:
+    def _build_towers(self, queries_shape: Shape, items_shape: Shape) -> None:
         shapes = {
             name: (None, *shape)
             for name, (shape, _) in self.feature_shapes.items()
@@ -109,8 +111,8 @@ class SequenceRetrieval(Retrieval):
         }
 
     def next_item_loss(
-        self, items: Any, targets: Any, training: bool | None = None
-    ) -> Any:
+        self, items: Tensor, targets: Tensor, training: bool | None = None
+    ) -> Tensor:
         """Returns the mean loss of the next items, a float32 scalar.
 
         Args:

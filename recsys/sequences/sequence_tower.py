@@ -5,6 +5,8 @@ import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -56,7 +58,7 @@ class SequenceTower(keras.layers.Layer):
             epsilon=1e-6, name="norm", dtype="float32"
         )
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: Shape) -> None:
         self.positions = self.add_weight(
             name="positions",
             shape=(self.length, inputs_shape[-1]),
@@ -68,15 +70,18 @@ class SequenceTower(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, inputs: Any, mask: Any = None, training: bool | None = None
-    ) -> Any:
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
         vectors = inputs + self.positions[: ops.shape(inputs)[1]]
         vectors = self.drop(vectors, training=training)
         for block in self.blocks:
             vectors = block(vectors, mask=mask, training=training)
         return self.norm(vectors)
 
-    def compute_output_shape(self, inputs_shape: Any) -> Any:
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return tuple(inputs_shape)
 
     def get_config(self) -> Config:

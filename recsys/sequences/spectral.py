@@ -1,13 +1,16 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from recsys.sequences.user_sequences import UserSequences
 
 
-def spectral_vectors(sequences: UserSequences, num_items: int, dim: int) -> Any:
+def spectral_vectors(
+    sequences: UserSequences, num_items: int, dim: int
+) -> npt.NDArray[np.float32]:
     """Returns first values of item vectors: items of the same users are near.
 
     With X the counts of users' items, and D_u and D_i the diagonal matrices
@@ -56,7 +59,7 @@ def spectral_vectors(sequences: UserSequences, num_items: int, dim: int) -> Any:
     return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
-def _decomposed(matrix: Any, rank: int) -> tuple[Any, Any]:
+def _decomposed(matrix: Any, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """The largest singular values, and their right singular vectors."""
     smaller = min(matrix.shape)
     if smaller <= rank:

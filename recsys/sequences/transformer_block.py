@@ -4,6 +4,8 @@ import keras
 
 from keras_moe.layers import MoE
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 from recsys.sequences.self_attention import CausalSelfAttention
 
 
@@ -72,15 +74,18 @@ class TransformerBlock(keras.layers.Layer):
             for _ in self.norms
         ]
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: Shape) -> None:
         for layer in (*self.norms, self.attention, self.feed_forward):
             if not layer.built:
                 layer.build(inputs_shape)
         self.built = True
 
     def call(
-        self, inputs: Any, mask: Any = None, training: bool | None = None
-    ) -> Any:
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
         before, between = self.norms
         attended = self.attention(before(inputs), mask=mask)
         inputs = inputs + self.drops[0](attended, training=training)
@@ -91,7 +96,7 @@ class TransformerBlock(keras.layers.Layer):
             fed = self.feed_forward(normed, training=training)
         return inputs + self.drops[1](fed, training=training)
 
-    def compute_output_shape(self, inputs_shape: Any) -> Any:
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return tuple(inputs_shape)
 
     def get_config(self) -> Config:

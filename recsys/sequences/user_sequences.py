@@ -1,9 +1,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.features.id_values import as_ids
@@ -27,15 +27,15 @@ class UserSequences:
     [[1, 3], [2]]
     """
 
-    items: Any
-    starts: Any
+    items: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]
 
     @classmethod
     def of(
         cls,
         users: Iterable[pd.Series],
-        items: Iterable[Any],
-        times: Iterable[Any] | None,
+        items: Iterable[np.ndarray],
+        times: Iterable[np.ndarray] | None,
     ) -> Self:
         """Brings rows into the order of users and times.
 
@@ -66,6 +66,6 @@ class UserSequences:
         """The number of users."""
         return len(self.starts) - 1
 
-    def __getitem__(self, user: int) -> Any:
+    def __getitem__(self, user: int) -> npt.NDArray[np.int32]:
         """The items of one user, counted from 0."""
         return self.items[self.starts[user] : self.starts[user + 1]]

@@ -1,10 +1,10 @@
 """What a sequence tower is trained on: parts of users' sequences."""
 
 from collections.abc import Iterator
-from typing import Any
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.sequences.user_sequences import UserSequences
 
@@ -22,8 +22,8 @@ class Windows(NamedTuple):
         lengths: How many inputs, and targets, each has.
     """
 
-    starts: Any
-    lengths: Any
+    starts: np.ndarray
+    lengths: np.ndarray
 
 
 def draw_windows(
@@ -90,7 +90,7 @@ def window_batches(
     tokens: int,
     unknown_rate: float,
     generator: np.random.Generator,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, npt.NDArray[np.int32]]]:
     """Yields an epoch of batches, in random order.
 
     A batch has windows of about the same length. All batches of a length have

@@ -1,11 +1,10 @@
 """Rows of tables on JAX; `recsys.tables.jax_step` makes their gradients."""
 
-from typing import Any
-
 import jax
 import keras
 from jax import numpy as jnp
 
+from keras_moe.types import Tensor
 from recsys.tables.marks import marks
 from recsys.tables.row_gradient import RowGradient
 
@@ -14,7 +13,7 @@ from recsys.tables.row_gradient import RowGradient
 _SLOW_TO_COPY = range(57, 75)
 
 
-def look_up(table: Any, ids: Any) -> Any:
+def look_up(table: jax.Array, ids: jax.Array) -> jax.Array:
     """Returns rows of a table; NaN where it has none, as `jnp.take` does.
 
     On a processor, XLA 0.10 copies a row of up to 74 numbers by as many loads
@@ -42,12 +41,12 @@ def look_up(table: Any, ids: Any) -> Any:
     return rows + jnp.sqrt(-outside)[..., None]  # (..., 1)
 
 
-def is_row_gradient(gradient: Any) -> bool:
+def is_row_gradient(gradient: object) -> bool:
     """Whether a gradient is of rows, not of a whole table."""
     return isinstance(gradient, RowGradient)
 
 
-def whole(gradient: Any) -> Any:
+def whole(gradient: Tensor) -> Tensor:
     """Returns the gradient of a table that is not trained by rows."""
     return gradient
 
@@ -67,7 +66,7 @@ def summed(gradient: RowGradient, table: keras.Variable) -> RowGradient:
 
 def inner_product(
     gradient: RowGradient, other: RowGradient, table: keras.Variable
-) -> Any:
+) -> jax.Array:
     """Returns the inner product of two gradients of the rows of a table.
 
     Both are of the same lookups, and so of the same rows in one order.
@@ -76,7 +75,7 @@ def inner_product(
     return jnp.sum(values * summed(other, table).values)
 
 
-def read(variable: keras.Variable, rows: Any) -> Any:
+def read(variable: keras.Variable, rows: Tensor) -> jax.Array:
     """Returns rows of a table or a slot."""
     is_slot = not marks(variable).is_table
     if is_slot and len(variable.shape) == 2 and variable.shape[1] % 2 == 0:
@@ -84,7 +83,7 @@ def read(variable: keras.Variable, rows: Any) -> Any:
     return variable.value.at[rows].get(mode="clip", indices_are_sorted=True)
 
 
-def _in_halves(slot: Any, rows: Any) -> Any:
+def _in_halves(slot: jax.Array, rows: jax.Array) -> jax.Array:
     """Returns rows of a slot that holds two vectors, such as two moments.
 
     A rule takes them apart again, so XLA reads each half where it is used. The
@@ -93,7 +92,7 @@ def _in_halves(slot: Any, rows: Any) -> Any:
     """
     width = slot.shape[1] // 2
 
-    def half(start: int) -> Any:
+    def half(start: int) -> jax.Array:
         return jax.vmap(
             lambda row: jax.lax.dynamic_slice(slot, (row, start), (1, width))[0]
         )(rows)  # (touched, width)
@@ -101,7 +100,7 @@ def _in_halves(slot: Any, rows: Any) -> Any:
     return jnp.concatenate([half(0), half(width)], axis=1)
 
 
-def write(variable: keras.Variable, rows: Any, values: Any) -> None:
+def write(variable: keras.Variable, rows: Tensor, values: Tensor) -> None:
     """Replaces rows of a table or a slot, in place if compiled."""
     written = variable.value.at[rows].set(
         values, mode="drop", indices_are_sorted=True, unique_indices=True

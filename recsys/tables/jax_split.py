@@ -16,13 +16,16 @@ from jax import numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec
 
+from keras_moe.types import Tensor
 from recsys.tables.jax_rows import look_up
 from recsys.tables.marks import mark
 from recsys.tables.row_gradient import RowGradient
 from recsys.tables.row_split import RowSplit
 
 
-def look_up_split(table: Any, ids: Any, split: RowSplit) -> Any:
+def look_up_split(
+    table: jax.Array, ids: jax.Array, split: RowSplit
+) -> jax.Array:
     """Returns what `look_up` does.
 
     In a compiled step, rows are split over devices as those of a batch are.
@@ -39,7 +42,7 @@ def look_up_split(table: Any, ids: Any, split: RowSplit) -> Any:
     flat = jnp.where(flat < 0, flat + split.num_rows, flat)
     padding = -len(flat) % split.num_devices
 
-    def on_device(table: Any, ids: Any) -> Any:
+    def on_device(table: jax.Array, ids: Tensor) -> jax.Array:
         own = _own(ids, len(table), split)
         is_own = own < len(table)
         rows = look_up(table, jnp.where(is_own, own, 0))
@@ -70,21 +73,23 @@ def look_up_split(table: Any, ids: Any, split: RowSplit) -> Any:
 class _Share:
     """The rows of a table or a slot that a device has: a variable to it."""
 
-    def __init__(self, value: Any, is_table: bool) -> None:
+    def __init__(self, value: jax.Array, is_table: bool) -> None:
         self.value = value
         self.shape = value.shape
         mark(self, is_table=is_table)
 
-    def assign(self, value: Any) -> None:
+    def assign(self, value: jax.Array) -> None:
         self.value = value
 
 
 def update_split(
-    update: Callable[[Any, Mapping[str, Any], RowGradient, Any], None],
+    update: Callable[
+        [Any, Mapping[str, Any], RowGradient, tuple[Tensor, Tensor]], None
+    ],
     table: keras.Variable,
     slots: Mapping[str, keras.Variable],
     gradient: RowGradient,
-    scalars: Any,
+    scalars: tuple[Tensor, Tensor],
     split: RowSplit,
 ) -> None:
     """Lets each device change its own rows of a table and of its slots.
@@ -101,11 +106,11 @@ def update_split(
     """
 
     def on_device(
-        table: Any,
-        slots: Mapping[str, Any],
+        table: jax.Array,
+        slots: Mapping[str, jax.Array],
         gradient: RowGradient,
-        scalars: Any,
-    ) -> tuple[Any, dict[str, Any]]:
+        scalars: tuple[Tensor, Tensor],
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
         share = _Share(table, is_table=True)
         shares = {name: _Share(slots[name], is_table=False) for name in slots}
         rows = _own(gradient.indices, len(table), split)
@@ -132,8 +137,8 @@ def update_split(
 
 @partial(jax.jit, static_argnames=("size", "split"))
 def read_share(
-    rows: Any, device: Any, start: Any, size: int, split: RowSplit
-) -> Any:
+    rows: jax.Array, device: Tensor, start: Tensor, size: int, split: RowSplit
+) -> jax.Array:
     """Returns some of the rows of one device, to all processes.
 
     Args:
@@ -144,7 +149,7 @@ def read_share(
         split: How the tensor is split.
     """
 
-    def on_device(rows: Any, device: Any, start: Any) -> Any:
+    def on_device(rows: jax.Array, device: Tensor, start: Tensor) -> jax.Array:
         block = jax.lax.dynamic_slice_in_dim(rows, start, size)
         is_its = jax.lax.axis_index(split.axes) == device
         return jax.lax.psum(jnp.where(is_its, block, 0), split.axes)
@@ -159,7 +164,7 @@ def read_share(
     )(rows, device, start)
 
 
-def _own(rows: Any, count: int, split: RowSplit) -> Any:
+def _own(rows: jax.Array, count: int, split: RowSplit) -> jax.Array:
     """Numbers of rows of this device; `count` for those of others."""
     own = rows - jax.lax.axis_index(split.axes) * count
     return jnp.where((own >= 0) & (own < count), own, count)

@@ -1,10 +1,10 @@
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Tensor
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
 
@@ -63,12 +63,12 @@ class LazyAdam(RowRule):
 
     def update(
         self,
-        rows: Any,
-        slots: Mapping[str, Any],
-        gradients: Any,
-        learning_rate: Any,
-        step: Any,
-    ) -> tuple[Any, dict[str, Any]]:
+        rows: Tensor,
+        slots: Mapping[str, Tensor],
+        gradients: Tensor,
+        learning_rate: Tensor,
+        step: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         m, v = ops.split(slots["moments"], 2, axis=-1)  # (touched, width) each
         m = m + (1 - self.beta_1) * (gradients - m)
         v = v + (1 - self.beta_2) * (ops.square(gradients) - v)

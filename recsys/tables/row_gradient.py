@@ -1,5 +1,8 @@
-from typing import Any
+from typing import TYPE_CHECKING
 from typing import NamedTuple
+
+if TYPE_CHECKING:
+    from keras_moe.types import Tensor
 
 
 class RowGradient(NamedTuple):
@@ -13,5 +16,5 @@ class RowGradient(NamedTuple):
         indices: Integer tensor `(n,)`, the row of each of the values.
     """
 
-    values: Any
-    indices: Any
+    values: "Tensor"
+    indices: "Tensor"

@@ -1,11 +1,11 @@
 from contextvars import ContextVar
 from contextvars import Token
-from typing import Any
 from typing import Protocol
 from typing import Self
 
 import keras
 
+from keras_moe.types import Tensor
 from recsys.tables.backend_rows import backend_rows
 
 
@@ -40,7 +40,7 @@ class RowLookups:
         """Whether a table is to be looked up by `lookup`."""
         return self.optimizer.trains_by_rows(table)
 
-    def lookup(self, table: keras.Variable, ids: Any) -> Any:
+    def lookup(self, table: keras.Variable, ids: Tensor) -> Tensor:
         """Returns rows of a table, `(*ids.shape, width)`."""
         return backend_rows.lookup(table, ids)
 
@@ -62,7 +62,7 @@ class _NoRows:
         return False
 
 
-def rows_of(optimizer: Any) -> TrainsByRows:
+def rows_of(optimizer: keras.optimizers.Optimizer) -> TrainsByRows:
     """Returns the optimizer, or what stands for one that knows no rows.
 
     Raises:
@@ -81,6 +81,6 @@ def rows_of(optimizer: Any) -> TrainsByRows:
     return optimizer if hasattr(optimizer, "trains_by_rows") else _NoRows()
 
 
-def lookups_of(optimizer: Any) -> RowLookups:
+def lookups_of(optimizer: keras.optimizers.Optimizer) -> RowLookups:
     """The scope of a training step with any optimizer."""
     return RowLookups(rows_of(optimizer))

@@ -2,10 +2,10 @@ from abc import ABC
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from typing import Any
 
 if TYPE_CHECKING:
     from keras_moe.types import Config
+    from keras_moe.types import Tensor
 
 Shape = tuple[int, ...]
 
@@ -33,12 +33,12 @@ class RowRule(ABC):
     @abstractmethod
     def update(
         self,
-        rows: Any,
-        slots: Mapping[str, Any],
-        gradients: Any,
-        learning_rate: Any,
-        step: Any,
-    ) -> tuple[Any, dict[str, Any]]:
+        rows: "Tensor",
+        slots: "Mapping[str, Tensor]",
+        gradients: "Tensor",
+        learning_rate: "Tensor",
+        step: "Tensor",
+    ) -> "tuple[Tensor, dict[str, Tensor]]":
         """Returns the new rows of the table and of the slots.
 
         Args:

@@ -11,16 +11,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 from typing import Self
 
 import keras
 import numpy as np
 
 from keras_moe.distribution import row_axes
+from keras_moe.types import DTypeLike
+from keras_moe.types import Tensor
+
+if TYPE_CHECKING:
+    import jax
 
 Shape = tuple[int, ...]
-Initializer = Callable[[Shape, Any], Any]
+Initializer = Callable[[Shape, DTypeLike], Tensor]
 
 _minimum_rows: ContextVar[int | None] = ContextVar("minimum_rows", default=None)
 
@@ -52,7 +57,7 @@ class RowSplit:
         num_rows: How many rows there are, without padding.
     """
 
-    mesh: Any
+    mesh: "jax.sharding.Mesh"
     axes: tuple[str, ...]
     num_rows: int
 
@@ -84,7 +89,7 @@ class RowSplit:
         return self.num_rows + -self.num_rows % self.num_devices
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> "jax.sharding.NamedSharding":
         """The `jax.sharding.NamedSharding` of the table and of its slots."""
         from jax.sharding import NamedSharding
         from jax.sharding import PartitionSpec
@@ -103,7 +108,7 @@ class RowSplit:
         """
         return _Split(self, initialize)
 
-    def place(self, rows: Any) -> Any:
+    def place(self, rows: np.ndarray) -> "jax.Array":
         """Returns an array on the devices, with padding.
 
         Args:
@@ -113,7 +118,7 @@ class RowSplit:
 
         shape = self.padded(rows.shape)
 
-        def part(index: tuple[slice, ...]) -> Any:
+        def part(index: tuple[slice, ...]) -> np.ndarray:
             own = np.asarray(rows[index])
             start, stop, _ = index[0].indices(shape[0])
             padding = stop - start - len(own)
@@ -133,14 +138,14 @@ class _Split:
     split: RowSplit
     initialize: Initializer
 
-    def __call__(self, shape: Shape, dtype: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike) -> "jax.Array":
         import jax
         from jax import numpy as jnp
 
         split, rest = self.split, shape[1:]
         padding = split.padded_rows - split.num_rows
 
-        def start() -> Any:
+        def start() -> "jax.Array":
             rows = self.initialize((split.num_rows, *rest), dtype)
             return jnp.pad(rows, [(0, padding), *[(0, 0)] * len(rest)])
 

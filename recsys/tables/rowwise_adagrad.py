@@ -1,10 +1,10 @@
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Tensor
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
 
@@ -62,12 +62,12 @@ class RowwiseAdagrad(RowRule):
 
     def update(
         self,
-        rows: Any,
-        slots: Mapping[str, Any],
-        gradients: Any,
-        learning_rate: Any,
-        step: Any,
-    ) -> tuple[Any, dict[str, Any]]:
+        rows: Tensor,
+        slots: Mapping[str, Tensor],
+        gradients: Tensor,
+        learning_rate: Tensor,
+        step: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         mean = ops.mean(ops.square(gradients), axis=-1)
         accumulator = slots["accumulator"] + mean
         divisor = ops.sqrt(accumulator) + self.epsilon

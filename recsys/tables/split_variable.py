@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 
 from recsys.tables.marks import marks
 from recsys.tables.row_split import Shape
@@ -28,7 +29,7 @@ def shape_of(variable: keras.Variable) -> Shape:
     return shape if split is None else (split.num_rows, *shape[1:])
 
 
-def assign(variable: keras.Variable, value: Any) -> None:
+def assign(variable: keras.Variable, value: np.ndarray) -> None:
     """Gives a variable a value, which has no padding.
 
     Args:

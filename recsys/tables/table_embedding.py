@@ -2,6 +2,8 @@ from typing import Any
 
 import keras
 
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 from recsys.private_names import table_of
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.marks import mark
@@ -49,7 +51,7 @@ class TableEmbedding(keras.layers.Embedding):
     (2, 4)
     """
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: Shape | None = None) -> None:
         super().build(input_shape)
         # Optimizers are given variables, and never their layers.
         mark(table_of(self), is_table=True)
@@ -77,7 +79,7 @@ class TableEmbedding(keras.layers.Embedding):
         mark(table, split=split)
         return table
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Tensor) -> Tensor:
         lookups = current_lookups()
         by_rows = lookups is not None and lookups.take(table_of(self))
         split = marks(table_of(self)).split

@@ -6,6 +6,9 @@ import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import DTypeLike
+from keras_moe.types import FloatLike
+from keras_moe.types import Tensor
 from recsys.private_names import OwnStep
 from recsys.private_names import clip
 from recsys.private_names import drop_learning_rate
@@ -14,6 +17,7 @@ from recsys.private_names import step_without_clipping
 from recsys.tables.backend_rows import backend_rows
 from recsys.tables.marks import mark
 from recsys.tables.marks import marks
+from recsys.tables.row_gradient import RowGradient
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
 
@@ -28,7 +32,7 @@ class _Filled:
     def __init__(self, value: float) -> None:
         self.value = value
 
-    def __call__(self, shape: Shape, dtype: Any) -> Any:
+    def __call__(self, shape: Shape, dtype: DTypeLike) -> Tensor:
         return ops.full(shape, self.value, dtype)
 
 
@@ -162,21 +166,21 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         return self.inner.iterations
 
     @property
-    def learning_rate(self) -> Any:
+    def learning_rate(self) -> FloatLike:
         return self.inner.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, learning_rate: Any) -> None:
+    def learning_rate(self, learning_rate: FloatLike) -> None:
         self.inner.learning_rate = learning_rate
 
-    def scale_loss(self, loss: Any) -> Any:
+    def scale_loss(self, loss: Tensor) -> Tensor:
         return self.inner.scale_loss(loss)
 
     def take_step(
-        self, gradients: Sequence[Any], variables: Sequence[Any]
+        self, gradients: Sequence[Tensor], variables: Sequence[keras.Variable]
     ) -> None:
-        tables: list[tuple[Any, Any]] = []
-        others: list[tuple[Any, Any]] = []
+        tables: list[tuple[Tensor, keras.Variable]] = []
+        others: list[tuple[Tensor, keras.Variable]] = []
         for gradient, variable in zip(
             self._clipped(gradients, variables), variables, strict=True
         ):
@@ -189,8 +193,8 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         self.inner.iterations.assign_add(1)
 
     def _clipped(
-        self, gradients: Sequence[Any], variables: Sequence[Any]
-    ) -> list[Any]:
+        self, gradients: Sequence[Tensor], variables: Sequence[keras.Variable]
+    ) -> list[Tensor]:
         """The gradients as the inner optimizer scales and clips them."""
         inner = self.inner
         # On TensorFlow, those of smaller tables are of rows as well, and what
@@ -225,7 +229,10 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         return values
 
     def update_step(
-        self, gradient: Any, variable: Any, learning_rate: None
+        self,
+        gradient: Any,
+        variable: keras.Variable,
+        learning_rate: None,
     ) -> None:
         """Changes the rows of a table that its gradient is of."""
         if not backend_rows.is_row_gradient(gradient):
@@ -254,10 +261,10 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
 
     def _update_rows(
         self,
-        table: Any,
-        slots: Mapping[str, Any],
-        gradient: Any,
-        scalars: tuple[Any, Any],
+        table: keras.Variable,
+        slots: Mapping[str, keras.Variable],
+        gradient: RowGradient,
+        scalars: tuple[Tensor, Tensor],
     ) -> None:
         """Applies the rule, with the learning rate and the step given."""
         summed = backend_rows.summed(gradient, table)

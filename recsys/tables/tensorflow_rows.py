@@ -1,20 +1,19 @@
 """Rows of tables on TensorFlow, whose lookups have gradients of rows."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
+from keras_moe.types import Tensor
 from recsys.tables.marks import marks
 
 
-def lookup(table: keras.Variable, ids: Any) -> Any:
+def lookup(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
     """Returns rows of a table, whose gradient is one of rows."""
     # Not `keras.ops.take`, which copies the whole table.
     return tf.nn.embedding_lookup(table.value, ids)
 
 
-def whole_lookup(table: keras.Variable, ids: Any) -> Any:
+def whole_lookup(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
     """Returns rows of a table, whose gradient is one of all rows.
 
     Where the table is trained by rows, it is one of rows: reading all of a
@@ -28,17 +27,19 @@ def whole_lookup(table: keras.Variable, ids: Any) -> Any:
     return tf.gather(values, ids)
 
 
-def is_row_gradient(gradient: Any) -> bool:
+def is_row_gradient(gradient: object) -> bool:
     """Whether a gradient is of rows, not of a whole table."""
     return isinstance(gradient, tf.IndexedSlices)
 
 
-def whole(gradient: Any) -> Any:
+def whole(gradient: Tensor) -> tf.Tensor:
     """Returns the gradient of a table that is not trained by rows."""
     return tf.convert_to_tensor(gradient)
 
 
-def summed(gradient: tf.IndexedSlices, table: Any) -> tf.IndexedSlices:
+def summed(
+    gradient: tf.IndexedSlices, table: keras.Variable
+) -> tf.IndexedSlices:
     """Returns the gradient with every row once, its parts summed."""
     rows, segments = tf.unique(gradient.indices)
     sums = tf.math.unsorted_segment_sum(
@@ -48,8 +49,8 @@ def summed(gradient: tf.IndexedSlices, table: Any) -> tf.IndexedSlices:
 
 
 def inner_product(
-    gradient: tf.IndexedSlices, other: tf.IndexedSlices, table: Any
-) -> Any:
+    gradient: tf.IndexedSlices, other: tf.IndexedSlices, table: keras.Variable
+) -> tf.Tensor:
     """Returns the inner product of two gradients of the rows of a table."""
     rows, segments = tf.unique(tf.concat([gradient.indices, other.indices], 0))
     count, own = tf.size(rows), tf.shape(gradient.indices)[0]
@@ -59,16 +60,16 @@ def inner_product(
     )
 
 
-def read(variable: Any, rows: Any) -> Any:
+def read(variable: keras.Variable, rows: tf.Tensor) -> tf.Tensor:
     """Returns rows of a table or a slot."""
     # Not `sparse_read`, which variables of a distribution strategy lack.
     return tf.gather(_native(variable), rows)
 
 
-def write(variable: Any, rows: Any, values: Any) -> None:
+def write(variable: keras.Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
     """Replaces rows of a table or a slot, in place."""
     _native(variable).scatter_update(tf.IndexedSlices(values, rows))
 
 
-def _native(variable: Any) -> Any:
+def _native(variable: keras.Variable) -> tf.Tensor:
     return variable.value if isinstance(variable, keras.Variable) else variable

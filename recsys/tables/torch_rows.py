@@ -1,29 +1,27 @@
 """Rows of tables on PyTorch, whose lookups can have sparse gradients."""
 
-from typing import Any
-
 import keras
 import torch
 
 from recsys.tables.row_gradient import RowGradient
 
 
-def lookup(table: keras.Variable, ids: Any) -> Any:
+def lookup(table: keras.Variable, ids: torch.Tensor) -> torch.Tensor:
     """Returns rows of a table, whose gradient is one of rows."""
     return torch.nn.functional.embedding(ids, table.value, sparse=True)
 
 
-def is_row_gradient(gradient: Any) -> bool:
+def is_row_gradient(gradient: torch.Tensor) -> bool:
     """Whether a gradient is of rows, not of a whole table."""
     return isinstance(gradient, RowGradient) or gradient.is_sparse
 
 
-def whole(gradient: Any) -> Any:
+def whole(gradient: torch.Tensor) -> torch.Tensor:
     """Returns the gradient of a table that is not trained by rows."""
     return gradient
 
 
-def summed(gradient: Any, table: keras.Variable) -> RowGradient:
+def summed(gradient: torch.Tensor, table: keras.Variable) -> RowGradient:
     """Returns the gradient with every row once, its parts summed."""
     if isinstance(gradient, RowGradient):
         return gradient  # It comes from here.
@@ -31,17 +29,21 @@ def summed(gradient: Any, table: keras.Variable) -> RowGradient:
     return RowGradient(gradient.values(), gradient.indices()[0])
 
 
-def inner_product(gradient: Any, other: Any, table: keras.Variable) -> Any:
+def inner_product(
+    gradient: torch.Tensor, other: torch.Tensor, table: keras.Variable
+) -> torch.Tensor:
     """Returns the inner product of two gradients of the rows of a table."""
     both = gradient.coalesce() * other.coalesce()
     return both.coalesce().values().sum()
 
 
-def read(variable: keras.Variable, rows: Any) -> Any:
+def read(variable: keras.Variable, rows: torch.Tensor) -> torch.Tensor:
     """Returns rows of a table or a slot."""
     return torch.index_select(variable.value.detach(), 0, rows)
 
 
-def write(variable: keras.Variable, rows: Any, values: Any) -> None:
+def write(
+    variable: keras.Variable, rows: torch.Tensor, values: torch.Tensor
+) -> None:
     """Replaces rows of a table or a slot, in place."""
     variable.value.detach().index_copy_(0, rows, values)

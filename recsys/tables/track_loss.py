@@ -1,9 +1,12 @@
-from typing import Any
-
 import keras
 
+from keras_moe.types import IntegerLike
+from keras_moe.types import Tensor
 
-def track_loss(model: keras.Model, loss: Any, rows: Any = None) -> None:
+
+def track_loss(
+    model: keras.Model, loss: Tensor, rows: IntegerLike | None = None
+) -> None:
     """Adds the loss of a batch to the mean that `fit` logs.
 
     Keras's guides to training steps of one's own find the mean in this way.

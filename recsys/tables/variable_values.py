@@ -6,6 +6,7 @@ from functools import partial
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
@@ -21,6 +22,9 @@ from recsys.tables.marks import mark
 from recsys.tables.marks import marks
 from recsys.tables.split_variable import shape_of
 from recsys.tables.split_variable import spans_processes
+
+if TYPE_CHECKING:
+    pass
 
 _BYTES_AT_ONCE = 1 << 26
 
@@ -45,7 +49,7 @@ def variable_values(variable: keras.Variable) -> Any:
     if not shape or shape[0] <= _rows_at_once(variable):
         return variable.numpy()
 
-    def blocks() -> Iterator[Any]:
+    def blocks() -> Iterator[np.ndarray]:
         size = _rows_at_once(variable)
         for start in range(0, shape[0], size):
             rows = ops.arange(start, min(start + size, shape[0]))
@@ -107,7 +111,7 @@ def _in_files(tables: Sequence[keras.Variable], folder: Path) -> Iterator[None]:
                 mark(table, gathered_rows=None)
 
 
-def _in_file(variable: keras.Variable, file: Path) -> Any:
+def _in_file(variable: keras.Variable, file: Path) -> np.ndarray:
     """Writes all rows of a variable; returns them as they are in the file."""
     rows = np.lib.format.open_memmap(
         file, "w+", np.dtype(variable.dtype), shape_of(variable)
@@ -120,7 +124,7 @@ def _in_file(variable: keras.Variable, file: Path) -> Any:
     return np.load(file, mmap_mode="r")
 
 
-def _blocks(variable: keras.Variable) -> Iterator[Any]:
+def _blocks(variable: keras.Variable) -> Iterator[np.ndarray]:
     """The rows of a variable that is split, without padding."""
     rows = marks(variable).gathered_rows
     if rows is not None:
@@ -133,7 +137,7 @@ def _blocks(variable: keras.Variable) -> Iterator[Any]:
         yield from _own_rows(variable)
 
 
-def _own_rows(variable: keras.Variable) -> Iterator[Any]:
+def _own_rows(variable: keras.Variable) -> Iterator[np.ndarray]:
     """The rows of a variable whose devices are all of this process."""
     num_rows, size = shape_of(variable)[0], _rows_at_once(variable)
     shares = {
@@ -146,7 +150,7 @@ def _own_rows(variable: keras.Variable) -> Iterator[Any]:
             yield np.asarray(share[start : start + size])
 
 
-def _gathered(variable: keras.Variable) -> Iterator[Any]:
+def _gathered(variable: keras.Variable) -> Iterator[np.ndarray]:
     """The rows of all processes, which have to iterate together."""
     from recsys.tables.jax_split import read_share
 
