@@ -10,6 +10,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import Protocol
 
@@ -17,6 +18,10 @@ import keras
 import numpy as np
 
 import keras_moe.distribution
+from keras_moe.types import Tensor
+
+if TYPE_CHECKING:
+    pass
 
 
 class ProcessGroup(Protocol):
@@ -36,7 +41,7 @@ class ProcessGroup(Protocol):
     @property
     def index(self) -> int: ...
 
-    def all_rows(self, rows: Any) -> Any:
+    def all_rows(self, rows: Tensor) -> Tensor:
         """Returns the rows of all processes, those of the first one first.
 
         The gradient by this process's rows is multiplied by the number of
@@ -47,15 +52,15 @@ class ProcessGroup(Protocol):
             rows: Tensor `(N, ...)`, of the same shape in all.
         """
 
-    def mean(self, values: Any) -> Any:
+    def mean(self, values: Tensor) -> Tensor:
         """Returns the mean of the processes' values, without a gradient."""
 
     def mean_gradients(
         self,
-        gradients: Sequence[Any],
+        gradients: Sequence[Tensor],
         variables: Sequence[keras.Variable],
         by_rows: Sequence[bool],
-    ) -> list[Any]:
+    ) -> list[Tensor]:
         """Returns the means of the processes' gradients.
 
         Args:
@@ -147,7 +152,7 @@ def all_outputs(tensors: Any) -> Any:
     return all_rows(tensors)
 
 
-def share_of_sum(gradient: Any) -> Any:
+def share_of_sum(gradient: Tensor) -> Tensor:
     """Returns what an optimizer of Keras is to be given for a mean gradient.
 
     On replicas of one process, it adds up what each of them gives.
@@ -160,7 +165,7 @@ def share_of_sum(gradient: Any) -> Any:
     return tf.math.scalar_mul(1 / group.count, gradient)
 
 
-def whole_loss(loss: Any) -> Any:
+def whole_loss(loss: Tensor) -> Tensor:
     """Returns a loss of Keras as it is on one device.
 
     On replicas of one process, Keras divides losses by their number, for the

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
+
+from keras_moe.types import Tensor
 
 
 class Replicas:
@@ -26,12 +27,12 @@ class Replicas:
         """Which replica calls, in a step or in what `on_each` runs."""
         return int(tf.get_static_value(_replica().replica_id_in_sync_group))
 
-    def all_rows(self, rows: Any) -> Any:
+    def all_rows(self, rows: Tensor) -> tf.Tensor:
         if tf.distribute.in_cross_replica_context():
             return rows  # Keras looks at the shapes of a batch.
         return _replica().all_gather(tf.convert_to_tensor(rows), axis=0)
 
-    def mean(self, values: Any) -> Any:
+    def mean(self, values: Tensor) -> tf.Tensor:
         if tf.distribute.in_cross_replica_context():
             return values
         values = tf.stop_gradient(tf.convert_to_tensor(values))
@@ -39,10 +40,10 @@ class Replicas:
 
     def mean_gradients(
         self,
-        gradients: Sequence[Any],
+        gradients: Sequence[Tensor],
         variables: Sequence[keras.Variable],
         by_rows: Sequence[bool],
-    ) -> list[Any]:
+    ) -> list[Tensor]:
         # One program runs on all replicas: what has no gradient has none in
         # any of them.
         there = [one for one in gradients if one is not None]

@@ -12,6 +12,8 @@ import keras
 import torch
 import torch.distributed as dist
 
+from keras_moe.types import Tensor
+
 
 def num_processes() -> int:
     """How many processes there are; 1 unless `join` was called."""
@@ -72,20 +74,20 @@ class TorchGroup:
         self.index = process_index()
         self.count = num_processes()
 
-    def all_rows(self, rows: Any) -> Any:
+    def all_rows(self, rows: Tensor) -> torch.Tensor:
         return _AllRows.apply(keras.ops.convert_to_tensor(rows), self.index)
 
-    def mean(self, values: Any) -> Any:
+    def mean(self, values: torch.Tensor) -> torch.Tensor:
         total = values.detach().clone()
         dist.all_reduce(total)
         return total / self.count
 
     def mean_gradients(
         self,
-        gradients: Sequence[Any],
+        gradients: Sequence[torch.Tensor],
         variables: Sequence[keras.Variable],
         by_rows: Sequence[bool],
-    ) -> list[Any]:
+    ) -> list[torch.Tensor]:
         there = torch.tensor(
             [float(gradient is not None) for gradient in gradients],
             device=variables[0].value.device,
@@ -110,7 +112,7 @@ class TorchGroup:
             self._average([one for one in dense if one.dtype == dtype])
         return result
 
-    def _average(self, gradients: Sequence[Any]) -> None:
+    def _average(self, gradients: Sequence[torch.Tensor]) -> None:
         """Averages tensors of one type in place, in one message."""
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         dist.all_reduce(flat)
@@ -119,7 +121,9 @@ class TorchGroup:
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def _mean_of_rows(self, gradient: Any, table: keras.Variable) -> Any:
+    def _mean_of_rows(
+        self, gradient: torch.Tensor, table: keras.Variable
+    ) -> torch.Tensor:
         """The mean of gradients of rows, each process having its own rows."""
         shape, device = tuple(table.shape), table.value.device
         if gradient is None:
@@ -155,24 +159,28 @@ class TorchGroup:
 
 class _AllRows(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, rows: Any, index: int) -> Any:
+    def forward(context: Any, rows: torch.Tensor, index: int) -> torch.Tensor:
         context.own = slice(index * len(rows), (index + 1) * len(rows))
         return _gathered(rows)
 
     @staticmethod
-    def backward(context: Any, gradient: Any) -> tuple[Any, None]:
+    def backward(
+        context: Any, gradient: torch.Tensor
+    ) -> tuple[torch.Tensor, None]:
         own = gradient[context.own]
         return own * dist.get_world_size(), None
 
 
-def _gathered(rows: Any) -> Any:
+def _gathered(rows: torch.Tensor) -> torch.Tensor:
     rows = rows.detach().contiguous()
     parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, rows)
     return torch.cat(parts)
 
 
-def _dense(gradient: Any, variable: keras.Variable) -> Any:
+def _dense(
+    gradient: torch.Tensor | None, variable: keras.Variable
+) -> torch.Tensor:
     if gradient is None:
         return torch.zeros_like(variable.value)
     return gradient

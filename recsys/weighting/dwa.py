@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.weighting.task_weighting import TaskWeighting
 
 
@@ -62,7 +63,7 @@ class DynamicWeightAverage(TaskWeighting):
         # 0 until there is one: w is 1 then.
         self._last = self.add_state("losses_of_last_epoch", zeros)
 
-    def weigh(self, losses: Any, products: Any) -> Any:
+    def weigh(self, losses: Tensor, products: Tensor | None) -> Tensor:
         self._loss_sums.assign_add(losses)
         return ops.copy(self._factors.value)
 

@@ -1,17 +1,19 @@
 """A training step on TensorFlow and PyTorch, whose tasks are weighed."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.tables.row_lookups import lookups_of
 from recsys.tables.track_loss import track_loss
 from recsys.weighting.weighted_gradients import weighted_gradients
 
 
-def train_step(model: Any, data: Any) -> Any:
+def train_step(model: keras.Model, data: Any) -> Any:
     """`keras.Model.train_step` with the gradient of the weighted losses.
 
     Args:
@@ -30,7 +32,9 @@ def train_step(model: Any, data: Any) -> Any:
     rows = ops.shape(keras.tree.flatten(x)[0])[0]
     track_loss(model, ops.sum(parts), rows)
 
-    def pull_back(cotangent: Any, variables: Any) -> Any:
+    def pull_back(
+        cotangent: Tensor, variables: Sequence[keras.Variable]
+    ) -> Sequence[Tensor | None]:
         scaled = model.optimizer.scale_loss(cotangent)
         return native.gradients(tape, parts, scaled, variables)
 

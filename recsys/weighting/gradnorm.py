@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.distribution.process_group import share_of_sum
 from recsys.weighting.task_weighting import Gradients
 from recsys.weighting.task_weighting import TaskWeighting
@@ -77,7 +78,7 @@ class GradNorm(TaskWeighting):
         self._first = self.add_state("first_losses", np.zeros(self.num_tasks))
         self._descent = self.add_descent(self.factors)
 
-    def weigh(self, losses: Any, products: Any) -> Any:
+    def weigh(self, losses: Tensor, products: Any) -> Tensor:
         factors = ops.copy(self.factors.value)
         first = ops.where(self._first.value > 0, self._first.value, losses)
         self._first.assign(first)

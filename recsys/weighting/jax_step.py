@@ -6,13 +6,16 @@ from typing import Any
 import keras
 from jax import numpy as jnp
 
+from keras_moe.types import Tensor
 from recsys.tables.jax_step import State
 from recsys.tables.jax_step import finish
 from recsys.tables.jax_step import forward
 from recsys.weighting.weighted_gradients import weighted_gradients
 
 
-def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
+def train_step(
+    model: keras.Model, state: State, data: Any
+) -> tuple[Any, State]:
     """`keras.Model.train_step` with the gradient of the weighted losses.
 
     Args:
@@ -29,8 +32,8 @@ def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
     everything = model.trainable_variables
 
     def pull_back(
-        cotangent: Any, variables: Sequence[keras.Variable]
-    ) -> list[Any]:
+        cotangent: Tensor, variables: Sequence[keras.Variable]
+    ) -> list[Tensor | None]:
         by_variable = dict(
             zip(map(id, everything), done.pull_back(cotangent), strict=True)
         )

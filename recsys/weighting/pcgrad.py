@@ -3,6 +3,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.private_names import track_variable
 from recsys.weighting.task_weighting import Gradients
 from recsys.weighting.task_weighting import TaskWeighting
@@ -45,7 +46,7 @@ class PCGrad(TaskWeighting):
         self._random = keras.random.SeedGenerator(self.seed)
         track_variable(self._optimizer, self._random.state)
 
-    def weigh(self, losses: Any, products: Any) -> Any:
+    def weigh(self, losses: Tensor, products: Any) -> Tensor:
         tasks = self.num_tasks
         drawn = keras.random.uniform((tasks, tasks), seed=self._random)
         order = ops.argsort(drawn, axis=1)  # (i, turn): which j has its turn

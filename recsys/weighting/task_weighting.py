@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.private_names import track_variable
 
 
@@ -77,7 +78,7 @@ class TaskWeighting(ABC):
         self._sums = self.add_state("sums_of_weights", np.zeros(self.num_tasks))
         self._steps = self.add_state("steps_of_epoch", np.zeros(()))
 
-    def add_state(self, name: str, start: Any) -> keras.Variable:
+    def add_state(self, name: str, start: np.ndarray | float) -> keras.Variable:
         """Adds a float32 variable to the state of the optimizer."""
         variable = self._optimizer.add_variable(
             np.shape(start), dtype="float32", name=f"task_weighting_{name}"
@@ -101,7 +102,7 @@ class TaskWeighting(ABC):
             track_variable(self._optimizer, own)
         return descent
 
-    def step(self, losses: Any, products: Any) -> Any:
+    def step(self, losses: Tensor, products: Tensor | None) -> Tensor:
         """Returns the factors of a step, and counts them for the epoch.
 
         Args:
@@ -116,7 +117,7 @@ class TaskWeighting(ABC):
         return factors
 
     @abstractmethod
-    def weigh(self, losses: Any, products: Any) -> Any:
+    def weigh(self, losses: Tensor, products: Tensor | None) -> Tensor:
         """Returns the factors of a step `(tasks,)`, and changes the state.
 
         The arguments are those of `step`.

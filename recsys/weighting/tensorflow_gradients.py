@@ -18,10 +18,10 @@ def recorded() -> tf.GradientTape:
 
 def gradients(
     tape: tf.GradientTape,
-    parts: Any,
-    cotangent: Any,
+    parts: tf.Tensor,
+    cotangent: tf.Tensor,
     variables: Sequence[keras.Variable],
-) -> list[Any]:
+) -> list[tf.Tensor]:
     """Returns the gradients of the parts times the cotangent, summed.
 
     On several replicas, the mean of all.
@@ -36,7 +36,7 @@ def gradients(
 
 def apply(
     optimizer: keras.optimizers.Optimizer,
-    gradients: Sequence[Any],
+    gradients: Sequence[tf.Tensor],
     variables: Sequence[keras.Variable],
 ) -> None:
     """Lets the optimizer take a step."""

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextlib import nullcontext
-from typing import Any
 
 import keras
 import torch
@@ -19,10 +18,10 @@ def recorded() -> AbstractContextManager[None]:
 
 def gradients(
     tape: None,
-    parts: Any,
-    cotangent: Any,
+    parts: torch.Tensor,
+    cotangent: torch.Tensor,
     variables: Sequence[keras.Variable],
-) -> list[Any]:
+) -> list[torch.Tensor]:
     """Returns the gradients of the parts times the cotangent, summed.
 
     Where several processes train together, the mean of all.
@@ -39,7 +38,7 @@ def gradients(
 
 def apply(
     optimizer: keras.optimizers.Optimizer,
-    gradients: Sequence[Any],
+    gradients: Sequence[torch.Tensor],
     variables: Sequence[keras.Variable],
 ) -> None:
     """Lets the optimizer take a step."""

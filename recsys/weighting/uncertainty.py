@@ -1,9 +1,8 @@
-from typing import Any
-
 import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.distribution.process_group import share_of_sum
 from recsys.weighting.task_weighting import TaskWeighting
 
@@ -55,7 +54,7 @@ class Uncertainty(TaskWeighting):
             "float32",
         )
 
-    def weigh(self, losses: Any, products: Any) -> Any:
+    def weigh(self, losses: Tensor, products: Tensor | None) -> Tensor:
         scales = ops.convert_to_tensor(self._scales)
         factors = scales * ops.exp(-self.log_variances.value)
         gradient = share_of_sum(0.5 - factors * losses)

@@ -1,24 +1,24 @@
 from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.tables.backend_rows import backend_rows
 from recsys.weighting.task_weighting import Gradients
 from recsys.weighting.task_weighting import TaskWeighting
 
-PullBack = Callable[[Any, Sequence[keras.Variable]], Sequence[Any]]
+PullBack = Callable[[Tensor, Sequence[keras.Variable]], Sequence[Tensor | None]]
 
 
 def weighted_gradients(
     weighting: TaskWeighting,
-    parts: Any,
+    parts: Tensor,
     pull_back: PullBack,
     variables: Sequence[keras.Variable],
-) -> Sequence[Any]:
+) -> Sequence[Tensor | None]:
     """How the losses of tasks become gradients, on every backend.
 
     Args:
@@ -50,8 +50,9 @@ def weighted_gradients(
 
 
 def _products(
-    by_task: Sequence[Sequence[Any]], variables: Sequence[keras.Variable]
-) -> Any:
+    by_task: Sequence[Sequence[Tensor | None]],
+    variables: Sequence[keras.Variable],
+) -> Tensor:
     """The inner products of the tasks' gradients, `(tasks, tasks)`."""
     tasks = len(by_task)
     total = ops.zeros((tasks, tasks), dtype="float32")
@@ -73,10 +74,12 @@ def _products(
     return total
 
 
-def _row_products(gradients: Sequence[Any], table: keras.Variable) -> Any:
+def _row_products(
+    gradients: Sequence[Tensor | None], table: keras.Variable
+) -> Tensor:
     """The inner products of gradients of rows of one table."""
 
-    def product(one: Any, other: Any) -> Any:
+    def product(one: Tensor | None, other: Tensor | None) -> Tensor:
         if one is None or other is None:
             return ops.zeros((), dtype="float32")
         inner = backend_rows.inner_product(one, other, table)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.distribution.process_group import whole_loss
 from recsys.weighting.task_weighting import TaskWeighting
 
@@ -41,7 +42,7 @@ class WeightedTraining:
         y_pred: Any = None,
         sample_weight: Any = None,
         training: bool = True,
-    ) -> Any:
+    ) -> Tensor:
         """Returns the loss; while tasks are weighed, what it is the sum of.
 
         Returns:
