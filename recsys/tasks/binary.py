@@ -136,8 +136,8 @@ class Binary(Task):
 
     def measure(
         self,
-        labels: Any,
-        predictions: Any,
+        labels: np.ndarray,
+        predictions: np.ndarray,
         scale: float | None = None,
         roles: RowRoles = ALIKE,
     ) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Binary(Task):
         return metrics
 
     def _measure(
-        self, labels: Any, predictions: Any, roles: RowRoles
+        self, labels: np.ndarray, predictions: np.ndarray, roles: RowRoles
     ) -> dict[str, Any]:
         if np.isnan(predictions).any():  # Of a model that has diverged.
             names = [*self.metrics]
@@ -207,7 +207,11 @@ class Binary(Task):
         return *super().logged, *within
 
     def figures(
-        self, title: str, labels: Any, predictions: Any, weights: Any = None
+        self,
+        title: str,
+        labels: np.ndarray,
+        predictions: np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> dict[str, "Figure"]:
         from recsys.plots import calibration
 

@@ -62,6 +62,6 @@ def labels_of(rows: Any, tasks: Mapping[str, Task]) -> dict[str, Any]:
     return {task: labels[task] for task in tasks}
 
 
-def _both(first: Any, second: Any) -> Any:
+def _both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Whether two things happened; one that did not is enough to know."""
     return np.where((first == 0) | (second == 0), 0.0, first * second)

@@ -1,9 +1,8 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -46,7 +45,7 @@ class ImbalancedCrossentropy(keras.losses.Loss):
         self.pos_weight = pos_weight
         self.gamma = gamma
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         # As far from 0 and 1 as in Keras's own cross-entropy.
         epsilon = keras.config.epsilon()
         p = ops.clip(y_pred, epsilon, 1 - epsilon)

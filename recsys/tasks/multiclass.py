@@ -149,7 +149,10 @@ class Multiclass(Task):
         return [f"{task}_{name}" for name in self.class_names(num_classes)]
 
     def constant(
-        self, labels: Any, num_classes: int | None, weights: Any = None
+        self,
+        labels: np.ndarray,
+        num_classes: int | None,
+        weights: np.ndarray | None = None,
     ) -> Any:
         """Returns the share of each class."""
         counts = np.bincount(

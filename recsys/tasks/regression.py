@@ -43,7 +43,11 @@ class Regression(Task):
         return labels
 
     def scale(
-        self, labels: Any, task: str, source: str, weights: Any = None
+        self,
+        labels: np.ndarray,
+        task: str,
+        source: str,
+        weights: np.ndarray | None = None,
     ) -> float:
         """Returns the labels' standard deviation, 1 if they are all the same.
 
@@ -90,8 +94,8 @@ class Regression(Task):
 
     def measure(
         self,
-        labels: Any,
-        predictions: Any,
+        labels: np.ndarray,
+        predictions: np.ndarray,
         scale: float | None = None,
         roles: RowRoles = ALIKE,
     ) -> dict[str, Any]:
@@ -104,7 +108,7 @@ class Regression(Task):
         return metrics
 
 
-def _deviation(labels: Any, weights: Any) -> float:
+def _deviation(labels: np.ndarray, weights: np.ndarray | None) -> float:
     if weights is None:
         return float(labels.std())
     mean = weighted_mean(labels, weights)

@@ -4,6 +4,7 @@ from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.tasks.row_weight import weights_of
@@ -24,7 +25,7 @@ class RowRoles:
             drawn anew for intervals of metrics; 0 (default) for none.
     """
 
-    weights: Any = None
+    weights: np.ndarray | None = None
     groups: Any = None
     k: int = DEFAULT_K
     resamples: int = 0
@@ -35,7 +36,7 @@ class RowRoles:
         return self.groups is not None
 
     @property
-    def units(self) -> Any:
+    def units(self) -> np.ndarray | None:
         """What is drawn anew for intervals, int array `(rows,)`.
 
         Each group is one, and so is each row that belongs to none. `None`
@@ -50,7 +51,7 @@ class RowRoles:
 
     @classmethod
     def of(
-        cls, rows: Any, weight: str | None, group: str | None, k: int
+        cls, rows: pd.DataFrame, weight: str | None, group: str | None, k: int
     ) -> Self:
         """Reads the roles that columns of a table have.
 
@@ -63,7 +64,7 @@ class RowRoles:
         groups = None if group is None else rows[group]
         return cls(weights_of(rows, weight), groups, k)
 
-    def of_rows(self, chosen: Any) -> Self:
+    def of_rows(self, chosen: npt.NDArray[np.bool_]) -> Self:
         """Returns the roles of some rows.
 
         Args:

@@ -2,6 +2,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.columns.column_values import as_numbers
 from recsys.columns.column_values import refuse
@@ -26,7 +27,7 @@ class RowWeight(Kind):
         return weights
 
 
-def weights_of(rows: Any, weight: str | None) -> Any:
+def weights_of(rows: Any, weight: str | None) -> npt.NDArray[np.float64] | None:
     """Returns the weights of rows, float64 `(rows,)`.
 
     Args:

@@ -1,9 +1,8 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -35,7 +34,7 @@ class StandardizedSquaredError(keras.losses.Loss):
         super().__init__(name=name, reduction=reduction)
         self.scale = scale
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         # Each on its own: the difference of two large numbers may overflow.
         errors = y_true / self.scale - y_pred / self.scale
         return ops.mean(ops.square(errors), axis=-1)

@@ -14,6 +14,7 @@ from recsys.tasks.row_roles import RowRoles
 
 if TYPE_CHECKING:
     import keras
+    import numpy as np
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -126,7 +127,10 @@ class Task(Kind):
         return [task]
 
     def constant(
-        self, labels: Any, num_classes: int | None, weights: Any = None
+        self,
+        labels: "np.ndarray",
+        num_classes: int | None,
+        weights: "np.ndarray | None" = None,
     ) -> Any:
         """Returns the best prediction that looks at no feature.
 
@@ -143,7 +147,11 @@ class Task(Kind):
         return weighted_mean(labels, weights)
 
     def scale(
-        self, labels: Any, task: str, source: str, weights: Any = None
+        self,
+        labels: "np.ndarray",
+        task: str,
+        source: str,
+        weights: "np.ndarray | None" = None,
     ) -> float:
         """Returns the unit that a standardised task is trained in.
 
@@ -180,8 +188,8 @@ class Task(Kind):
 
     def measure(
         self,
-        labels: Any,
-        predictions: Any,
+        labels: "np.ndarray",
+        predictions: "np.ndarray",
         scale: float | None = None,
         roles: RowRoles = ALIKE,
     ) -> dict[str, Any]:
@@ -219,7 +227,7 @@ class Task(Kind):
         return ()
 
     def _measure(
-        self, labels: Any, predictions: Any, roles: RowRoles
+        self, labels: "np.ndarray", predictions: "np.ndarray", roles: RowRoles
     ) -> dict[str, Any]:
         """The metrics of at least one row, all of a weight above 0."""
         rows = LabelledRows(labels, predictions, roles.weights)
@@ -229,7 +237,11 @@ class Task(Kind):
         }
 
     def figures(
-        self, title: str, labels: Any, predictions: Any, weights: Any = None
+        self,
+        title: str,
+        labels: "np.ndarray",
+        predictions: "np.ndarray",
+        weights: "np.ndarray | None" = None,
     ) -> dict[str, "Figure"]:
         """Returns the figures of a split by name.
 

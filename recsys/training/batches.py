@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from recsys.config.train_config import TrainConfig
 from recsys.data.streaming.epoch_order import WHOLE
@@ -113,7 +114,7 @@ class StreamedBatches(keras.utils.PyDataset):
 
 def shuffled_rows(
     num_rows: int, buffer: int | None, generator: np.random.Generator
-) -> np.ndarray[Any, Any]:
+) -> npt.NDArray[np.int64]:
     """Returns the rows in random order.
 
     A buffer that does not hold all rows is filled with the first ones. Each
@@ -146,8 +147,10 @@ def shuffled_rows(
 
 
 def training_arrays(
-    inputs: Mapping[str, Any], labels: Mapping[str, Any], weights: Any = None
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    inputs: Mapping[str, np.ndarray],
+    labels: Mapping[str, np.ndarray],
+    weights: np.ndarray | None = None,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Returns rows as `fit` of Keras takes them.
 
     Args:
