@@ -1,6 +1,5 @@
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from recsys.metrics.ranking import Ranking
 from recsys.metrics.scored_rows import ScoredRows
@@ -34,7 +33,9 @@ def auc(rows: ScoredRows) -> float | None:
     return float(areas[0]) if weights.any() else None
 
 
-def area_by_group(rows: ScoredRows, ranking: Ranking) -> tuple[Any, Any]:
+def area_by_group(
+    rows: ScoredRows, ranking: Ranking
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Returns the AUC of each group, and the weight of its rows.
 
     Args:

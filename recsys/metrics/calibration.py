@@ -1,7 +1,7 @@
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.metrics.scored_rows import ScoredRows
 from recsys.metrics.scored_rows import check_positive
@@ -22,9 +22,9 @@ class CalibrationBins:
         observed: Share of positive rows in each bin, NaN where it is empty.
     """
 
-    weights: Any
-    predicted: Any
-    observed: Any
+    weights: npt.NDArray[np.float64]
+    predicted: npt.NDArray[np.float64]
+    observed: npt.NDArray[np.float64]
 
 
 def calibration_bins(

@@ -1,10 +1,10 @@
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from typing import Any
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.errors.shown import shown
 from recsys.metrics.group_mean import GroupMean
@@ -105,7 +105,7 @@ def confidence_intervals(
     return {name: _interval(values, level) for name, values in drawn.items()}
 
 
-def _interval(values: Any, level: float) -> Interval | None:
+def _interval(values: npt.NDArray[np.float64], level: float) -> Interval | None:
     values = values[~np.isnan(values)]
     if not len(values):
         return None
@@ -119,7 +119,7 @@ def _resampled(
     rows: ScoredRows,
     resamples: int,
     seed: int,
-) -> dict[str, Any]:
+) -> dict[str, npt.NDArray[np.float64]]:
     """Each metric of each resample, NaN where it is `None`."""
     wholes = {name: metric(rows) for name, metric in metrics.items()}
     # Of a mean over groups: what each group adds to numerator and denominator.
@@ -154,7 +154,9 @@ def _is_number(whole: GroupMean | float | None) -> bool:
     return whole is not None and not isinstance(whole, GroupMean)
 
 
-def _draws(num_units: int, resamples: int, seed: int) -> Iterator[Any]:
+def _draws(
+    num_units: int, resamples: int, seed: int
+) -> Iterator[npt.NDArray[np.float64]]:
     """How often each unit is drawn, float64 `(num_units,)` for a resample."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):

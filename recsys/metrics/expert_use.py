@@ -1,7 +1,7 @@
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 
@@ -19,8 +19,8 @@ class ExpertUse:
             bits.
     """
 
-    sets: Any
-    weights: Any
+    sets: npt.NDArray[np.uint8]
+    weights: npt.NDArray[np.float64]
     entropy: float
 
     @property
@@ -61,7 +61,7 @@ class ExpertUse:
         return max(0.0, float(entropy_of_mean - self.entropy / rows))
 
     @property
-    def dead(self) -> Any:
+    def dead(self) -> npt.NDArray[np.bool_]:
         """Which experts no row gives weight, boolean array `(n,)`."""
         used = np.bitwise_or.reduce(self.sets, axis=0)
         bits = np.unpackbits(used, count=len(self.weights), bitorder="little")

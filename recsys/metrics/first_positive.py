@@ -1,14 +1,15 @@
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.metrics.positions import Positions
 
 
 def expected_at_first_positive(
-    found: Positions, value: Callable[[Any], Any]
-) -> Any:
+    found: Positions,
+    value: Callable[[npt.NDArray[np.int64]], np.ndarray],
+) -> npt.NDArray[np.float64]:
     """Expected value of a function of the position of the first positive row.
 
     Of n rows that tie below a others, m of them positive, the first positive
@@ -58,7 +59,7 @@ def expected_at_first_positive(
     return expected
 
 
-def _first_ties(found: Positions) -> tuple[Any, Any]:
+def _first_ties(found: Positions) -> tuple[np.ndarray, np.ndarray]:
     """The first tie of each group with a positive row, and the group."""
     ties = np.flatnonzero(found.positives)
     groups = np.searchsorted(found.ranking.groups, ties, side="right") - 1

@@ -1,8 +1,8 @@
 from dataclasses import dataclass
 from math import fsum
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,9 +17,9 @@ class GroupMean:
         rows: The weight of each group's rows, float64 `(G,)`.
     """
 
-    values: Any
-    weights: Any
-    rows: Any
+    values: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+    rows: npt.NDArray[np.float64]
 
     @property
     def value(self) -> float | None:

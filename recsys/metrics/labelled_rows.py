@@ -1,7 +1,11 @@
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from recsys.metrics.weighted_mean import weighted_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,10 +20,10 @@ class LabelledRows:
             row counts once.
     """
 
-    labels: Any
-    predictions: Any
-    weights: Any = None
+    labels: "npt.NDArray[np.float64]"
+    predictions: "npt.NDArray[np.float64]"
+    weights: "npt.NDArray[np.float64] | None" = None
 
-    def mean(self, values: Any) -> float:
+    def mean(self, values: "npt.NDArray[np.float64]") -> float:
         """The weighted mean of values `(N,)`."""
         return weighted_mean(values, self.weights)

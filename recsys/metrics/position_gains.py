@@ -1,6 +1,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,5 +22,5 @@ class PositionGains:
             cases the largest sum that they can have.
     """
 
-    gains: Any
-    most: Callable[[Any], Any]
+    gains: "npt.NDArray[np.float64]"
+    most: "Callable[[npt.NDArray[np.int64]], np.ndarray]"

@@ -1,8 +1,8 @@
 from dataclasses import dataclass
-from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.metrics.group_mean import GroupMean
 from recsys.metrics.ranking import Ranking
@@ -33,11 +33,11 @@ class Positions:
     """
 
     ranking: Ranking
-    above: Any
-    rows: Any
-    positives: Any
-    group_positives: Any
-    group_weights: Any
+    above: npt.NDArray[np.int64]
+    rows: np.ndarray
+    positives: np.ndarray
+    group_positives: np.ndarray
+    group_weights: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, rows: ScoredRows) -> Self:
@@ -61,7 +61,7 @@ class Positions:
             rows.group_weights(),
         )
 
-    def within(self, k: int | None) -> Any:
+    def within(self, k: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Returns which positions of each tie are among the first k.
 
         Args:
@@ -80,7 +80,7 @@ class Positions:
         check_positive("k", k)
         return np.minimum(self.above, k), np.minimum(ends, k)
 
-    def by_positives(self, values: Any) -> Any:
+    def by_positives(self, values: np.ndarray) -> npt.NDArray[np.float64]:
         """Values `(L,)` for a tie of positive rows, by their share in it.
 
         Returns:
@@ -90,7 +90,7 @@ class Positions:
         np.divide(self.positives, self.rows, share, where=self.rows > 0)
         return self.ranking.by_group(values * share)
 
-    def mean(self, values: Any) -> GroupMean:
+    def mean(self, values: np.ndarray) -> GroupMean:
         """The mean over the groups with a positive row.
 
         Args:

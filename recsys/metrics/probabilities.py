@@ -1,12 +1,10 @@
-from typing import Any
-
 import numpy as np
 
 # What Keras's cross-entropies keep probabilities away from 0 and 1.
 _EPSILON = 1e-7
 
 
-def bounded(probabilities: Any) -> Any:
+def bounded(probabilities: np.ndarray) -> np.ndarray:
     """Returns probabilities as Keras's cross-entropies take them.
 
     Args:

@@ -1,8 +1,8 @@
 from dataclasses import dataclass
-from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import coo_array
 
 
@@ -22,12 +22,12 @@ class Ranking:
         groups: Which tie each group begins with, `(G,)`.
     """
 
-    order: Any
-    ties: Any
-    groups: Any
+    order: np.ndarray
+    ties: np.ndarray
+    groups: np.ndarray
 
     @classmethod
-    def of_all(cls, scores: Any) -> Self:
+    def of_all(cls, scores: np.ndarray) -> Self:
         """Ranks all rows together, as one group.
 
         Args:
@@ -40,7 +40,7 @@ class Ranking:
         first = np.zeros(min(len(order), 1), np.int64)
         return cls(order, np.flatnonzero(new), first)
 
-    def within(self, groups: Any, num_groups: int) -> Self:
+    def within(self, groups: np.ndarray, num_groups: int) -> Self:
         """Ranks the rows of a ranking of all rows anew, group by group.
 
         Args:
@@ -68,20 +68,20 @@ class Ranking:
             self.order[ranks], ties, np.searchsorted(ties, starts)
         )
 
-    def by_tie(self, values: Any) -> Any:
+    def by_tie(self, values: np.ndarray) -> npt.NDArray[np.float64]:
         """Sums of values `(N,)` of the rows over each tie, float64 `(L,)`."""
         return _sums(values[self.order], self.ties)
 
-    def by_group(self, values: Any) -> Any:
+    def by_group(self, values: np.ndarray) -> np.ndarray:
         """Sums of values `(L,)` of the ties over each group, `(G,)`."""
         return _sums(values, self.groups)
 
-    def of_group(self, values: Any) -> Any:
+    def of_group(self, values: np.ndarray) -> np.ndarray:
         """Values `(G,)` of the groups for each of their ties, `(L,)`."""
         sizes = np.diff(self.groups, append=len(self.ties))
         return np.repeat(values, sizes)
 
-    def before(self, values: Any) -> Any:
+    def before(self, values: np.ndarray) -> np.ndarray:
         """Sums of values `(L,)` over the ties above each, in its group."""
         steps = np.empty(len(values))
         steps[:1] = 0
@@ -92,7 +92,7 @@ class Ranking:
         return np.cumsum(steps)
 
 
-def _sums(values: Any, starts: Any) -> Any:
+def _sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     if not len(starts):
         return np.zeros(0)
     return np.add.reduceat(values, starts, dtype=np.float64)

@@ -1,7 +1,7 @@
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,15 +18,15 @@ class Ranks:
             for one that is not in the catalogue.
     """
 
-    above: Any
-    tied: Any
+    above: npt.NDArray[np.int64]
+    tied: npt.NDArray[np.int64]
 
     @classmethod
     def of(
         cls,
-        scores: Any,
-        items: Any,
-        excluded: Any = None,
+        scores: np.ndarray,
+        items: np.ndarray,
+        excluded: tuple[np.ndarray, np.ndarray] | None = None,
         keep_targets: bool = True,
     ) -> "Ranks":
         """Finds the items of a block of rows.
@@ -55,7 +55,9 @@ class Ranks:
             np.where(known, above, scores.shape[1]), np.where(known, tied, 0)
         )
 
-    def mean_gains(self, gains: Any) -> Any:
+    def mean_gains(
+        self, gains: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
         """The mean gain of the positions that the item may be at.
 
         Args:
@@ -71,7 +73,11 @@ class Ranks:
         return (sums[end] - sums[first]) / np.maximum(self.tied, 1)
 
 
-def without(items: Any, rows: Any, excluded: Any) -> Any:
+def without(
+    items: np.ndarray,
+    rows: np.ndarray,
+    excluded: tuple[np.ndarray, np.ndarray],
+) -> np.ndarray:
     """Returns the items of rows, with 0 in the place of excluded ones.
 
     Args:

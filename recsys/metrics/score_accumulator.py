@@ -1,11 +1,17 @@
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.metrics.scored_rows import Rankings
 from recsys.metrics.scored_rows import ScoredRows
 from recsys.metrics.scored_rows import check_length
 from recsys.metrics.scored_rows import coded
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class ScoreAccumulator:
@@ -27,11 +33,15 @@ class ScoreAccumulator:
     """
 
     def __init__(self) -> None:
-        self._parts: list[dict[str, Any]] = []
-        self._codes: dict[Any, int] = {}
+        self._parts: list[dict[str, np.ndarray]] = []
+        self._codes: dict[Hashable, int] = {}
 
     def add(
-        self, labels: Any, scores: Any, groups: Any = None, weights: Any = None
+        self,
+        labels: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        groups: Any = None,
+        weights: npt.ArrayLike | None = None,
     ) -> None:
         """Adds rows.
 
@@ -50,7 +60,7 @@ class ScoreAccumulator:
             "labels": part.labels,
             "scores": part.scores.astype(np.float32),
         }
-        if weights is not None:
+        if part.weights is not None:
             columns["weights"] = part.weights.astype(np.float32)
         if groups is not None:
             columns["groups"], names = coded(groups)
@@ -64,7 +74,7 @@ class ScoreAccumulator:
             columns["groups"] = self._codes_of(names)[columns["groups"]]
         self._parts.append(columns)
 
-    def _codes_of(self, names: Any) -> Any:
+    def _codes_of(self, names: "pd.Index") -> np.ndarray:
         """The numbers that groups have over all parts."""
         known = self._codes
         codes = [known.setdefault(name, len(known)) for name in names.tolist()]

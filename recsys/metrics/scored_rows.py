@@ -1,3 +1,4 @@
+from collections.abc import Sized
 from dataclasses import dataclass
 from dataclasses import replace
 from functools import cached_property
@@ -5,6 +6,7 @@ from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.errors.shown import shown
@@ -22,7 +24,9 @@ class Rankings:
         num_groups: Number of groups.
     """
 
-    def __init__(self, scores: Any, groups: Any, num_groups: int) -> None:
+    def __init__(
+        self, scores: np.ndarray, groups: Any, num_groups: int
+    ) -> None:
         self._scores = scores
         self._groups = groups
         self._num_groups = num_groups
@@ -55,16 +59,20 @@ class ScoredRows:
         rankings: The rows by score.
     """
 
-    labels: Any
-    scores: Any
+    labels: npt.NDArray[np.bool_]
+    scores: np.ndarray
     groups: Any
     num_groups: int
-    weights: Any
+    weights: np.ndarray | None
     rankings: Rankings
 
     @classmethod
     def of(
-        cls, labels: Any, scores: Any, groups: Any = None, weights: Any = None
+        cls,
+        labels: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        groups: Any = None,
+        weights: npt.ArrayLike | None = None,
     ) -> Self:
         """Checks rows, and numbers their groups.
 
@@ -107,7 +115,7 @@ class ScoredRows:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def reweighted(self, factors: Any) -> Self:
+    def reweighted(self, factors: np.ndarray) -> Self:
         """Returns the rows with their weights multiplied.
 
         Args:
@@ -117,23 +125,23 @@ class ScoredRows:
         return replace(self, weights=weights)
 
     @property
-    def present(self) -> Any:
+    def present(self) -> npt.NDArray[np.bool_]:
         """Which rows weigh anything, boolean `(N,)`."""
         if self.weights is None:
             return np.ones(len(self), bool)
         return self.weights > 0
 
-    def weighted(self, values: Any) -> Any:
+    def weighted(self, values: np.ndarray) -> np.ndarray:
         """Values `(N,)` of the rows times their weights."""
         return values if self.weights is None else values * self.weights
 
-    def mean(self, values: Any) -> float | None:
+    def mean(self, values: np.ndarray) -> float | None:
         """The weighted mean of values `(N,)`, `None` where nothing weighs."""
         total = self.weighted(self.present).sum(dtype=np.float64)
         weighted = self.weighted(values).sum(dtype=np.float64)
         return float(weighted / total) if total else None
 
-    def group_weights(self) -> Any:
+    def group_weights(self) -> npt.NDArray[np.float64]:
         """The weight of each group's rows, float64 `(num_groups,)`."""
         sums = np.bincount(self.groups, self.weights, self.num_groups)
         return sums.astype(np.float64)
@@ -151,14 +159,14 @@ class ScoredRows:
         return self.rankings.of_groups
 
 
-def checked_labels(labels: Any) -> Any:
+def checked_labels(labels: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Returns labels as booleans; a `ValueError` if one is not 0 or 1."""
     values = _column("labels", labels)
     _refuse("labels", "0 or 1", values, ~((values == 0) | (values == 1)))
     return values.astype(bool)
 
 
-def checked_scores(scores: Any) -> Any:
+def checked_scores(scores: npt.ArrayLike) -> np.ndarray:
     """Returns scores as floats; a `ValueError` if one is NaN."""
     values = _column("scores", scores)
     if values.dtype != np.float32:
@@ -167,7 +175,7 @@ def checked_scores(scores: Any) -> Any:
     return values
 
 
-def checked_weights(weights: Any) -> Any:
+def checked_weights(weights: npt.ArrayLike) -> np.ndarray:
     """Returns weights as floats; a `ValueError` if one is no weight."""
     values = _column("weights", weights)
     if values.dtype != np.float32:
@@ -177,7 +185,7 @@ def checked_weights(weights: Any) -> Any:
     return values
 
 
-def coded(groups: Any) -> tuple[Any, Any]:
+def coded(groups: Any) -> tuple[npt.NDArray[np.int32], pd.Index]:
     """Numbers groups in the order in which they appear.
 
     Returns:
@@ -192,7 +200,7 @@ def coded(groups: Any) -> tuple[Any, Any]:
     return codes.astype(np.int32), names
 
 
-def check_length(name: str, column: Any, num_rows: int) -> None:
+def check_length(name: str, column: Sized | None, num_rows: int) -> None:
     """Raises a `ValueError` for a column with another number of rows."""
     if column is not None and len(column) != num_rows:
         raise ValueError(
@@ -217,7 +225,7 @@ def check_positive(name: str, value: object) -> None:
         )
 
 
-def _column(name: str, values: Any) -> Any:
+def _column(name: str, values: npt.ArrayLike) -> np.ndarray:
     column = np.asarray(values)
     if column.ndim != 1 or (len(column) and column.dtype.kind not in "biuf"):
         raise ValueError(
@@ -227,7 +235,12 @@ def _column(name: str, values: Any) -> Any:
     return column
 
 
-def _refuse(name: str, expected: str, values: Any, bad: Any) -> None:
+def _refuse(
+    name: str,
+    expected: str,
+    values: pd.Series | np.ndarray,
+    bad: npt.NDArray[np.bool_],
+) -> None:
     where = np.flatnonzero(bad)
     if len(where):
         row = int(where[0])

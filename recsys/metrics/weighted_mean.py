@@ -1,9 +1,7 @@
-from typing import Any
-
 import numpy as np
 
 
-def weighted_mean(values: Any, weights: Any) -> float:
+def weighted_mean(values: np.ndarray, weights: np.ndarray | None) -> float:
     """Returns the mean of values `(rows,)`.
 
     Args:

@@ -5,6 +5,7 @@ from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.data.schema import Schema
 from recsys.data.streaming.column_parts import column_parts
@@ -16,7 +17,7 @@ from recsys.retrieval.encoded_columns import EncodedColumns
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.query_role import query_role
 
-Encoded = tuple[Any, Any]
+Encoded = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +34,8 @@ class Catalogue:
     """
 
     item: str
-    counts: Any
-    values: Mapping[str, Any]
+    counts: npt.NDArray[np.int64]
+    values: Mapping[str, np.ndarray]
     roles: Mapping[str, FeatureRole]
 
     @property
@@ -120,7 +121,7 @@ class Catalogue:
 
 def _by_item(
     parts: Iterable[Encoded], rows: int, varies: bool
-) -> tuple[Any, str]:
+) -> tuple[np.ndarray | None, str]:
     """The values of a feature by item, those of its last row.
 
     Args:
@@ -165,18 +166,18 @@ def _by_item(
     return values, "the same in all rows of an item"
 
 
-def _differ(some: Any, others: Any) -> bool:
+def _differ(some: np.ndarray, others: np.ndarray) -> bool:
     equal_nan = some.dtype.kind == "f"
     return not np.array_equal(some, others, equal_nan=equal_nan)
 
 
-def _alike(values: Any, column: Any) -> Encoded:
+def _alike(values: np.ndarray, column: np.ndarray) -> Encoded:
     """Lists get the room of the longest one."""
     longest = max((values, column), key=lambda array: array.shape[1:])
     return with_room_of(values, longest), with_room_of(column, longest)
 
 
-def with_room_of(lists: Any, others: Any) -> Any:
+def with_room_of(lists: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Returns lists, an array `(rows, room, ...)`, with the room of others.
 
     What is no list, `(rows,)`, comes back as it is.

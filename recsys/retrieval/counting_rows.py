@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from recsys.data.schema import Schema
@@ -17,7 +18,7 @@ from recsys.tasks.row_weight import weights_of
 
 def counting_rows(
     split: Any, schema: Schema, tasks: Mapping[str, Task], label: str | None
-) -> Iterator[tuple[pd.DataFrame, Any]]:
+) -> Iterator[tuple[pd.DataFrame, np.ndarray]]:
     """Yields the rows that count for retrieval, with how much each does.
 
     Args:

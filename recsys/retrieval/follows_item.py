@@ -51,7 +51,7 @@ class _Mean:
     def __init__(self) -> None:
         self.total, self.count = 0.0, 0
 
-    def add(self, distances: Any) -> None:
+    def add(self, distances: np.ndarray) -> None:
         known = distances[~np.isnan(distances)]
         self.total += float(known.sum())
         self.count += len(known)
@@ -61,7 +61,7 @@ class _Mean:
         return self.total / max(1, self.count)
 
 
-def _of_same(values: Any, ids: Any) -> Any:
+def _of_same(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """The distances from each row to the next one with the same id."""
     order = np.argsort(ids, kind="stable")
     order = order[np.count_nonzero(ids == 0) :]  # Without unknown ones.
@@ -69,7 +69,7 @@ def _of_same(values: Any, ids: Any) -> Any:
     return _distances(values[order[1:]], values[order[:-1]])[same]
 
 
-def _distances(some: Any, others: Any) -> Any:
+def _distances(some: np.ndarray, others: np.ndarray) -> np.ndarray:
     """How far values are apart; of what is no number, whether they are."""
     rows = len(some), -1
     if not rows[0]:

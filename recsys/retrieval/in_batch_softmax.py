@@ -1,15 +1,15 @@
-from typing import Any
-
 from keras import ops
 from keras_rs.layers import SamplingProbabilityCorrection
+
+from keras_moe.types import Tensor
 
 _NO_HIT = -1e30
 _LEAST_PROBABILITY = 1e-30  # Keras RS's default cuts what is below 1e-6.
 
 
 def in_batch_softmax(
-    queries: Any, items: Any, numbers: Any, probabilities: Any
-) -> Any:
+    queries: Tensor, items: Tensor, numbers: Tensor, probabilities: Tensor
+) -> Tensor:
     """Returns the sampled softmax loss of each row of a batch.
 
     The items of the other rows are what an item is told apart from. They are

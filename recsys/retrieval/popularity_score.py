@@ -1,11 +1,11 @@
 """Vectors whose products are scores with the popularity of items in them."""
 
-from typing import Any
-
 from keras import ops
 
+from keras_moe.types import Tensor
 
-def with_one(queries: Any) -> Any:
+
+def with_one(queries: Tensor) -> Tensor:
     """Returns the vectors of queries with a 1 behind them, `(B, D + 1)`.
 
     Args:
@@ -14,7 +14,7 @@ def with_one(queries: Any) -> Any:
     return ops.concatenate([queries, ops.ones_like(queries[:, :1])], axis=-1)
 
 
-def with_log_share(items: Any, numbers: Any, sampling: Any) -> Any:
+def with_log_share(items: Tensor, numbers: Tensor, sampling: Tensor) -> Tensor:
     """Returns the vectors of items with log q behind them, `(B, D + 1)`.
 
     The product with what `with_one` returns is <u, v> + log q. An item that

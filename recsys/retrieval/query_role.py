@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from recsys.retrieval.encoded_columns import EncodedColumns
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.follows_item import Rows
 from recsys.retrieval.follows_item import follows_item
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_ROWS = 1 << 20  # As many are looked at to see whether a feature follows.
 
@@ -38,12 +41,12 @@ def _first_rows(
     item, user = schema.item_id, schema.user_id
     assert item is not None, "checked before"
     names = [item, feature, *([] if user is None else [user])]
-    times: Any = None
+    times: Iterator[pd.Series] | None = None
     if schema.time is not None:
         times = iter(column_parts(columns.train, schema.time))
     left = MOST_ROWS
     for part in columns.parts(*names):
-        rows: Any = slice(left)
+        rows: slice | np.ndarray = slice(left)
         if times is not None:
             moments = parse_times(next(times)[rows], "the training split")
             rows = np.argsort(moments.to_numpy(), kind="stable")

@@ -9,6 +9,10 @@ from keras import ops
 from keras_rs.layers import BruteForceRetrieval
 
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
+from keras_moe.types import TensorLike
 from recsys.distribution.process_group import all_rows
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
@@ -177,7 +181,7 @@ class Retrieval(keras.layers.Layer):
         """The item and its further features."""
         return [self.item, *self.item_features]
 
-    def build(self, queries_shape: Any, items_shape: Any) -> None:
+    def build(self, queries_shape: Shape, items_shape: Shape) -> None:
         """Builds the towers, and a catalogue of which nothing is known yet."""
         self._build_towers(queries_shape, items_shape)
         rows = self.num_items + 1
@@ -194,7 +198,7 @@ class Retrieval(keras.layers.Layer):
         )
         self.built = True
 
-    def _build_towers(self, queries_shape: Any, items_shape: Any) -> None:
+    def _build_towers(self, queries_shape: Shape, items_shape: Shape) -> None:
         shapes = queries_shape, items_shape
         for tower, shape in zip(
             (self.query_tower, self.item_tower), shapes, strict=True
@@ -204,7 +208,7 @@ class Retrieval(keras.layers.Layer):
         for layer in self.id_vectors.values():
             layer.build((None,))
 
-    def _state(self, name: str, shape: Any, dtype: str) -> keras.Variable:
+    def _state(self, name: str, shape: Shape, dtype: str) -> keras.Variable:
         return self.add_weight(
             name=name,
             shape=shape,
@@ -216,12 +220,12 @@ class Retrieval(keras.layers.Layer):
 
     def call(
         self,
-        queries: Any,
-        items: Any,
-        numbers: Any,
-        weights: Any,
-        query_ids: Any = None,
-    ) -> Any:
+        queries: Tensor,
+        items: Tensor,
+        numbers: Tensor,
+        weights: Tensor,
+        query_ids: Tensor | None = None,
+    ) -> Tensor:
         # What is unknown is no item.
         weights = ops.where(numbers > 0, ops.cast(weights, "float32"), 0.0)
         free_queries = self._free(self.query_id, query_ids, training=True)
@@ -244,7 +248,9 @@ class Retrieval(keras.layers.Layer):
         self.add_loss(self.weight * (loss + self.penalty * norm))
         return loss
 
-    def query_vectors(self, features: Any, ids: Any = None) -> Any:
+    def query_vectors(
+        self, features: Tensor, ids: Tensor | None = None
+    ) -> Tensor:
         """Returns what items are retrieved with, `(B, width)`.
 
         Args:
@@ -255,7 +261,7 @@ class Retrieval(keras.layers.Layer):
         vectors = _sum(self.query_tower, features, free)
         return vectors if self.correction == IN_TRAINING else with_one(vectors)
 
-    def item_vectors(self, features: Any, numbers: Any) -> Any:
+    def item_vectors(self, features: Tensor, numbers: Tensor) -> Tensor:
         """Returns what stands for items in the index, `(B, width)`.
 
         Args:
@@ -269,8 +275,8 @@ class Retrieval(keras.layers.Layer):
         return with_log_share(vectors, numbers, self.sampling)
 
     def _free(
-        self, name: str | None, ids: Any, training: bool = False
-    ) -> Any | None:
+        self, name: str | None, ids: Tensor | None, training: bool = False
+    ) -> Tensor | None:
         """The free vectors of ids, float32 `(B, dim)`, if they have some."""
         if name not in self.id_vectors:
             return None
@@ -293,7 +299,7 @@ class Retrieval(keras.layers.Layer):
             there = (counts > 0).reshape(-1, *[1] * (values.ndim - 1))
             variable.assign(np.where(there, values, known))
 
-    def items(self, numbers: Any) -> dict[str, Any]:
+    def items(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """Returns the inputs of the model that are of items.
 
         Args:
@@ -305,7 +311,7 @@ class Retrieval(keras.layers.Layer):
         }
         return {self.item: np.asarray(numbers, np.int32), **further}
 
-    def update_index(self, vectors: Any) -> None:
+    def update_index(self, vectors: TensorLike) -> None:
         """Replaces the items' vectors.
 
         Args:
@@ -313,7 +319,7 @@ class Retrieval(keras.layers.Layer):
         """
         self.index.update_candidates(vectors)
 
-    def retrieve(self, queries: Any, count: int) -> tuple[Any, Any]:
+    def retrieve(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Returns the items whose vectors fit those of queries best.
 
         Args:
@@ -328,7 +334,7 @@ class Retrieval(keras.layers.Layer):
         return self.index(queries)
 
     @property
-    def vectors(self) -> Any:
+    def vectors(self) -> np.ndarray:
         """The items' vectors in the index, `(num_items, width)`, of NumPy."""
         return ops.convert_to_numpy(self.index.candidate_embeddings)
 
@@ -359,7 +365,9 @@ class Retrieval(keras.layers.Layer):
         return cls(**{**config, "vectors": restored})
 
 
-def _sum(tower: keras.layers.Layer, features: Any, free: Any | None) -> Any:
+def _sum(
+    tower: keras.layers.Layer, features: Tensor, free: Tensor | None
+) -> Tensor:
     """What a tower makes of features, and free vectors, if there are both."""
     if features is None:
         return free
@@ -367,6 +375,6 @@ def _sum(tower: keras.layers.Layer, features: Any, free: Any | None) -> Any:
     return vectors if free is None else vectors + free
 
 
-def _squares(vectors: Any | None) -> Any:
+def _squares(vectors: Tensor | None) -> FloatLike:
     """Squared norms `(B,)`; 0 where there are no vectors."""
     return 0.0 if vectors is None else ops.sum(ops.square(vectors), axis=-1)

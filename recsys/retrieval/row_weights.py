@@ -1,14 +1,17 @@
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 ALL_ROWS = "all"
 
 
 def row_weights(
-    labels: Mapping[str, Any], label: str | None, weights: Any, num_rows: int
-) -> Any:
+    labels: Mapping[str, np.ndarray],
+    label: str | None,
+    weights: np.ndarray | None,
+    num_rows: int,
+) -> npt.NDArray[np.float32]:
     """Returns how much each row counts for retrieval, float32 `(rows,)`.
 
     Args:

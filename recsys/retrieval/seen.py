@@ -1,5 +1,4 @@
 from collections.abc import Iterable
-from typing import Any
 from typing import Self
 
 import numpy as np
@@ -9,7 +8,7 @@ from recsys.features.id_positions import id_positions
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
 
-Pairs = tuple[Any, Any]
+Pairs = tuple[pd.Series, np.ndarray]
 
 
 class Seen:
@@ -26,7 +25,9 @@ class Seen:
     ([2, 3], [])
     """
 
-    def __init__(self, users: pd.Index, starts: Any, items: Any) -> None:
+    def __init__(
+        self, users: pd.Index, starts: np.ndarray, items: np.ndarray
+    ) -> None:
         self.users = users
         self.starts = starts
         self.items = items
@@ -39,8 +40,8 @@ class Seen:
             parts: Users and the numbers of items, a series and an integer
                 array `(rows,)`. What is missing, or unknown, counts nothing.
         """
-        codes: list[Any] = []
-        numbers: list[Any] = []
+        codes: list[np.ndarray] = []
+        numbers: list[np.ndarray] = []
         known: pd.Series = pd.Series([], dtype="int64")
         for users, items in parts:
             ids = as_ids(users, "users")
@@ -58,12 +59,12 @@ class Seen:
         starts = np.concatenate([[0], np.cumsum(counts)])
         return cls(pd.Index(known), starts, items_of[order])
 
-    def by(self, user: Any) -> Any:
+    def by(self, user: object) -> np.ndarray:
         """Returns the items of one user, in ascending order, maybe twice."""
         _, items = self.pairs(pd.Series([user]))
         return items
 
-    def pairs(self, users: pd.Series) -> Pairs:
+    def pairs(self, users: pd.Series) -> tuple[np.ndarray, np.ndarray]:
         """Returns the items of some users.
 
         Args:

@@ -1,9 +1,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.data.schema import Schema
@@ -12,7 +12,7 @@ from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
 
 # Users, the items' ids and their numbers, and times or `None`.
-Part = tuple[pd.Series, pd.Series, Any, Any]
+Part = tuple[pd.Series, pd.Series, np.ndarray, np.ndarray | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +27,9 @@ class UserTargets:
             `(T,)`; 0 for one that is not in the catalogue.
     """
 
-    rows: Any
-    starts: Any
-    items: Any
+    rows: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    items: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, parts: Iterable[Part]) -> Self:
@@ -68,7 +68,9 @@ class UserTargets:
         )
 
     @classmethod
-    def _of_columns(cls, users: Any, keys: Any, rows: Any) -> Self:
+    def _of_columns(
+        cls, users: np.ndarray, keys: np.ndarray, rows: np.ndarray
+    ) -> Self:
         """Of rows in the order of time.
 
         Args:
@@ -88,11 +90,11 @@ class UserTargets:
         return cls(np.sort(queries), starts, np.maximum(pairs[:, 1], 0))
 
     @property
-    def counts(self) -> Any:
+    def counts(self) -> np.ndarray:
         """How many targets each user has, int64 `(U,)`."""
         return np.diff(self.starts)
 
-    def within(self, start: int, end: int) -> Any:
+    def within(self, start: int, end: int) -> np.ndarray:
         """Returns the users whose query is one of some rows.
 
         Args:
@@ -101,7 +103,7 @@ class UserTargets:
         """
         return np.arange(*np.searchsorted(self.rows, [start, end]))
 
-    def pairs(self, users: Any) -> tuple[Any, Any]:
+    def pairs(self, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the targets of some users.
 
         Args:
@@ -119,7 +121,7 @@ class UserTargets:
         ]
 
 
-def times_of(frame: pd.DataFrame, schema: Schema) -> Any:
+def times_of(frame: pd.DataFrame, schema: Schema) -> np.ndarray | None:
     """Returns when rows were, an array `(rows,)`; `None` if it is not known.
 
     Args:
@@ -131,13 +133,13 @@ def times_of(frame: pd.DataFrame, schema: Schema) -> Any:
     return parse_times(frame[schema.time], "the split").to_numpy()
 
 
-def _codes(columns: list[pd.Series]) -> Any:
+def _codes(columns: list[pd.Series]) -> np.ndarray:
     """Numbers ids from 0; -1 for missing ones."""
     ids = pd.concat(list(unified_ids(columns)), ignore_index=True)
     return pd.factorize(ids)[0].astype(np.int64)
 
 
-def _keys(columns: list[pd.Series], numbers: Any) -> Any:
+def _keys(columns: list[pd.Series], numbers: np.ndarray) -> np.ndarray:
     """The numbers of items, and below 0 something for each unknown one."""
     keys = numbers.copy()
     unknown = numbers == 0
