@@ -51,8 +51,8 @@ _REPORTED = (
 
 app = typer.Typer(
     help="Train, evaluate and export sparse multi-task recommenders.",
-    epilog="With RECSYS_TRACEBACK=1 in the environment, errors show where "
-    "they come from.",
+    epilog="Set RECSYS_TRACEBACK=1 in the environment to see tracebacks of "
+    "errors.",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"max_content_width": 120},

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,15 +12,15 @@ SparseOnly = Annotated[
     bool,
     typer.Option(
         "--sparse-only/--any-sparsity",
-        help="Whether trials count only with at most k experts per example on "
-        "average (gumbel-softmax: 4), where the gate starts dense, and, where "
-        "it is static, with binary selectors.",
+        help="Count only sparse trials. Gates that start dense: at most k "
+        "experts per example on average (gumbel-softmax: 4). Static gates: "
+        "binary selectors, too.",
     ),
 ]
 RunsFolder = Annotated[
-    Path, typer.Option("--out", help="Folder of the runs and tables.")
+    Path, typer.Option("--out", help="Folder for runs and tables.")
 ]
-Jobs = Annotated[int, typer.Option(help="Runs at a time.")]
+Jobs = Annotated[int, typer.Option(help="Parallel runs.")]
 Backend = Annotated[
     str | None,
     typer.Option(help="Keras backend: tensorflow, jax or torch."),

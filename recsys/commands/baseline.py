@@ -15,8 +15,8 @@ def baseline(
     model: Annotated[
         str,
         typer.Option(
-            help="Of retrieval: popular, item-knn, ease, ials or mf; of "
-            "ranking: bias or gbdt."
+            help="Retrieval: popular, item-knn, ease, ials or mf. Ranking: "
+            "bias or gbdt."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder: new or empty.")],
@@ -24,30 +24,31 @@ def baseline(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Hyperparameter of the model, such as lambda=250; chosen on "
-            "the validation split unless given.",
+            help="Hyperparameter of the model, such as lambda=250. Default: "
+            "chosen on the validation split.",
         ),
     ] = None,
     retrieval_label: Annotated[
         str | None,
         typer.Option(
-            help="Binary task whose label is 1 in the rows that retrieval is "
-            'fitted on and measured by, or "all"; the first one unless given.'
+            help="Binary task that selects the rows of retrieval, in fitting "
+            'and in metrics: those with label 1; "all" selects all rows. '
+            "Default: the first binary task."
         ),
     ] = None,
     exclude_seen: Annotated[
         bool,
         typer.Option(
             "--exclude-seen/--include-seen",
-            help="Whether what a user has had is left out where retrieval is "
-            "measured.",
+            help="Leave items of a user's training rows out of the candidates "
+            "of retrieval metrics, except the target.",
         ),
     ] = True,
     exclude_seen_targets: Annotated[
         bool,
         typer.Option(
             "--exclude-seen-targets",
-            help="Leave it out even where it is the target, which then is not "
+            help="Leave out such a target as well, which then counts as not "
             "found.",
         ),
     ] = False,
@@ -55,18 +56,18 @@ def baseline(
         bool,
         typer.Option(
             "--refit",
-            help="Fit retrieval again on the training and the validation "
-            "split before the test.",
+            help="Refit retrieval on training and validation splits before "
+            "the test.",
         ),
     ] = False,
     metrics_k: Annotated[
         int,
-        typer.Option(help="Items, or rows of a group, that metrics look at."),
+        typer.Option(help="Cutoff k of metrics: items, or rows of a group."),
     ] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     backend: Backend = None,
 ) -> None:
-    """Fit a simple, exact model to compare trained ones with."""
+    """Fit a simple, exact model for comparison with trained ones."""
     given = named_values("option", list(option or []))
     start_backend(backend)
     from recsys.api.baseline import baseline

@@ -10,16 +10,17 @@ from recsys.commands.arguments import RunsFolder
 
 def compare(
     comparison: Annotated[
-        Path, typer.Argument(help="JSON file that says what to compare.")
+        Path, typer.Argument(help="JSON file with the models to compare.")
     ],
     out: RunsFolder,
     data: Annotated[
-        str | None, typer.Option(help="Instead of the data in the file.")
+        str | None,
+        typer.Option(help="Data to use instead of those in the file."),
     ] = None,
     jobs: Jobs = 1,
     backend: Backend = None,
 ) -> None:
-    """Train and test several models alike, and compare them."""
+    """Train and test several models under equal conditions."""
     from recsys import Comparison
     from recsys import compare
     from recsys.reporting.comparison_table import print_comparison

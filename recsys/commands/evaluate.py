@@ -19,21 +19,20 @@ def evaluate(
     data: Data,
     split: SplitName = "test",
     by: Annotated[
-        str | None, typer.Option(help="Feature by whose values to cut rows.")
+        str | None, typer.Option(help="Feature to group the metrics by.")
     ] = None,
     metrics_k: Annotated[
         int | None,
         typer.Option(
-            help="How many rows of a group the metrics that end in @k, such "
-            "as ndcg@k, look at; as in training unless given."
+            help="Cutoff k of metrics such as ndcg@k, in rows of a group. "
+            "Default: as in training."
         ),
     ] = None,
     intervals: Annotated[
         int | None,
         typer.Option(
-            help="How often groups of rows, or rows where there are no groups, "
-            "are drawn anew for 95 % intervals of the metrics of binary "
-            "tasks; no intervals unless given."
+            help="Bootstrap samples (of groups, or of rows without groups) for "
+            "95 % intervals of binary tasks' metrics. Default: no intervals."
         ),
     ] = None,
     out: Annotated[

@@ -15,19 +15,19 @@ def explain(
     data: Data,
     split: SplitName = "test",
     repeats: Annotated[
-        int, typer.Option(help="How often each feature is shuffled.")
+        int, typer.Option(help="Number of shuffles per feature.")
     ] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the shuffling.")] = 0,
     backend: Backend = None,
 ) -> None:
-    """Measure how much the model of a run relies on each feature."""
+    """Report the permutation importance of each feature."""
     start_backend(backend)
     from recsys.api.explain import explain
 
     measured = explain(run, data, split, repeats, seed)
     print(
-        f"By how much the weighted loss of {measured['rows']:,} rows grows "
-        "where a feature is shuffled:"
+        f"Increase of the weighted loss of {measured['rows']:,} rows when a "
+        "feature is shuffled:"
     )
     for name, growth in measured["total"].items():
         mean, deviation = growth["mean"], growth["deviation"]

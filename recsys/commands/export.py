@@ -15,56 +15,56 @@ def export(
     run: RunFolder,
     out: Annotated[
         Path,
-        typer.Option(help="Folder of the versions: the model goes to OUT/1."),
+        typer.Option(help="Folder of versions: the model is written to OUT/1."),
     ],
     format: Annotated[
-        str, typer.Option(help=f"{' or '.join(FORMATS)}.")
+        str, typer.Option(help=f"Format: {' or '.join(FORMATS)}.")
     ] = DEFAULT_FORMAT,
     version: Annotated[
         bool,
         typer.Option(
             "--version/--no-version",
-            help="Whether to number the model, or to write it to OUT itself.",
+            help="Number the model, or write it to OUT itself.",
         ),
     ] = True,
     two_stage: Annotated[
         bool,
         typer.Option(
             "--two-stage",
-            help="Retrieve items and rank them in one model, of a run with "
-            "--retrieval. Needs the extra tfrs.",
+            help="Export retrieval and ranking in one model (extra tfrs). "
+            "Needs a run with --retrieval.",
         ),
     ] = False,
     score: Annotated[
         str | None,
         typer.Option(
-            help="What the two stages rank by, such as 'watch^0.7 * rating'."
+            help="Ranking formula of two stages, such as 'watch^0.7 * rating'."
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(help="Items that the two stages recommend.")
+        int, typer.Option(help="Items to recommend, for two stages.")
     ] = 10,
     candidates: Annotated[
-        int, typer.Option(help="Items that the two stages rank.")
+        int, typer.Option(help="Items to rank, for two stages.")
     ] = 100,
     index: Annotated[
         str,
         typer.Option(
-            help="Of the two stages: brute-force, hnsw or ivf (extra faiss, "
+            help="Index of two stages: brute-force, hnsw or ivf (extra faiss, "
             "for recsys serve), or scann."
         ),
     ] = "brute-force",
     recall: Annotated[
         float,
         typer.Option(
-            help="Share of the best candidates that hnsw or ivf has to find."
+            help="Share of the exact candidates that hnsw or ivf must find."
         ),
     ] = 0.99,
     expert_weights: Annotated[
         bool,
         typer.Option(
             "--expert-weights",
-            help="Also return the weights of the experts, as TASK/experts.",
+            help="Also return expert weights, as TASK/experts.",
         ),
     ] = False,
 ) -> None:
@@ -88,5 +88,5 @@ def export(
     folder, inputs = export_to(run, out, format, version, expert_weights)
     for feature, input in inputs.items():
         if input != feature:
-            print(f"Feature {feature!r} is the input {input!r}")
+            print(f"Feature {feature!r} is input {input!r}")
     print(f"{form.title} written to {folder}, and verified without Keras")

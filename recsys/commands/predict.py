@@ -12,12 +12,12 @@ def predict(
     run: RunFolder,
     input: Annotated[
         Path,
-        typer.Option(help="Table with the features, or a folder of its parts."),
+        typer.Option(help="Table with the features, or folder of its parts."),
     ],
     out: Annotated[Path, typer.Option(help="Table to write.")],
     backend: Backend = None,
 ) -> None:
-    """Predict every task for the rows of a Parquet or CSV file."""
+    """Predict all tasks for the rows of a Parquet or text file."""
     start_backend(backend)
     from recsys.api.predict import predict
 

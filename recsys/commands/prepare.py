@@ -10,7 +10,7 @@ def prepare(
     name: Annotated[str, typer.Argument(help="Name of the data set.")],
     raw_dir: Annotated[Path, typer.Option(help="Folder of the download.")],
     out: Annotated[Path, typer.Option(help="Data folder to write.")],
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Option of the data set."),
@@ -18,13 +18,13 @@ def prepare(
     split: Annotated[
         str | None,
         typer.Option(
-            help="How splits are taken off a table: time, the latest rows for "
-            "the test, or random. By time where one is named."
+            help="Split of a table: time (the latest rows are the test) or "
+            "random. Default: time if the table names one."
         ),
     ] = None,
     subsample: Annotated[
         str | None,
-        typer.Option(help="published: the smaller MovieLens of the papers."),
+        typer.Option(help="published: the papers' smaller MovieLens."),
     ] = None,
 ) -> None:
     """Turn a raw download into a data folder."""

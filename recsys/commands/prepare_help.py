@@ -7,7 +7,7 @@ from recsys.commands.options import described_arguments
 
 
 class PrepareHelp(SingleOptions):
-    """The command `prepare`, whose help tells the options of a data set.
+    """The command `prepare`, with the options of a data set in its help.
 
     `recsys prepare NAME --help` lists those of the data set NAME, as they are
     given to `--option`.
@@ -28,7 +28,7 @@ class PrepareHelp(SingleOptions):
             with formatter.section("Data sets"):
                 formatter.write_text(", ".join(DATA_SETS))
                 formatter.write_text(
-                    "recsys prepare NAME --help tells the options of each."
+                    "recsys prepare NAME --help lists the options of each."
                 )
             return
         name = named[0]

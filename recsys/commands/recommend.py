@@ -15,29 +15,29 @@ def recommend(
     score: Annotated[
         str | None,
         typer.Option(
-            help="What items are ranked by, such as 'watch^0.7 * rating'; "
-            "the task that retrieval was trained on unless given."
+            help="Ranking formula, such as 'watch^0.7 * rating'. Default: the "
+            "task of retrieval."
         ),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="Data folder; that of the run unless given."),
+        typer.Option(help="Data folder. Default: that of the run."),
     ] = None,
     exclude_seen: Annotated[
         bool,
         typer.Option(
             "--exclude-seen",
-            help="Leave out what the user has had in the training split.",
+            help="Leave out the items of the user's training rows.",
         ),
     ] = False,
     candidates: Annotated[
-        int, typer.Option(help="Items that are retrieved to be ranked.")
+        int, typer.Option(help="Items to retrieve and rank.")
     ] = 100,
     feature: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Value of a feature instead of what the data know.",
+            help="Value of a feature, instead of the one in the data.",
         ),
     ] = None,
     backend: Backend = None,

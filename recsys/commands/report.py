@@ -12,7 +12,7 @@ def report(
         list[Path],
         typer.Argument(help="Folders of sweeps, comparisons and runs."),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the report to write.")],
+    out: Annotated[Path, typer.Option(help="Folder for the report.")],
     sparse_only: SparseOnly = True,
 ) -> None:
     """Report on sweeps, comparisons and runs: tables and figures."""

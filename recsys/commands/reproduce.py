@@ -10,26 +10,25 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="Name of the benchmark, such as ml-1m-loo; docs/shelf.md has "
-            "all of them."
+            help="Name of the benchmark, such as ml-1m-loo; docs/shelf.md "
+            "lists all."
         ),
     ],
     raw_dir: Annotated[Path, typer.Option(help="Folder of the download.")],
     out: Annotated[
-        Path, typer.Option(help="Folder of the data, the runs and tables.")
+        Path, typer.Option(help="Folder for data, runs and tables.")
     ],
     rows: Annotated[
         list[str] | None,
         typer.Option(
-            help="Row to measure, such as EASE; may be given several times. "
-            "All of them unless given."
+            help="Row to measure, such as EASE; can be repeated. Default: all "
+            "rows."
         ),
     ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
-            help="Seeds of each row that draws something; as the benchmark "
-            "says unless given."
+            help="Number of seeds per randomized row. Default: the benchmark's."
         ),
     ] = None,
     backend: Backend = None,

@@ -11,19 +11,21 @@ from recsys.commands.arguments import SparseOnly
 def rerun(
     sweep: Annotated[Path, typer.Option(help="Folder of the sweep.")],
     out: RunsFolder,
-    seeds: Annotated[int, typer.Option(help="Repetitions, each new.")],
-    top: Annotated[int, typer.Option(help="Best trials to repeat.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Number of new seeds per trial.")],
+    top: Annotated[
+        int, typer.Option(help="Number of best trials to train.")
+    ] = 1,
     jobs: Jobs = 1,
     sparse_only: SparseOnly = True,
     by: Annotated[
         str,
         typer.Option(
-            help="What the best trials have the best of on the validation "
-            "split: loss, or accuracy, the mean of the tasks'."
+            help="Criterion for the best trials, on the validation split: "
+            "loss, or accuracy, averaged over tasks."
         ),
     ] = "loss",
 ) -> None:
-    """Train the best trials of a sweep again, with several seeds."""
+    """Retrain the best trials of a sweep with several seeds."""
     from recsys import rerun
     from recsys.reporting.comparison_table import print_comparison
 

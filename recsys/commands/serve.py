@@ -9,71 +9,72 @@ _INTERRUPTED = 130
 def serve(
     model: Annotated[
         Path,
-        typer.Option(help="Folder of the exported model, or of its versions."),
+        typer.Option(help="Folder of an exported model, or of its versions."),
     ],
     host: Annotated[
         str, typer.Option(help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes a free one.")
+        int, typer.Option(help="Port to listen on; 0 picks a free one.")
     ] = 8501,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the model; that of the folder."),
+        typer.Option(help="Name of the model. Default: that of the folder."),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help="File of the token that requests must bear. Unless given, "
-            "the environment variable RECSYS_SERVE_TOKEN may hold one."
+            help="File with the bearer token required of requests. Default: "
+            "the environment variable RECSYS_SERVE_TOKEN, if set."
         ),
     ] = None,
     max_batch_rows: Annotated[
-        int, typer.Option(help="Most rows that are computed together.")
+        int, typer.Option(help="Maximum rows per batch.")
     ] = 1024,
     batch_wait_ms: Annotated[
-        float, typer.Option(help="How long a batch waits for more requests.")
+        float,
+        typer.Option(help="Milliseconds a batch waits for more requests."),
     ] = 1.0,
     max_request_rows: Annotated[
-        int, typer.Option(help="Most rows of a request.")
+        int, typer.Option(help="Maximum rows per request.")
     ] = 8192,
     max_request_values: Annotated[
         int,
         typer.Option(
-            help="Most values of a request: rows times the width of its inputs."
+            help="Maximum values per request: rows times width of its inputs."
         ),
     ] = 2**19,
     max_body_mib: Annotated[
-        float, typer.Option(help="Most MiB of a request.")
+        float, typer.Option(help="Maximum size of a request, in MiB.")
     ] = 4.0,
     max_concurrency: Annotated[
-        int, typer.Option(help="Most requests at a time.")
+        int, typer.Option(help="Maximum concurrent requests.")
     ] = 128,
     max_connections: Annotated[
-        int, typer.Option(help="Most connections at a time.")
+        int, typer.Option(help="Maximum connections.")
     ] = 1024,
     request_timeout: Annotated[
-        float, typer.Option(help="Seconds until a request is given up.")
+        float, typer.Option(help="Timeout of a request, in seconds.")
     ] = 30.0,
     head_timeout: Annotated[
         float,
-        typer.Option(help="Seconds until a silent connection is ended."),
+        typer.Option(help="Timeout of a silent connection, in seconds."),
     ] = 10.0,
     poll_seconds: Annotated[
-        float, typer.Option(help="Seconds between looks for a new version.")
+        float, typer.Option(help="Seconds between checks for new versions.")
     ] = 1.0,
     index: Annotated[
         str | None,
         typer.Option(
-            help="What two stages search with: brute-force, hnsw or ivf. "
-            "Unless given, what they were exported with."
+            help="Search index of two stages: brute-force, hnsw or ivf. "
+            "Default: as exported."
         ),
     ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log each request.")
     ] = False,
 ) -> None:
-    """Serve an exported model by HTTP, as TensorFlow Serving does."""
+    """Serve an exported model over HTTP, as TensorFlow Serving does."""
     from recsys.api.serve import end_if_computing
     from recsys.api.serve import read_token
     from recsys.api.serve import serve

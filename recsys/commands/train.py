@@ -22,14 +22,16 @@ from recsys.training.kept_memory import keep_memory
 def train(
     config: Annotated[
         Path | None,
-        typer.Option(help="config.json of a run to repeat; options override."),
+        typer.Option(
+            help="config.json of a run to repeat; options override it."
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out.")
+        bool, typer.Option("--resume", help="Continue the run in --out.")
     ] = False,
     **options: Any,
 ) -> None:
-    """Train a model and fill a run folder."""
+    """Train a model and write a run folder."""
     from recsys.training.warm_start_fields import with_fields_of_start
 
     given = given_fields(options)
@@ -54,7 +56,7 @@ def train(
     except KeyboardInterrupt:
         if Run(settings.out).model.is_file():
             print(f"\nThe best model so far is in {settings.out}.")
-            print(f"To go on: recsys train --out {settings.out} --resume")
+            print(f"To continue: recsys train --out {settings.out} --resume")
         raise
     if not metrics:
         return  # Another process writes the run.

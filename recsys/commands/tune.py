@@ -14,43 +14,44 @@ from recsys.errors.bounds import MOST_EXPERTS
 
 @with_config_options
 def tune(
-    trials: Annotated[int, typer.Option(help="Most trials.")] = 20,
+    trials: Annotated[int, typer.Option(help="Maximum number of trials.")] = 20,
     tuner: Annotated[
-        str, typer.Option(help="random, bayesian or hyperband.")
+        str,
+        typer.Option(help="Search strategy: random, bayesian or hyperband."),
     ] = "random",
     space: Annotated[
         Path | None,
         typer.Option(
-            help="YAML file of what is searched; unless given, the published "
-            "space of the gate and the data set, or, for data of one's own, a "
-            "small one."
+            help="YAML file with the search space. Default: the published "
+            "space for the gate and the data set; for your own data, a small "
+            "one."
         ),
     ] = None,
     paper: Annotated[
         str | None,
         typer.Option(
-            help="Whose published space: comet, moesart or dselect-k. Unless "
-            "given, the first of moesart, comet and dselect-k that has the "
-            "data set, for all gates."
+            help="Paper of the published space: comet, moesart or dselect-k. "
+            "Default: the first of moesart, comet and dselect-k with this data "
+            "set, for all gates."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Trials at a time.")] = 1,
+    workers: Annotated[int, typer.Option(help="Parallel trials.")] = 1,
     engine: Annotated[
         str,
         typer.Option(
-            help="What runs the trials: keras-tuner, or ray, on the cluster "
-            "that the environment variable RAY_ADDRESS names (extra ray)."
+            help="Engine of the trials: keras-tuner, or ray (extra ray), on "
+            "the cluster at RAY_ADDRESS, an environment variable."
         ),
     ] = "keras-tuner",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the sweep in --out.")
+        bool, typer.Option("--resume", help="Continue the sweep in --out.")
     ] = False,
     sparse_only: SparseOnly = True,
     **options: Any,
 ) -> None:
     """Search for the configuration with the lowest validation loss.
 
-    Options of `recsys train` that are given hold for all trials.
+    Options of `recsys train` apply to all trials.
     """
     given = given_fields(options)
     # The space may say how many experts there are.
@@ -63,6 +64,6 @@ def tune(
     try:
         tune(given, trials, tuner, space, workers, resume, paper, engine)
     except KeyboardInterrupt:
-        print("\nTo go on: the same command with --resume")
+        print("\nTo continue: the same command with --resume")
         raise
     print_summary(Sweep(given["out"]), sparse_only)

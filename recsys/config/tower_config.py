@@ -25,10 +25,10 @@ class TowerConfig:
     """The fields of `TrainConfig` that are of a sequence tower."""
 
     tower: Annotated[Text, one_of(TOWERS)] | None = None
-    """What reads a user's history, for retrieval: transformer (SASRec: causal
-    self-attention over the last items) or hstu (HSTU's blocks). The history is
-    the data's sequence of items, which says the length. The towers of dense
-    layers unless given."""
+    """Model of a user's history, for retrieval: transformer (SASRec: causal
+    self-attention over the last items) or hstu (HSTU's blocks). It reads the
+    data's sequence of items, whose length applies. Default: the towers of dense
+    layers."""
 
     tower_width: Width = 128
     """Width of the item vectors and of the tower."""
@@ -37,53 +37,51 @@ class TowerConfig:
     """Number of blocks."""
 
     tower_heads: Count = 2
-    """Heads of attention in each block."""
+    """Attention heads per block."""
 
     tower_dropout: Share = 0.2
-    """Share of what the tower sees, and of each layer's outputs, that is
-    dropped while training."""
+    """Dropout rate of the tower's inputs and of each layer's outputs."""
 
     tower_gate: Annotated[Text, one_of(TOWER_GATES)] | None = None
-    """Gate of mixtures of experts over positions, in the place of the blocks'
-    dense feed-forward layers, such as top-k; for transformer. Dense layers
-    unless given."""
+    """Gate of mixtures of experts over positions, such as top-k, which replace
+    the blocks' dense feed-forward layers; transformer only. Default: dense
+    layers."""
 
     tower_experts: Experts = 8
-    """Number of experts of such a mixture. Each is so much narrower that
-    tower_k of them are as wide as the dense layer."""
+    """Number of experts per mixture. Their width is chosen so that tower_k
+    experts are as wide as the dense layer."""
 
     tower_k: Count = 2
-    """Experts per position, for the gates that bound them."""
+    """Experts per position, for gates with a bound."""
 
     tower_temperature: Rate | None = None
-    """Scores are cosines divided by it, such as 0.05; dot products unless
-    given."""
+    """Temperature of cosine scores, such as 0.05. Default: dot products,
+    without a temperature."""
 
     tower_spectral: bool = True
-    """Whether item vectors begin with the singular vectors of the matrix of
-    users and items."""
+    """Initialize item vectors with the singular vectors of the user-item
+    matrix."""
 
     tower_tokens: Count = 2048
-    """Positions in a training step of the tower."""
+    """Positions per training step of the tower."""
 
     tower_learning_rate: Rate = 2e-3
-    """Learning rate of the tower, after a warm-up; it falls to 0 with the
-    cosine over all epochs."""
+    """Learning rate of the tower after a warm-up; decays to 0 with a cosine
+    over all epochs."""
 
     tower_weight_decay: Weight = 0.0
     """Weight decay of the tower's AdamW."""
 
     tower_epochs: Count = 10
-    """Most passes over the users' sequences."""
+    """Maximum number of passes over the users' sequences."""
 
     tower_patience: Count = 3
-    """Epochs without a better ndcg of the validation split before the tower's
-    training stops."""
+    """Epochs without a better validation ndcg before the tower's training
+    stops."""
 
     ranker: bool | None = None
-    """Whether the tasks are trained behind the tower. Unless given, where the
-    labels of some task differ; without, items are recommended by the retrieval
-    alone."""
+    """Train the tasks behind the tower. Without a ranker, retrieval alone
+    recommends. Default: yes if the labels of some task differ."""
 
     @model_validator(mode="after")
     def _check_tower(self) -> Self:

@@ -79,242 +79,231 @@ class TrainConfig(TowerConfig):
     """Run folder; new or empty, unless a run is resumed."""
 
     warm_start: Place | None = None
-    """Run folder to go on from (--from): its model, grown by the new ids of the
-    data, and its optimizer's state. Fields that are not given are those of that
-    run; those that decide which model it is must be."""
+    """Run folder to continue from (--from): its model, with rows added for the
+    new ids of the data, and its optimizer state. Fields not given are those of
+    that run; fields that define the model cannot be changed."""
 
     preset: Annotated[Text, one_of(PRESETS)] | None = None
-    """The published sizes that hold where others are not given: movielens for
-    tables; celeba, cifar10, digits, multi-fashion-mnist, multi-mnist or svhn
-    for images, the one named like the data set unless given."""
+    """Published sizes, used as defaults: movielens for tables; celeba, cifar10,
+    digits, multi-fashion-mnist, multi-mnist or svhn for images. Default for
+    images: the preset named like the data set."""
 
     architecture: Annotated[Text, one_of(ARCHITECTURES)] = "mmoe"
-    """What lies between the inputs and the tasks' heads: mmoe (a gate for each
-    task), moe (one gate for all), cgc or ple (experts of each task's own beside
-    the shared ones; ple for tables), or shared-bottom (an MLP, or one CNN; no
-    experts and no gate)."""
+    """Layers between the inputs and the tasks' heads: mmoe (a gate per task),
+    moe (one gate for all tasks), cgc or ple (task-specific experts beside the
+    shared ones; ple for tables only), or shared-bottom (an MLP, or one CNN; no
+    experts, no gate)."""
 
     gate: Annotated[Text, AfterValidator(known_gate)] = "comet"
-    """Name of the gate, such as comet or top-k. A + after it adds permutation
+    """Name of the gate, such as comet or top-k. A trailing + adds permutation
     local search."""
 
     num_experts: Experts | None = None
-    """Number of experts that the tasks share. Unless given, as the preset has;
-    16 for movielens."""
+    """Number of experts shared by the tasks. Default: the preset's; 16 for
+    movielens."""
 
     task_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 4
-    """Number of each task's own experts, for cgc and ple."""
+    """Number of experts specific to each task, for cgc and ple."""
 
     num_levels: Layers = 2
     """Number of levels of experts, for ple."""
 
     k: Count | None = None
-    """Experts per example and task, for the gates that bound them. Unless
-    given, as the preset has; 2 for movielens."""
+    """Experts per example and task, for gates with a bound. Default: the
+    preset's; 2 for movielens."""
 
     gate_options: Options = field(default_factory=dict)
     """Further hyperparameters of the gate, by name."""
 
     search_epochs: Count = 5
-    """Epochs of the permutation local search."""
+    """Epochs of permutation local search."""
 
     search_entropy_weight: Weight = 1e-4
-    """Weight of the permutation's entropy in the loss while it is searched for.
-    """
+    """Weight of the permutation's entropy in the loss during the search."""
 
     search_normalized: Annotated[Text, one_of(["rows", "columns"])] = "rows"
-    """What of the matrix that the search multiplies the gate's weights by sums
-    to 1 at every step: rows, as in the COMET authors' code, or columns, as in
-    the paper's formula."""
+    """Normalization of the soft permutation matrix at every step: its rows sum
+    to 1 (rows, the COMET authors' code), or its columns (columns, the paper's
+    formula)."""
 
     execution: Annotated[Text, one_of(["auto", "dense", "sparse"])] = "auto"
-    """How experts are run: auto, dense or sparse."""
+    """Execution of the experts: auto, dense or sparse."""
 
     embedding_dim: Width = 128
-    """Width of the embedding of each id feature."""
+    """Width of each id feature's embedding."""
 
     interaction: Annotated[Text, one_of(INTERACTIONS)] = "none"
-    """How the features of a table meet before the experts and the gates see
-    them: not at all (none), by cross layers (dcn), or with the dot product of
-    each pair beside them (dot)."""
+    """Interaction of a table's features before experts and gates: none, cross
+    layers (dcn), or the dot product of each pair, appended to the features
+    (dot)."""
 
     cross_layers: Layers = 2
     """Number of cross layers, for the interaction dcn."""
 
     expert_units: Units | None = None
-    """Width of each dense layer of an expert. Unless given, as the preset has;
-    256 for movielens."""
+    """Width of each dense layer of an expert. Default: the preset's; 256 for
+    movielens."""
 
     expert_dropout: Share | None = None
-    """Share of an expert's outputs dropped while training. Unless given, as the
-    preset has; 0.5 for movielens."""
+    """Dropout rate of an expert's outputs. Default: the preset's; 0.5 for
+    movielens."""
 
     bottom_units: Annotated[Units, Field(min_length=1)] | None = None
-    """Width of each dense layer of a shared bottom, for images of those behind
-    its convolutions. Unless given, expert_units; for tables with a hidden layer
-    in front of the last one, or the hidden ones made wider, so that it has as
-    many parameters as mmoe."""
+    """Width of each dense layer of a shared bottom; for images, of those after
+    its convolutions. Default: expert_units; for tables with an extra hidden
+    layer before the last one, or wider hidden layers, to match the number of
+    parameters of mmoe."""
 
     head_units: Units | None = None
-    """Width of each hidden layer of a task's head. Unless given, as the preset
-    has; 256 for movielens."""
+    """Width of each hidden layer of a task's head. Default: the preset's; 256
+    for movielens."""
 
     hash_feature: Text | None = None
-    """Id feature that a hash gate routes by; the first one unless given."""
+    """Id feature that a hash gate routes by. Default: the first one."""
 
     hash_tables: Annotated[Text, one_of(["shared", "own"])] = "shared"
-    """Whether the hash gates of all tasks have one table, so that an id has the
-    same expert in each (shared, as published), or a table each (own)."""
+    """Tables of hash gates: one for all tasks, so that an id has the same
+    expert in each (shared, as published), or one per task (own)."""
 
     unknown_rate: Share = 0.01
-    """Share of the ids that training replaces by the out-of-vocabulary id, so
-    that its embedding is learned."""
+    """Share of ids replaced by the out-of-vocabulary id in training, to learn
+    its embedding."""
 
     task_weights: Weights = field(default_factory=dict)
-    """Weight of each task's loss; equal, with sum 1, unless given."""
+    """Weight of each task's loss. Default: equal weights with sum 1."""
 
     task_options: Options = field(default_factory=dict)
-    """Options of tasks by TASK.OPTION, such as buy.pos_weight, instead of those
-    that dataset.json declares."""
+    """Options of tasks as TASK.OPTION, such as buy.pos_weight; they override
+    dataset.json."""
 
     weighting: Annotated[Text, one_of(["fixed", *WEIGHTINGS])] = "fixed"
-    """How the tasks' losses are weighed as training goes on, on top of
-    task_weights: fixed (as they are), uncertainty (noise learned for each
-    task), gradnorm (gradients of equal rates), dwa (dynamic weight average, by
-    how fast each loss falls) or pcgrad (gradients projected where they
-    conflict). The validation loss, by which the best epoch is chosen, has the
-    fixed weights under all of them."""
+    """Adaptive weighting of the tasks' losses, on top of task_weights: fixed
+    (none), uncertainty (learned noise per task), gradnorm (gradients at equal
+    rates), dwa (dynamic weight average, by how fast each loss falls) or pcgrad
+    (projection of conflicting gradients). The validation loss always uses the
+    fixed weights."""
 
     standardize_targets: bool | None = None
-    """Whether regression tasks are trained in standard deviations from the mean
-    of their labels, so that none outweighs the others by its unit. Predictions
-    and metrics are in the label's unit either way. Unless given, all data are
-    standardised but the generated and the papers' ratings: synthetic,
-    movielens, books and jester."""
+    """Train regression tasks on standardized labels, so that no task dominates
+    through its unit. Predictions and metrics stay in the label's unit. Default:
+    yes, except for the generated data and the papers' ratings (synthetic,
+    movielens, books, jester)."""
 
     retrieval: bool = False
-    """Whether towers of queries and items are trained beside the tasks, on the
-    same embeddings, by a softmax over the items of a batch. `recsys recommend`
-    finds items by them to be ranked. Unless given, learning_rate is 0.001 then,
-    epochs 50 and patience 5: towers take longer than tasks."""
+    """Train query and item towers beside the tasks, on the same embeddings, by
+    a softmax over the items of a batch. `recsys recommend` finds the candidates
+    with them. Changes the defaults to learning_rate 0.001, epochs 50 and
+    patience 5: towers train longer than tasks."""
 
     retrieval_weight: Weight = 1.0
-    """Weight of the loss of the retrieval."""
+    """Weight of the retrieval loss."""
 
     retrieval_dim: Width = 32
-    """Width of the vectors of queries and items."""
+    """Width of query and item vectors."""
 
     retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] = "scores"
-    """Where the share of rows with an item, q, makes up for frequent items
-    being in a batch more often: log q is subtracted from the logits in
-    training, or added to the scores that items are retrieved by."""
+    """Correction for frequent items, with q an item's share of the rows:
+    subtract log q from the logits in training (training), or add log q to the
+    scores in retrieval (scores)."""
 
     retrieval_ids: Annotated[Text, one_of(RETRIEVAL_IDS)] = "vectors"
-    """What the towers make of the ids of user and item: they see their
-    embeddings, as those of other features (embeddings), or do not see them, and
-    a free vector per id is added to what they make of the other features
-    (vectors)."""
+    """Use of the user and item ids in the towers: as inputs, by the ranker's
+    embeddings (embeddings), or as a free vector per id, added to the tower's
+    output for the other features (vectors)."""
 
     retrieval_penalty: Weight = 0.05
-    """Weight of the squared norms of these free vectors, as a share of the
-    retrieval's loss."""
+    """Weight of the squared norms of the free vectors in the retrieval loss."""
 
     retrieval_label: Text | None = None
-    """Binary task whose label is 1 in the rows that the retrieval is trained on
-    and measured by; all rows with "all". Unless given, the first binary task,
-    and all rows where there is none."""
+    """Binary task that selects the rows of retrieval, in training and in
+    metrics: those with label 1; "all" selects all rows. Default: the first
+    binary task, or all rows if there is none."""
 
     retrieval_exclude_seen: bool | None = None
-    """Whether the metrics of the retrieval leave out the items that a user has
-    in such rows of the training split, but for the one that is looked for.
-    Unless given, they do where the data name a user."""
+    """Leave the items of a user's training rows out of the retrieval metrics'
+    candidates, except the target. Default: yes if the data name a user."""
 
     retrieval_exclude_seen_targets: bool = False
-    """Whether they leave out that one as well, which then is not found."""
+    """Leave out such a target as well, which then counts as not found."""
 
     train_rows: Count | None = None
-    """Rows of the training split to draw and train on, always the same ones;
-    all unless given."""
+    """Number of training rows to draw, the same ones in every run. Default:
+    all."""
 
     streaming: bool | None = None
-    """Whether rows are read from the data folder as they are needed, so that
-    they may exceed the memory, or all of them at the beginning. Unless given,
-    they are read as they are needed where the files of the splits have more
-    than 256 MiB together."""
+    """Read rows from the data folder as needed, for data larger than memory,
+    instead of loading them at the start. Default: yes if the files of the
+    splits exceed 256 MiB together."""
 
     shuffle_buffer: Count | None = None
-    """Rows that are kept, reading the split in order, to draw the next one
-    from; all, in a new order each epoch, unless given. With streaming, row
-    groups come in a new order each epoch, and so do the rows of as many of them
-    as have so many rows together; 1,048,576 unless given."""
+    """Rows in the buffer that the next row is drawn from. Default: all, in a
+    new order each epoch. With streaming, row groups are read in a new order
+    each epoch, and rows are mixed over as many row groups as hold this many
+    rows; default 1,048,576."""
 
     optimizer: Annotated[Text, one_of(OPTIMIZERS)] = "adam"
-    """Name of the optimizer: adam or adagrad."""
+    """Optimizer: adam or adagrad."""
 
     learning_rate: Annotated[float, Field(gt=0), Usable] = 3e-4
     """Learning rate of the optimizer."""
 
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
-    """How the tables of embeddings are trained. By rows, so that a step costs
-    what its batch looks up and not what the table holds: lazy-adam (a row's
-    moments stand still while it is not looked up) or rowwise-adagrad (one
-    accumulator for a whole row). As all other weights, with a cost that grows
-    with the table: adam, where that is the optimizer. Unless given, lazy-adam
-    for tables of at least 100,000 rows where the optimizer is adam, and as all
-    other weights for the rest."""
+    """Optimizer of the embedding tables. lazy-adam (a row's moments change only
+    when it is looked up) and rowwise-adagrad (one accumulator per row) train by
+    rows: a step costs what its batch looks up. adam, if it is the optimizer,
+    trains tables like all other weights, at a cost that grows with the table.
+    Default: lazy-adam for tables of at least 100,000 rows if the optimizer is
+    adam; otherwise like all other weights."""
 
     table_learning_rate: Annotated[float, Field(gt=0), Usable] | None = None
-    """Learning rate of the tables that are trained by rows; learning_rate
-    unless given. Adagrad wants a larger one than Adam."""
+    """Learning rate of tables trained by rows. Adagrad needs a larger one than
+    Adam. Default: learning_rate."""
 
     min_table_rows: Count | None = None
-    """Rows from which on a table is trained by rows; smaller ones are trained
-    as all other weights. Unless given, 1 with a table_optimizer and 100,000
+    """Size of the smallest table trained by rows, in rows; smaller tables are
+    trained like all other weights. Default: 1 with a table_optimizer, 100,000
     without."""
 
     batch_size: Count = 512
-    """Examples in a training step."""
+    """Examples per training step."""
 
     select: Text | None = None
-    """What the epoch that is kept is chosen by, and what patience waits for:
-    the validation loss of the tasks (tasks); ndcg@k of the retrieval over the
-    whole catalogue (retrieval); or a metric of the validation, such as
-    watch_auc, rating_rmse or recall@10. Unless given, retrieval where that is
-    trained, and tasks elsewhere."""
+    """Criterion for the best epoch and for patience: the validation loss of the
+    tasks (tasks), ndcg@k of retrieval over the whole catalogue (retrieval), or
+    a validation metric such as watch_auc, rating_rmse or recall@10. Default:
+    retrieval if it is trained, else tasks."""
 
     epochs: Count = 10
-    """Most passes over the training split."""
+    """Maximum number of passes over the training split."""
 
     patience: Count = 3
-    """Epochs without a better one before training stops."""
+    """Epochs without improvement before training stops."""
 
     checkpoint_steps: Count | None = None
-    """After how many steps there is a checkpoint, beside that at the end of
-    each epoch: an interrupted training is resumed from the last one. It takes
-    the time to write all weights with what the optimizer keeps of them."""
+    """Steps between checkpoints, in addition to the one after each epoch; an
+    interrupted run resumes from the last one. Each writes all weights and the
+    optimizer state."""
 
     distribute: Annotated[Text, one_of(DISTRIBUTIONS)] = "none"
-    """What several devices divide among them: nothing (none), the rows of each
-    batch (data), which all devices that JAX or TensorFlow sees, or all
-    processes on PyTorch, have to be able to do evenly; on JAX the experts as
-    well (experts), or these in groups of devices that have all of them (both).
-    """
+    """Distribution of training: none; data (each device gets an equal part of
+    each batch: all devices that JAX or TensorFlow sees, or all processes on
+    PyTorch); on JAX also experts (devices split the experts, too) or both
+    (groups of devices, each with all experts)."""
 
     expert_devices: Count | None = None
-    """How many devices have all experts together, with distribute both."""
+    """Devices per group, with distribute both; a group has all experts."""
 
     metrics_k: Count = 10
-    """How many rows of a group the metrics that end in @k, such as ndcg@k, look
-    at, where the data name a group, and how many items of the catalogue those
-    of the retrieval do."""
+    """Cutoff k of metrics such as ndcg@k: rows of a group, if the data name
+    one, and items of the catalogue for retrieval."""
 
     seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0
-    """Seed of the initial weights, the shuffling and the dropout."""
+    """Seed of initial weights, shuffling and dropout."""
 
     backend: Annotated[Text, one_of(["tensorflow", "jax", "torch"])] | None = (
         None
     )
-    """Keras backend: tensorflow, jax or torch; the active one unless given."""
+    """Keras backend: tensorflow, jax or torch. Default: the active one."""
 
     @model_validator(mode="before")
     @classmethod

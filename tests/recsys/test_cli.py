@@ -151,7 +151,7 @@ def test_help_shows_the_fields_with_their_defaults(
     assert recsys(["train", "--help"]) == 0
     shown = capfd.readouterr().out
     assert "--num-experts" in shown
-    assert "Number of experts that the tasks share." in shown
+    assert "Number of experts shared by the tasks." in shown
     assert "16" in shown
 
 

@@ -269,7 +269,7 @@ def test_features_whose_names_are_no_identifiers(
         "file": "file",
     }
     for name, input in inputs.items():
-        renamed = f"Feature {name!r} is the input {input!r}" in printed
+        renamed = f"Feature {name!r} is input {input!r}" in printed
         assert renamed == (name != input)
     expected = recsys.load_model(tmp_path / "run").predict(frame)
     arrays = {
