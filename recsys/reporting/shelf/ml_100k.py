@@ -6,6 +6,7 @@ from recsys.files.json_files import JsonMapping
 from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
+from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
 
 _FILE = ShelfFile(
@@ -40,14 +41,25 @@ def split_of_ml_100k(
         "or the validation split; the targets of a user are those of the test "
         "split.",
         about="The published figures are of another draw of the split, and of "
-        "another program, whose rules may differ in detail.",
+        "another program, whose rules may differ in detail. The two towers are "
+        "not fitted again on the validation split, by which their epoch is "
+        "chosen.",
         data_set="ratings",
         files={"file": _FILE},
         options={"archive": _FILE.archive, **options},
         metrics=("user_recall", "user_ndcg"),
-        settings=baseline_rows(
-            *("popular", "item-knn", "ease", "ials", "mf"),
-            retrieval_label=retrieval_label,
+        settings=(
+            *baseline_rows(
+                *("popular", "item-knn", "ease", "ials", "mf"),
+                retrieval_label=retrieval_label,
+            ),
+            # What a user gets without further options.
+            Setting(
+                "two towers and ranker",
+                "train",
+                {"retrieval": True, "retrieval_label": retrieval_label},
+                seeds=3,
+            ),
         ),
         published=tuple(
             Published(model, values, source)
