@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from recsys.columns.column_values import LARGEST_EXACT
 from recsys.data import DataError
 from recsys.data import read_table
 from recsys.data.columns import parse
 from recsys.data.dataset import check_rows
+from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.features import Id
@@ -77,7 +77,7 @@ def _read(file: Path, kinds: Mapping[str, Feature]) -> pd.DataFrame:
         counted = name in _COUNTED
         bad = rows[name].isna()
         if counted:
-            bad |= (rows[name] % 1 != 0) | ~rows[name].between(0, LARGEST_EXACT)
+            bad |= (rows[name] % 1 != 0) | ~rows[name].between(0, LARGEST_COUNT)
         where = np.flatnonzero(bad)
         if len(where):
             raise DataError.at(

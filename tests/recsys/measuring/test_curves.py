@@ -55,6 +55,11 @@ def test_tasks_named_by_numbers(tmp_path: Path) -> None:
             "column 'epoch', data row 2",
         ),
         (read_history, HISTORY + "0.5,1,1,1\n", "column 'epoch', data row 1"),
+        (
+            read_history,
+            HISTORY + f"{2**32},1,1,1\n{2**32 + 1},1,1,1\n",
+            "column 'epoch', data row 2 .*expected a count. Received: 4",
+        ),
         (read_history, HISTORY + "1,1\n", "expected 4 "),
         (read_weights, WEIGHTS, "expected at least one row"),
         (read_weights, "task,weight\na,1\n", "expected a column 'epoch'"),
