@@ -60,8 +60,8 @@ def reproduce(
         raw_dir: Folder of the published files.
         out: Folder for the data, the runs and `results.csv`.
         rows: Names of the rows to measure; all of them unless given.
-        seeds: With how many seeds each row is measured that draws anything;
-            as the benchmark says unless given.
+        seeds: With how many seeds each row is measured that draws anything,
+            or whose splits are drawn; as the benchmark says unless given.
         backend: Keras backend of the trainings; as for `train` unless given.
 
     Returns:
@@ -83,9 +83,10 @@ def reproduce(
     with sole_writer(out):
         check_no_links(out)
         for setting in chosen:
-            data = _prepared(benchmark, setting, Path(raw_dir), out)
-            count = setting.seeds if setting.seeds == 1 else seeds
-            for seed in range(count or setting.seeds):
+            most = max(setting.seeds, benchmark.draws)
+            for seed in range(1 if most == 1 else seeds or most):
+                draw = seed if benchmark.draws > 1 else None
+                data = _prepared(benchmark, setting, Path(raw_dir), out, draw)
                 run = _run_folder(out, setting, seed)
                 if not _record(run).is_file():
                     announce(f"{name}: {setting.name}, seed {seed}")
@@ -106,24 +107,28 @@ def _named(argument: str, name: str, known: Mapping[str, Choice]) -> Choice:
 
 
 def _prepared(
-    benchmark: Benchmark, setting: Setting, raw_dir: Path, out: Path
+    benchmark: Benchmark,
+    setting: Setting,
+    raw_dir: Path,
+    out: Path,
+    draw: int | None,
 ) -> Path:
-    """The data folder of a row, made unless it is there."""
+    """The data folder of a row, of one draw, made unless it is there."""
     needed = [
         option
         for option in benchmark.files
         if option not in benchmark.optional or option in setting.files
     ]
-    folder = out / "-".join(["data", *setting.files])
+    drawn = [] if draw is None else [f"seed-{draw}"]
+    folder = out / "-".join(["data", *setting.files, *drawn])
     if not folder.is_dir():
         files: dict[str, Any] = {
             option: benchmark.files[option].checked(raw_dir)
             for option in needed
         }
         announce(f"Preparing {', '.join(files.values())} in {raw_dir}")
-        prepare(
-            benchmark.data_set, raw_dir, folder, **files, **benchmark.options
-        )
+        options = {**files, **benchmark.options}
+        prepare(benchmark.data_set, raw_dir, folder, draw or 0, **options)
     return folder
 
 

@@ -28,7 +28,8 @@ def reproduce(
     seeds: Annotated[
         int | None,
         typer.Option(
-            help="Number of seeds per randomized row. Default: the benchmark's."
+            help="Number of seeds per randomized row, or row on drawn splits. "
+            "Default: the benchmark's."
         ),
     ] = None,
     backend: Backend = None,

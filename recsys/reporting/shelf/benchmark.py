@@ -123,6 +123,8 @@ class Benchmark:
         metrics: Names of retrieval's metrics, without `@k`.
         settings: The rows of ours.
         published: The published rows.
+        draws: On how many draws of the splits each row is measured, with the
+            seeds 0, 1, ... of the data set. 1 where nothing is drawn.
     """
 
     title: str
@@ -136,6 +138,7 @@ class Benchmark:
     options: JsonMapping = field(default_factory=dict)
     k: int = 10
     metrics: tuple[str, ...] = ("recall", "ndcg")
+    draws: int = 1
 
     @property
     def columns(self) -> list[str]:

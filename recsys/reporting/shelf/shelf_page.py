@@ -22,8 +22,8 @@ transformer is chosen on the validation split, which it is not trained on. The
 test split is measured once. `recall` and `ndcg` are of rows with one target
 each, `user_recall` (hits divided by targets) and `user_ndcg` (the best ranking
 has 1) of users with several. Rows stand in the order of the last metric, the
-mean over seeds with its standard error; where a row has one seed, its place
-among close ones says nothing.
+mean over seeds, of the training or of splits that are drawn, with its standard
+error; where a row has one seed, its place among close ones says nothing.
 """
 
 

@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -86,6 +87,41 @@ def test_rows_and_seeds_that_are_missing_are_measured(
     assert (out / "runs/ease/seed-0.json").stat().st_mtime_ns == ended
     written = pd.read_csv(out / "results.csv")
     pd.testing.assert_frame_equal(written, whole, check_exact=False)
+
+
+@pytest.mark.slow
+def test_a_row_is_measured_on_several_draws_of_the_splits(
+    raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        f"{user}\t{item}\t{1 + item % 5}\n"
+        for user in range(1, 13)
+        for item in range(user % 3, 20)
+    ]
+    content = "".join(lines).encode()
+    (raw / "u.data").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    drawn = replace(
+        SMALL,
+        data_set="ratings",
+        files={"file": ShelfFile(("u.data",), digest)},
+        options={"test_share": 0.3},
+        settings=SMALL.settings[:1],
+        draws=2,
+    )
+    monkeypatch.setitem(BENCHMARKS, "drawn", drawn)
+    out = tmp_path / "out"
+    found = recsys.reproduce("drawn", raw, out)
+    assert found["seed"].tolist() == [0, 1]
+    tests = [
+        recsys.data.load(out / f"data-seed-{seed}").split("test")
+        for seed in (0, 1)
+    ]
+    assert not tests[0].equals(tests[1])
+    for seed in (0, 1):
+        run = out / "runs" / "popular" / f"seed-{seed}"
+        again = recsys.evaluate(run, out / f"data-seed-{seed}")["retrieval"]
+        assert again["recall@3"] == found["recall@3"][seed]
 
 
 def test_another_file_is_refused(raw: Path, tmp_path: Path) -> None:
