@@ -1,7 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,14 @@ from recsys.errors.shown import shown
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import Others
+from recsys.features.feature import RawEncoder
+from recsys.features.feature import State
 from recsys.features.one_id import OneRow
 from recsys.features.value_counts import ValueCounts
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
 
@@ -74,9 +77,7 @@ class Bucket(Feature):
             shares = np.linspace(0, 1, (self.quantiles or 10) + 1)[1:-1]
             return FittedBucket(self, _quantiles(counts, shares))
 
-    def restore(
-        self, state: dict[str, Any], others: Others = NONE
-    ) -> "FittedBucket":
+    def restore(self, state: State, others: Others = NONE) -> "FittedBucket":
         return FittedBucket(self, **state)
 
 
@@ -96,18 +97,18 @@ class FittedBucket(OneRow):
         self.num_rows = len(borders) + 2  # Row 0 is for missing numbers.
         self.dim = kind.dim
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         numbers = column.to_numpy(np.float32)
         borders = np.asarray(self.borders, np.float32)
         buckets = np.searchsorted(borders, numbers, side="right") + 1
         return np.where(np.isnan(numbers), 0, buckets).astype(np.int32)
 
-    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+    def raw_encoder(self) -> RawEncoder:
         import tensorflow as tf
 
         borders = tf.constant(self.borders, tf.float32)
 
-        def encode(numbers: Any) -> Any:
+        def encode(numbers: "tf.Tensor") -> "tf.Tensor":
             buckets = tf.searchsorted(borders, numbers, side="right") + 1
             return tf.where(tf.math.is_nan(numbers), 0, buckets)
 
@@ -133,7 +134,9 @@ class FittedBucket(OneRow):
         )
         return [OnnxValue(buckets, "int32", (None,))]
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
+    def sample(
+        self, generator: np.random.Generator, count: int
+    ) -> Collection[object]:
         ends = np.array([*self.borders, 0.0])
         spread = np.ptp(ends) + 1
         numbers = generator.uniform(
@@ -143,11 +146,11 @@ class FittedBucket(OneRow):
         numbers[::5] = np.nan
         return numbers.astype(np.float32).astype(np.float64)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"borders": self.borders}
 
 
-def _quantiles(counts: ValueCounts, shares: Any) -> list[float]:
+def _quantiles(counts: ValueCounts, shares: np.ndarray) -> list[float]:
     """The different quantiles of numbers, each of which is one of them.
 
     Args:

@@ -1,12 +1,15 @@
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import ClassVar
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.columns.column_values import as_strings
@@ -20,6 +23,7 @@ from recsys.serving.tensor_spec import ListLength
 if TYPE_CHECKING:
     import keras
 
+    from keras_moe.types import Tensor
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
     from recsys.features.vocabulary import Vocabulary
@@ -29,6 +33,15 @@ MISSING = {"string": "", "int64": -(2**63), "float32": np.nan}
 
 Others = Mapping[str, "FittedFeature"]
 NONE: Others = MappingProxyType({})
+
+# What was fitted for a feature, ready for JSON.
+State: TypeAlias = dict[str, Any]
+
+# Rows of a table, a tensor `(..., dim)`; `None` for a feature without one.
+Rows: TypeAlias = Any
+
+# A function of a tensor of TensorFlow, and the resources that it needs.
+RawEncoder: TypeAlias = tuple[Callable[[Any], Any], list[Any]]
 
 
 class Feature(Kind):
@@ -86,9 +99,7 @@ class Feature(Kind):
         """
         raise NotImplementedError
 
-    def restore(
-        self, state: dict[str, Any], others: "Others" = NONE
-    ) -> "FittedFeature":
+    def restore(self, state: State, others: "Others" = NONE) -> "FittedFeature":
         """Returns what was fitted.
 
         Args:
@@ -158,7 +169,7 @@ class FittedFeature:
         """
         return self
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         """Returns a checked column as the array that a model takes.
 
         Args:
@@ -169,7 +180,7 @@ class FittedFeature:
         """
         raise NotImplementedError
 
-    def check_encoded(self, name: str, values: Any) -> None:
+    def check_encoded(self, name: str, values: np.ndarray) -> None:
         """Checks that an array is what `encode` returns.
 
         Args:
@@ -184,7 +195,7 @@ class FittedFeature:
                 f"feature {name!r}", "one value per row", f"{values.shape}"
             )
 
-    def ids(self, values: Any) -> Any:
+    def ids(self, values: "Tensor") -> "Tensor":
         """Returns what is looked up for a batch of what `encode` returns."""
         return values
 
@@ -202,11 +213,11 @@ class FittedFeature:
 
     def vectors(
         self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+        query: "Tensor | None" = None,
+    ) -> "Tensor":
         """Returns what the experts see of the feature, `(batch, width)`.
 
         Args:
@@ -219,8 +230,11 @@ class FittedFeature:
         raise NotImplementedError
 
     def vectors_alone(
-        self, values: Any, rows: Any = None, layer: Any = None
-    ) -> Any:
+        self,
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+    ) -> "Tensor":
         """Returns `vectors` where there is nothing to ask about.
 
         Args:
@@ -230,7 +244,7 @@ class FittedFeature:
         """
         return self.vectors(values, rows, layer)
 
-    def raw(self, column: pd.Series) -> Any:
+    def raw(self, column: pd.Series) -> np.ndarray:
         """Returns a checked column as a SavedModel takes it.
 
         Returns:
@@ -246,7 +260,7 @@ class FittedFeature:
             return raw
         return column.to_numpy(self.raw_dtype, na_value=np.nan)
 
-    def takes(self, column: pd.Series) -> Any:
+    def takes(self, column: pd.Series) -> npt.NDArray[np.bool_]:
         """Tells for which rows `raw` says all that a checked column does.
 
         An input of integers has no place for a text that is none, which
@@ -260,7 +274,7 @@ class FittedFeature:
         ids = as_ids(column, "ids")
         return integers_among(ids)[0] | ids.isna().to_numpy()
 
-    def raw_missing(self) -> Any:
+    def raw_missing(self) -> np.ndarray:
         """Returns what a SavedModel takes for a missing value.
 
         An input that a request leaves out has it in every row.
@@ -272,7 +286,7 @@ class FittedFeature:
         missing = MISSING[self.raw_dtype]
         return np.full((1,) * self.raw_rank, missing, dtype)
 
-    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+    def raw_encoder(self) -> RawEncoder:
         """Returns `encode` as a SavedModel does it, under TensorFlow.
 
         Returns:
@@ -294,7 +308,9 @@ class FittedFeature:
         """
         raise NotImplementedError
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
+    def sample(
+        self, generator: np.random.Generator, count: int
+    ) -> Collection[object]:
         """Draws values to try a model with, known, unknown and missing ones.
 
         Args:
@@ -303,12 +319,14 @@ class FittedFeature:
         """
         raise NotImplementedError
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Returns what was fitted, ready for JSON; `restore` takes it."""
         raise NotImplementedError
 
 
-def check_numbered(name: str, values: Any, least: int, most: int) -> None:
+def check_numbered(
+    name: str, values: np.ndarray, least: int, most: int
+) -> None:
     """Raises DataError unless all values are whole numbers in a range.
 
     Args:

@@ -1,7 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,11 +9,15 @@ from siphash24 import siphash24
 from recsys.errors.bounds import Buckets
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
+from recsys.features.feature import RawEncoder
+from recsys.features.feature import State
 from recsys.features.id_values import as_ids
 from recsys.features.one_id import OneId
 from recsys.features.one_id import OneRow
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
 
@@ -46,9 +49,7 @@ class Hash(OneId):
     ) -> "FittedHash":
         return FittedHash(self, "int64" if _all_integers(parts) else "string")
 
-    def restore(
-        self, state: dict[str, Any], others: Others = NONE
-    ) -> "FittedHash":
+    def restore(self, state: State, others: Others = NONE) -> "FittedHash":
         return FittedHash(self, **state)
 
 
@@ -76,7 +77,7 @@ class FittedHash(OneRow):
         integers = self.raw_dtype == "int64" and _all_integers(parts)
         return FittedHash(self.kind, "int64" if integers else "string")
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         # A missing one has the code -1.
         codes, ids = pd.factorize(as_ids(column, "ids"))
         buckets = [0, *(self._bucket(id) for id in ids)]
@@ -87,10 +88,10 @@ class FittedHash(OneRow):
         digest = siphash24(str(id).encode(), key=key).digest()
         return 1 + int.from_bytes(digest, "little") % self.kind.buckets
 
-    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+    def raw_encoder(self) -> RawEncoder:
         import tensorflow as tf
 
-        def encode(ids: Any) -> Any:
+        def encode(ids: "tf.Tensor") -> "tf.Tensor":
             texts = tf.strings.as_string(ids)
             buckets = tf.strings.to_hash_bucket_strong(
                 texts, self.kind.buckets, _KEY
@@ -124,13 +125,15 @@ class FittedHash(OneRow):
         )
         return [OnnxValue(buckets, "int32", (None,))]
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
+    def sample(
+        self, generator: np.random.Generator, count: int
+    ) -> Collection[object]:
         numbers = generator.integers(-(10**12), 10**12, count).tolist()
         if self.raw_dtype == "int64":
             return numbers
         return [None if n % 7 == 0 else f"é{n}" for n in numbers]
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"raw_dtype": self.raw_dtype}
 
 

@@ -1,7 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +8,8 @@ import pandas as pd
 from recsys.errors.bounds import IdCount
 from recsys.features.feature import NONE
 from recsys.features.feature import Others
+from recsys.features.feature import RawEncoder
+from recsys.features.feature import State
 from recsys.features.id_values import Unseen
 from recsys.features.known_ids import known_ids
 from recsys.features.one_id import OneId
@@ -49,9 +50,7 @@ class Id(OneId):
                 counts.add(part)
             return FittedId(self, known_ids(counts, self.min_count))
 
-    def restore(
-        self, state: dict[str, Any], others: Others = NONE
-    ) -> "FittedId":
+    def restore(self, state: State, others: Others = NONE) -> "FittedId":
         from recsys.features.vocabulary import Vocabulary
 
         return FittedId(self, Vocabulary.from_config(state["vocabulary"]))
@@ -87,10 +86,10 @@ class FittedId(OneRow):
             ids = known_ids(counts, self.kind.min_count, self.vocabulary)
         return FittedId(self.kind, ids)
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         return self.vocabulary.encode(column)
 
-    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+    def raw_encoder(self) -> RawEncoder:
         table = self.vocabulary.lookup_table()
         return table.lookup, [table]
 
@@ -100,8 +99,10 @@ class FittedId(OneRow):
         numbers = self.vocabulary.look_up_onnx(graph, raw)
         return [OnnxValue(numbers, "int32", (None,))]
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
+    def sample(
+        self, generator: np.random.Generator, count: int
+    ) -> Collection[object]:
         return self.vocabulary.sample(generator, count)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"vocabulary": self.vocabulary.get_config()}

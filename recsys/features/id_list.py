@@ -1,6 +1,5 @@
 """What features with a list of ids in each row have in common."""
 
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import ClassVar
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pydantic import model_validator
 
@@ -22,6 +22,9 @@ from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
+from recsys.features.feature import RawEncoder
+from recsys.features.feature import Rows
+from recsys.features.feature import State
 from recsys.features.feature import check_numbered
 from recsys.features.id_values import Unseen
 from recsys.features.id_values import as_ids
@@ -38,6 +41,10 @@ from recsys.features.value_counts import ValueCounts
 from recsys.serving.tensor_spec import ListLength
 
 if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+    from keras_moe.types import Tensor
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
     from recsys.features.vocabulary import Vocabulary
@@ -161,9 +168,7 @@ class IdList(Feature):
         """
         return values_of(column)
 
-    def restore(
-        self, state: dict[str, Any], others: Others = NONE
-    ) -> "FittedIdList":
+    def restore(self, state: State, others: Others = NONE) -> "FittedIdList":
         from recsys.features.vocabulary import Vocabulary
 
         if self.of is None:
@@ -225,11 +230,11 @@ class FittedIdList(FittedFeature):
             ids = cast("Vocabulary", others[self.of].vocabulary)
         return self.kind.fitted(ids, self.length)
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         """Returns the numbers of the ids, -1 behind the end of a list."""
         return self._padded(column, self.vocabulary.encode(values_of(column)))
 
-    def _padded(self, column: pd.Series, values: Any) -> Any:
+    def _padded(self, column: pd.Series, values: np.ndarray) -> np.ndarray:
         """Puts the values of lists into rows of one length.
 
         Args:
@@ -253,14 +258,14 @@ class FittedIdList(FittedFeature):
         padded[rows[kept], places[kept]] = values[kept]
         return padded
 
-    def check_encoded(self, name: str, values: Any) -> None:
+    def check_encoded(self, name: str, values: np.ndarray) -> None:
         if values.ndim != 2:
             raise DataError.at(
                 f"feature {name!r}", "a list of ids per row", f"{values.shape}"
             )
         check_numbered(name, values, NOTHING, self.vocabulary.size)
 
-    def ids(self, values: Any) -> Any:
+    def ids(self, values: "Tensor") -> "Tensor":
         from keras import ops
 
         return ops.maximum(values, 0)
@@ -270,14 +275,14 @@ class FittedIdList(FittedFeature):
 
     def vectors(
         self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+        query: "Tensor | None" = None,
+    ) -> "Tensor":
         return POOLINGS[self.kind.pooling](rows, values >= 0)
 
-    def raw(self, column: pd.Series) -> Any:
+    def raw(self, column: pd.Series) -> np.ndarray:
         """Lists as an array, with `MISSING` behind the end of short ones."""
         rows, places = places_of(column)
         shape = (len(column), max(1, int(places.max(initial=0)) + 1))
@@ -286,19 +291,19 @@ class FittedIdList(FittedFeature):
         raw[rows, places] = super().raw(values_of(column))
         return raw
 
-    def takes(self, column: pd.Series) -> Any:
+    def takes(self, column: pd.Series) -> npt.NDArray[np.bool_]:
         rows, _ = places_of(column)
         taken = np.ones(len(column), bool)
         taken[rows[~super().takes(values_of(column))]] = False
         return taken
 
-    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+    def raw_encoder(self) -> RawEncoder:
         import tensorflow as tf
 
         table = self.vocabulary.lookup_table()
         length = self.kind.length
 
-        def encode(raw: Any) -> Any:
+        def encode(raw: "tf.Tensor") -> "tf.Tensor":
             there = raw != tf.constant(MISSING[self.raw_dtype], raw.dtype)
             lists = tf.ragged.boolean_mask(raw, there)
             if length is not None:
@@ -315,7 +320,7 @@ class FittedIdList(FittedFeature):
 
         return encode, [table]
 
-    def _encode_raw(self, values: Any, table: Any) -> Any:
+    def _encode_raw(self, values: "tf.Tensor", table: Any) -> "tf.Tensor":
         """Encodes the values of lists, one after the other, in TensorFlow.
 
         Args:
@@ -368,14 +373,14 @@ class FittedIdList(FittedFeature):
         near = graph.add("LessOrEqual", count, graph.constant(length, "int32"))
         return raw, graph.add("And", there, near)
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
+    def sample(self, generator: np.random.Generator, count: int) -> pd.Series:
         lengths = generator.integers(0, self.length + 3, count)
         lengths[::5] = 0
         ids = self.vocabulary.sample(generator, int(lengths.sum()))
         dtype = object if self.raw_dtype == "string" else np.int64
         return split(np.array(ids, dtype), lengths, None)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         if self.of is not None:
             return {"length": self.length}
         vocabulary = self.vocabulary.get_config()

@@ -1,8 +1,7 @@
 """Where ids stand among others, whatever form either has."""
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_integer_dtype
@@ -31,7 +30,7 @@ def _up_to(largest: int) -> str:
 INTEGER_TEXT = f"(?:0|-?(?:{_up_to(LARGEST_INTEGER)}))"
 
 
-def id_positions(column: pd.Series, known: pd.Index) -> Any:
+def id_positions(column: pd.Series, known: pd.Index) -> np.ndarray:
     """Returns where each value of a column stands among ids.
 
     Args:
@@ -58,7 +57,9 @@ def id_positions(column: pd.Series, known: pd.Index) -> Any:
     return positions
 
 
-def integers_among(ids: pd.Series) -> tuple[Any, Any]:
+def integers_among(
+    ids: pd.Series,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Finds the integers among ids, those that an `int64` column would hold.
 
     Args:

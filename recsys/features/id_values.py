@@ -25,6 +25,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.columns.column_values import LARGEST_EXACT
@@ -117,7 +118,7 @@ def _integers(column: pd.Series, file: object) -> pd.Series:
     return _held(integers, absent, column)
 
 
-def _is_too_long(integer: Any) -> bool:
+def _is_too_long(integer: int | np.integer) -> bool:
     return abs(int(integer)) >= _TOO_LONG
 
 
@@ -132,7 +133,7 @@ def _whole(column: pd.Series, file: object) -> pd.Series:
     return _held(np.where(absent, 0, floats).astype(np.int64), absent, column)
 
 
-def _rounded_from(kind: Any) -> int:
+def _rounded_from(kind: npt.DTypeLike) -> int:
     """From which integer on a float may be a rounded neighbour."""
     return int(min(2 ** (np.finfo(kind).nmant + 1), LARGEST_EXACT))
 
@@ -185,7 +186,7 @@ def _of_decimal(value: Decimal) -> Any:
     return int(value) if value == value.to_integral_value() else _REFUSED
 
 
-def _held(integers: Any, absent: Any, column: pd.Series) -> pd.Series:
+def _held(integers: Any, absent: np.ndarray, column: pd.Series) -> pd.Series:
     """Integers as a column in the place of another, some of them missing."""
     values = integers
     if absent.any():

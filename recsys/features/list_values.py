@@ -1,6 +1,7 @@
 """Columns with a list in each row."""
 
 import re
+from collections.abc import Hashable
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,7 +58,7 @@ def flattened(column: pd.Series, file: object) -> tuple[pd.Series, np.ndarray]:
     return pd.Series(values, rows, name=column.name), lengths
 
 
-def split(values: Any, lengths: np.ndarray, name: Any) -> pd.Series:
+def split(values: np.ndarray, lengths: np.ndarray, name: Hashable) -> pd.Series:
     """Returns a column of lists, arrays, as `flattened` takes it apart.
 
     Args:
@@ -72,7 +73,7 @@ def split(values: Any, lengths: np.ndarray, name: Any) -> pd.Series:
     return pd.Series(lists, name=name)
 
 
-def packed(column: Any) -> pd.Series | None:
+def packed(column: pa.ChunkedArray) -> pd.Series | None:
     """Returns a column of lists of integers as one array, not one a row.
 
     All that is done with it row by row costs more than to read it.
@@ -124,7 +125,7 @@ def packed_again(column: pd.Series) -> pd.Series | None:
     return pd.Series(lists.array, column.index, name=column.name)
 
 
-def _fit(integers: Any) -> bool:
+def _fit(integers: pa.Array) -> bool:
     """Whether Arrow's integers are what `as_ids` has as `int64`."""
     least, most = compute.min_max(integers).as_py().values()
     return not len(integers) or max(-least, most) <= LARGEST_INTEGER
@@ -141,7 +142,7 @@ def lengths_of(lists: pd.Series) -> np.ndarray:
     return lists.map(len).to_numpy(np.int64)
 
 
-def places_of(lists: pd.Series) -> tuple[Any, Any]:
+def places_of(lists: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     """Returns the row of each value and its place there, `(values,)` each.
 
     Args:
@@ -167,7 +168,7 @@ def values_of(lists: pd.Series) -> pd.Series:
     return pd.Series(_joined(arrays))
 
 
-def _arrow(lists: Any) -> Any:
+def _arrow(lists: pd.Series) -> pa.ChunkedArray:
     return pa.chunked_array(lists.array.__arrow_array__())
 
 

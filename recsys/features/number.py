@@ -1,7 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from typing import Any
 from typing import Literal
 
 import numpy as np
@@ -13,8 +12,14 @@ from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
+from recsys.features.feature import RawEncoder
+from recsys.features.feature import Rows
+from recsys.features.feature import State
 
 if TYPE_CHECKING:
+    import keras
+
+    from keras_moe.types import Tensor
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
 
@@ -65,9 +70,7 @@ class Number(Feature):
     def _transformed(self, column: pd.Series) -> pd.Series:
         return column if self.transform is None else np.log1p(column)
 
-    def restore(
-        self, state: dict[str, Any], others: Others = NONE
-    ) -> "FittedNumber":
+    def restore(self, state: State, others: Others = NONE) -> "FittedNumber":
         return FittedNumber(self, **state)
 
 
@@ -103,7 +106,7 @@ class FittedNumber(FittedFeature):
             np.float32(deviation), np.spacing(np.float32(abs(self.mean)))
         )
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         return column.to_numpy(np.float32)
 
     def width(self, dim: int) -> int:
@@ -111,11 +114,11 @@ class FittedNumber(FittedFeature):
 
     def vectors(
         self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+        query: "Tensor | None" = None,
+    ) -> "Tensor":
         from keras import ops
 
         missing = ops.isnan(values)[:, None]
@@ -128,7 +131,7 @@ class FittedNumber(FittedFeature):
             return numbers
         return ops.concatenate([numbers, ops.cast(missing, "float32")], axis=-1)
 
-    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+    def raw_encoder(self) -> RawEncoder:
         return lambda numbers: numbers, []
 
     def encode_onnx(self, graph: "OnnxGraph", raw: str) -> "list[OnnxValue]":
@@ -136,14 +139,16 @@ class FittedNumber(FittedFeature):
 
         return [OnnxValue(raw, "float32", (None,))]
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
+    def sample(
+        self, generator: np.random.Generator, count: int
+    ) -> Collection[object]:
         numbers = generator.normal(self.mean, self.variance**0.5, count)
         if self.kind.transform == "log1p":
             numbers = np.expm1(np.clip(numbers, 0, None))
         numbers[::5] = np.nan
         return numbers
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"mean": self.mean, "variance": self.variance}
 
 

@@ -1,14 +1,21 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from recsys.errors.bounds import Width
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
+from recsys.features.feature import Rows
 from recsys.features.feature import check_numbered
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
+
+if TYPE_CHECKING:
+    import keras
+
+    from keras_moe.types import Tensor
 
 
 class OneId(Feature):
@@ -35,7 +42,7 @@ class OneRow(FittedFeature):
 
     num_rows: int
 
-    def check_encoded(self, name: str, values: Any) -> None:
+    def check_encoded(self, name: str, values: np.ndarray) -> None:
         super().check_encoded(name, values)
         check_numbered(name, values, 0, self.num_rows - 1)
 
@@ -44,9 +51,9 @@ class OneRow(FittedFeature):
 
     def vectors(
         self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+        query: "Tensor | None" = None,
+    ) -> "Tensor":
         return rows

@@ -1,23 +1,26 @@
 """One vector for a list of them: (batch, length, dim) to (batch, dim)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keras_moe.types import Tensor
 
 
-def _sum(rows: Any, mask: Any) -> Any:
+def _sum(rows: "Tensor", mask: "Tensor") -> "Tensor":
     from keras import ops
 
     return ops.sum(ops.where(mask[..., None], rows, 0.0), axis=1)
 
 
-def _mean(rows: Any, mask: Any) -> Any:
+def _mean(rows: "Tensor", mask: "Tensor") -> "Tensor":
     from keras import ops
 
     count = ops.sum(ops.cast(mask, rows.dtype), axis=1, keepdims=True)
     return _sum(rows, mask) / ops.maximum(count, 1.0)
 
 
-def _max(rows: Any, mask: Any) -> Any:
+def _max(rows: "Tensor", mask: "Tensor") -> "Tensor":
     from keras import ops
 
     least = -float("inf")
@@ -27,14 +30,14 @@ def _max(rows: Any, mask: Any) -> Any:
     return ops.where(ops.any(mask, axis=1, keepdims=True), largest, nothing)
 
 
-def _weighted_sum(rows: Any, weights: Any) -> Any:
+def _weighted_sum(rows: "Tensor", weights: "Tensor") -> "Tensor":
     from keras import ops
 
     weights = ops.cast(weights, rows.dtype)
     return ops.sum(weights * rows, axis=1)
 
 
-def _weighted_mean(rows: Any, weights: Any) -> Any:
+def _weighted_mean(rows: "Tensor", weights: "Tensor") -> "Tensor":
     from keras import ops
 
     total = ops.sum(weights, axis=1, keepdims=True)
@@ -44,7 +47,7 @@ def _weighted_mean(rows: Any, weights: Any) -> Any:
 
 # Each takes rows (batch, length, dim) and a mask (batch, length) of those that
 # count. The vector of an empty list is all zeros.
-POOLINGS: dict[str, Callable[[Any, Any], Any]] = {
+POOLINGS: "dict[str, Callable[[Tensor, Tensor], Tensor]]" = {
     "max": _max,
     "mean": _mean,
     "sum": _sum,
@@ -52,7 +55,7 @@ POOLINGS: dict[str, Callable[[Any, Any], Any]] = {
 
 # Each takes rows (batch, length, dim) and their weights (batch, length, 1), for
 # a mean at least 0. Where all weights are 0, the vector is all zeros.
-WEIGHTED_POOLINGS: dict[str, Callable[[Any, Any], Any]] = {
+WEIGHTED_POOLINGS: "dict[str, Callable[[Tensor, Tensor], Tensor]]" = {
     "mean": _weighted_mean,
     "sum": _weighted_sum,
 }

@@ -9,6 +9,7 @@ from recsys.errors import DataError
 from recsys.errors.bounds import Width
 from recsys.errors.shown import shown
 from recsys.features.feature import Feature
+from recsys.features.feature import Rows
 from recsys.features.id import Id
 from recsys.features.id_list import FittedIdList
 from recsys.features.id_list import IdList
@@ -17,6 +18,7 @@ from recsys.features.pooling import POOLINGS
 if TYPE_CHECKING:
     import keras
 
+    from keras_moe.types import Tensor
     from recsys.features.vocabulary import Vocabulary
 
 
@@ -89,18 +91,21 @@ class FittedSequence(FittedIdList):
 
     def vectors(
         self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+        query: "Tensor | None" = None,
+    ) -> "Tensor":
         if layer is None:
             return super().vectors(values, rows)
         return layer(rows, query, values >= 0)
 
     def vectors_alone(
-        self, values: Any, rows: Any = None, layer: Any = None
-    ) -> Any:
+        self,
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+    ) -> "Tensor":
         """Their mean instead of attention."""
         if layer is None:
             return self.vectors(values, rows)

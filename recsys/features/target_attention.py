@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -55,7 +56,7 @@ class TargetAttention(keras.layers.Layer):
         self.output_layer.build((None, None, width))
         self.built = True
 
-    def call(self, rows: Any, query: Any, mask: Any) -> Any:
+    def call(self, rows: Tensor, query: Tensor, mask: Tensor) -> Tensor:
         query = ops.broadcast_to(query[:, None, :], ops.shape(rows))
         hidden = ops.concatenate(
             [rows, query, rows - query, rows * query], axis=-1

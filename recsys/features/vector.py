@@ -1,7 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +13,16 @@ from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
+from recsys.features.feature import RawEncoder
+from recsys.features.feature import Rows
+from recsys.features.feature import State
 from recsys.features.list_values import flattened
 from recsys.features.list_values import split
 
 if TYPE_CHECKING:
+    import keras
+
+    from keras_moe.types import Tensor
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
 
@@ -55,9 +60,7 @@ class Vector(Feature):
     ) -> "FittedVector":
         return FittedVector(self)
 
-    def restore(
-        self, state: dict[str, Any], others: Others = NONE
-    ) -> "FittedVector":
+    def restore(self, state: State, others: Others = NONE) -> "FittedVector":
         return FittedVector(self)
 
 
@@ -79,14 +82,14 @@ class FittedVector(FittedFeature):
     def raw_shape(self) -> tuple[int | None, ...]:
         return None, self.kind.size
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         vectors = np.zeros((len(column), self.kind.size), np.float32)
         there = column.map(len).to_numpy(bool)
         if there.any():
             vectors[there] = np.stack(column[there].tolist())
         return vectors
 
-    def check_encoded(self, name: str, values: Any) -> None:
+    def check_encoded(self, name: str, values: np.ndarray) -> None:
         if values.shape[1:] != (self.kind.size,):
             raise DataError.at(
                 f"feature {name!r}",
@@ -99,20 +102,20 @@ class FittedVector(FittedFeature):
 
     def vectors(
         self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+        query: "Tensor | None" = None,
+    ) -> "Tensor":
         return values
 
-    def raw(self, column: pd.Series) -> Any:
+    def raw(self, column: pd.Series) -> np.ndarray:
         return self.encode(column)
 
-    def raw_missing(self) -> Any:
+    def raw_missing(self) -> np.ndarray:
         return np.zeros((1, self.kind.size), np.float32)
 
-    def raw_encoder(self) -> tuple[Callable[[Any], Any], list[Any]]:
+    def raw_encoder(self) -> RawEncoder:
         import tensorflow as tf
 
         shape = (None, self.kind.size)
@@ -126,12 +129,14 @@ class FittedVector(FittedFeature):
         vectors = graph.add("Reshape", raw, shape)
         return [OnnxValue(vectors, "float32", (None, self.kind.size))]
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
+    def sample(
+        self, generator: np.random.Generator, count: int
+    ) -> Collection[object]:
         numbers = generator.normal(size=(count, self.kind.size))
         return [
             [] if row % 5 == 0 else vector.astype(np.float32).astype(float)
             for row, vector in enumerate(numbers)
         ]
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {}

@@ -1,5 +1,6 @@
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
@@ -53,7 +54,7 @@ class Vocabulary(keras.layers.Layer):
         return cls.of_sorted(np.sort(ids).tolist())
 
     @classmethod
-    def of_sorted(cls, values: Any) -> "Vocabulary":
+    def of_sorted(cls, values: pd.Index | Sequence[object]) -> "Vocabulary":
         """Returns the vocabulary of different ids in ascending order.
 
         Args:
@@ -91,7 +92,7 @@ class Vocabulary(keras.layers.Layer):
         """Whether the ids are strings rather than integers."""
         return not pd.api.types.is_integer_dtype(self.values)
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         """Returns the number of each id, an int32 array `(rows,)`.
 
         What makes two values one id, `recsys.features.id_values` says: an
@@ -148,7 +149,9 @@ class Vocabulary(keras.layers.Layer):
         )
         return graph.cast(numbers, "int32")
 
-    def sample(self, generator: np.random.Generator, count: int) -> list[Any]:
+    def sample(
+        self, generator: np.random.Generator, count: int
+    ) -> list[int | str]:
         """Draws ids, among them one that is unknown.
 
         Args:
@@ -212,7 +215,7 @@ class Vocabulary(keras.layers.Layer):
         return {**super().get_config(), "size": self.size}
 
 
-def _in_one_form(ids: Any) -> pd.Index:
+def _in_one_form(ids: pd.Index | Sequence[object]) -> pd.Index:
     """Ids as `as_ids` has them, whatever else is among them as it is."""
     index = pd.Index(ids).infer_objects()
     if pd.api.types.infer_dtype(index) != "integer":

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.columns.column_values import refuse
 from recsys.errors import DataError
 from recsys.features.feature import MISSING
+from recsys.features.feature import Rows
 from recsys.features.feature import check_numbered
 from recsys.features.id_list import NOTHING
 from recsys.features.id_list import FittedIdList
@@ -20,6 +22,10 @@ from recsys.features.list_values import values_of
 from recsys.features.pooling import WEIGHTED_POOLINGS
 
 if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+    from keras_moe.types import Tensor
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
 
@@ -60,11 +66,13 @@ def check_weighted(
     return split(items.to_numpy(object), lengths, column.name)
 
 
-def _is_item(value: Any) -> bool:
+def _is_item(value: object) -> bool:
     return isinstance(value, str) and _ITEM.fullmatch(value) is not None
 
 
-def ids_and_weights(items: pd.Series) -> tuple[pd.Series, Any]:
+def ids_and_weights(
+    items: pd.Series,
+) -> tuple[pd.Series, npt.NDArray[np.float32]]:
     """Takes texts of an id and a weight apart.
 
     Args:
@@ -91,13 +99,13 @@ class FittedWeightedIds(FittedIdList):
 
     raw_dtype = "string"
 
-    def encode(self, column: pd.Series) -> Any:
+    def encode(self, column: pd.Series) -> np.ndarray:
         ids, weights = ids_and_weights(values_of(column))
         bits = weights.view(np.int32)
         pairs = np.stack([self.vocabulary.encode(ids), bits], axis=-1)
         return self._padded(column, pairs)
 
-    def check_encoded(self, name: str, values: Any) -> None:
+    def check_encoded(self, name: str, values: np.ndarray) -> None:
         if values.ndim != 3 or values.shape[2] != 2:
             raise DataError.at(
                 f"feature {name!r}",
@@ -107,16 +115,16 @@ class FittedWeightedIds(FittedIdList):
         numbers = values[..., 0]
         check_numbered(name, numbers, NOTHING, self.vocabulary.size)
 
-    def ids(self, values: Any) -> Any:
+    def ids(self, values: "Tensor") -> "Tensor":
         return super().ids(_numbers_and_weights(values)[0])
 
     def vectors(
         self,
-        values: Any,
-        rows: Any = None,
-        layer: Any = None,
-        query: Any = None,
-    ) -> Any:
+        values: "Tensor",
+        rows: Rows = None,
+        layer: "keras.layers.Layer | None" = None,
+        query: "Tensor | None" = None,
+    ) -> "Tensor":
         from keras import ops
 
         numbers, weights = _numbers_and_weights(values)
@@ -124,7 +132,7 @@ class FittedWeightedIds(FittedIdList):
         weights = ops.where(numbers[..., None] >= 0, weights, 0.0)
         return WEIGHTED_POOLINGS[self.kind.pooling](rows, weights)
 
-    def _encode_raw(self, values: Any, table: Any) -> Any:
+    def _encode_raw(self, values: "tf.Tensor", table: Any) -> "tf.Tensor":
         import tensorflow as tf
 
         ids = tf.strings.regex_replace(values, f"{_SEPARATOR}[^:]*$", "")
@@ -211,8 +219,8 @@ class FittedWeightedIds(FittedIdList):
             graph.constant(0, "int32"),
         )
 
-    def sample(self, generator: np.random.Generator, count: int) -> Any:
-        def weighted(ids: Any) -> Any:
+    def sample(self, generator: np.random.Generator, count: int) -> pd.Series:
+        def weighted(ids: np.ndarray) -> np.ndarray:
             weights = generator.random(len(ids)).round(3)
             items = [
                 f"{id}{_SEPARATOR}{weight}"
@@ -223,7 +231,7 @@ class FittedWeightedIds(FittedIdList):
         return super().sample(generator, count).map(weighted)
 
 
-def _numbers_and_weights(values: Any) -> tuple[Any, Any]:
+def _numbers_and_weights(values: "Tensor") -> "tuple[Tensor, Tensor]":
     """The numbers of ids `(batch, length)`, their weights `(..., 1)`."""
     from keras import ops
 
