@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from typing import Any
 from typing import Protocol
 
 import keras
 import numpy as np
 
 import keras_moe.distribution
+from keras_moe.types import Structure
 from keras_moe.types import Tensor
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def num_shares() -> int:
     return group.count
 
 
-def own_rows(batch: Any) -> Any:
+def own_rows(batch: Structure) -> Structure:
     """The rows of a batch that this process has.
 
     Args:
@@ -116,7 +116,7 @@ def own_rows(batch: Any) -> Any:
     return shares(batch)[group.index]
 
 
-def shares(batch: Any) -> list[Any]:
+def shares(batch: Structure) -> list[Structure]:
     """The rows of a batch that each device has, in the devices' order."""
     count = num_shares()
     parts = [np.array_split(rows, count) for rows in keras.tree.flatten(batch)]
@@ -126,7 +126,7 @@ def shares(batch: Any) -> list[Any]:
     ]
 
 
-def all_rows(tensors: Any) -> Any:
+def all_rows(tensors: Structure) -> Structure:
     """Gathers the rows of all processes of the group, if there is one.
 
     Args:
@@ -140,7 +140,7 @@ def all_rows(tensors: Any) -> Any:
     )
 
 
-def all_outputs(tensors: Any) -> Any:
+def all_outputs(tensors: Structure) -> Structure:
     """Gathers what `predict` is to return for the rows of all processes.
 
     Args:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_moe.types import Tensor
 from recsys.metrics import ExpertUse
 
 
-def batch_use(weights: Any, counts: Any) -> dict[str, Any]:
+def batch_use(weights: Any, counts: Tensor) -> dict[str, Tensor]:
     """Returns the use of experts in a batch, as tensors.
 
     Args:
@@ -37,7 +38,7 @@ def batch_use(weights: Any, counts: Any) -> dict[str, Any]:
     }
 
 
-def whole_use(batches: dict[str, Any], rows: int) -> ExpertUse:
+def whole_use(batches: dict[str, np.ndarray], rows: int) -> ExpertUse:
     """Returns the use of experts in a split.
 
     Args:
@@ -51,7 +52,7 @@ def whole_use(batches: dict[str, Any], rows: int) -> ExpertUse:
     )
 
 
-def _as_bits(selected: Any) -> Any:
+def _as_bits(selected: Tensor) -> Tensor:
     """Packs a boolean tensor `(N, n)` into uint8 `(N, ceil(n / 8))`."""
     num_experts = selected.shape[-1]
     num_bytes = -(-num_experts // 8)

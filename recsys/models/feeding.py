@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
+import numpy as np
 
 from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.pool_reader import PoolReader
@@ -17,6 +18,7 @@ from recsys.private_names import set_number_of_batches
 
 if TYPE_CHECKING:
     import pandas as pd
+    import tensorflow as tf
 
 
 class InputBatches(keras.utils.PyDataset):
@@ -27,7 +29,9 @@ class InputBatches(keras.utils.PyDataset):
         batch_size: Rows in a batch; the last one may have fewer.
     """
 
-    def __init__(self, inputs: Mapping[str, Any], batch_size: int) -> None:
+    def __init__(
+        self, inputs: Mapping[str, np.ndarray], batch_size: int
+    ) -> None:
         super().__init__()
         self.inputs = dict(inputs)
         self.batch_size = batch_size
@@ -36,7 +40,7 @@ class InputBatches(keras.utils.PyDataset):
         num_rows = len(next(iter(self.inputs.values())))
         return -(-num_rows // self.batch_size)
 
-    def __getitem__(self, index: int) -> tuple[dict[str, Any]]:
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray]]:
         start = index * self.batch_size
         rows = slice(start, start + self.batch_size)
         return ({name: values[rows] for name, values in self.inputs.items()},)
@@ -78,7 +82,7 @@ def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
         return _OwnRows(batches) if whole and num_shares() > 1 else batches
     import tensorflow as tf
 
-    def spec(array: Any) -> tf.TensorSpec:
+    def spec(array: Any) -> "tf.TensorSpec":
         return tf.TensorSpec((None, *array.shape[1:]), array.dtype)
 
     # The replicas of a strategy draw one after the other.

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 import numpy as np
@@ -12,7 +11,7 @@ from recsys.models.ranker import Ranker
 from recsys.models.shared_tower import SharedTower
 
 
-def with_folded_permutation(ranker: Ranker) -> tuple[Ranker, Any]:
+def with_folded_permutation(ranker: Ranker) -> tuple[Ranker, np.ndarray | None]:
     """Puts the experts into the order that their gates are permuted to.
 
     The gates need no permutation then. All gates of a `MoE` or `MMoE` have to
@@ -34,7 +33,7 @@ def with_folded_permutation(ranker: Ranker) -> tuple[Ranker, Any]:
 
 def _folded(
     layer: keras.layers.Layer,
-) -> tuple[keras.layers.Layer, Any]:
+) -> tuple[keras.layers.Layer, np.ndarray | None]:
     if isinstance(layer, SharedTower):
         inner, order = _folded(layer.layer)
         tower = layer if order is None else SharedTower(inner, layer.tasks)

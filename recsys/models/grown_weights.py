@@ -48,7 +48,7 @@ def copy_grown_weights(
             )
 
 
-def _grown(held: Any, wanted: Any) -> Any:
+def _grown(held: Any, wanted: Any) -> np.ndarray:
     """The value of a table that has more rows than the held one."""
     known, values = held.numpy(), np.array(variable_values(wanted))
     values[: len(known)] = known

@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Tensor
 from recsys.tables import TableEmbedding
 
 
@@ -55,7 +56,7 @@ class IdEmbedding(TableEmbedding):
         self.unknown_rate = unknown_rate
         self.seed_generator = keras.random.SeedGenerator()
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if training and self.unknown_rate > 0:
             draw = keras.random.uniform(
                 ops.shape(inputs), seed=self.seed_generator
@@ -71,8 +72,8 @@ class IdEmbedding(TableEmbedding):
 
 
 def look_up(
-    table: IdEmbedding, ids: Mapping[str, Any], training: bool | None
-) -> dict[str, Any]:
+    table: IdEmbedding, ids: Mapping[str, Tensor], training: bool | None
+) -> dict[str, Tensor]:
     """Looks up whatever takes the rows of a table, all at once.
 
     A table that is read once in a step is updated once: its gradient is of the

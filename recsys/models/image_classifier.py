@@ -4,9 +4,12 @@ from math import prod
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 from recsys.columns.kind import Declaration
 from recsys.data import DataError
 from recsys.data import ImageDataset
@@ -98,11 +101,11 @@ class ImageClassifier(MultiTaskModel):
     def features(self) -> dict[str, Feature]:
         return {self.feature: Image()}
 
-    def encode(self, split: Images) -> dict[str, Any]:
+    def encode(self, split: Images) -> dict[str, np.ndarray]:
         """Returns the model's inputs for images: their pixels by feature."""
         return {self.feature: split.pixels}
 
-    def check_inputs(self, inputs: Mapping[str, Any]) -> None:
+    def check_inputs(self, inputs: Mapping[str, np.ndarray]) -> None:
         shape = inputs[self.feature].shape[1:]
         if list(shape) != self.image_shape:
             raise DataError.at(
@@ -122,15 +125,15 @@ class ImageClassifier(MultiTaskModel):
                 f"images {shape}",
             )
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: Structure = None) -> None:
         """Builds every layer; the shapes follow from the arguments."""
         self._build_towers(
             (None, *self.image_shape), (None, prod(self.image_shape))
         )
 
     def mixture_inputs(
-        self, inputs: Any, training: bool | None
-    ) -> tuple[Any, Any]:
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> tuple[Tensor, Tensor | None]:
         pixels = ops.cast(inputs[self.feature], self.compute_dtype) / _WHITE
         return pixels, ops.reshape(pixels, (-1, prod(self.image_shape)))
 

@@ -69,7 +69,9 @@ def target_scales(dataset: AnyDataset) -> dict[str, float]:
     return scales
 
 
-def _known_labels(dataset: AnyDataset, task: str) -> tuple[Any, Any]:
+def _known_labels(
+    dataset: AnyDataset, task: str
+) -> tuple[np.ndarray, np.ndarray | None]:
     """The training split's labels of rows that count, and their weights."""
     split = ground_truth(dataset.split("train"), dataset.schema)
     labels = labels_of(split, dataset.schema.tasks)[task]

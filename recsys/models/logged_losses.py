@@ -1,9 +1,10 @@
 from collections.abc import Iterable
-from typing import Any
 
 import keras
 from keras import ops
 
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 from recsys.distribution.process_group import whole_loss
 
 # The weighted sum of the tasks' losses, without what layers add to it.
@@ -28,7 +29,7 @@ class LoggedLosses:
         # Metrics that are attributes would be saved with the model.
         self._means = _Means([TOTAL, *further])
 
-    def note_loss(self, name: str, loss: Any) -> None:
+    def note_loss(self, name: str, loss: Tensor) -> None:
         """Says what a loss is in the step that is being computed.
 
         Args:
@@ -49,12 +50,12 @@ class LoggedLosses:
 
     def compute_loss(
         self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
+        x: Structure = None,
+        y: Structure = None,
+        y_pred: Structure = None,
+        sample_weight: Structure = None,
         training: bool = True,
-    ) -> Any:
+    ) -> Tensor:
         """Returns the loss, as Keras asks for it."""
         loss = super().compute_loss(  # type: ignore[misc]
             x, y, y_pred, sample_weight, training=training
@@ -72,9 +73,9 @@ class _Means:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.by_name = {name: keras.metrics.Mean(name) for name in names}
-        self.noted: dict[str, Any] = {}
+        self.noted: dict[str, Tensor] = {}
 
-    def update(self, total: Any, rows: Any) -> None:
+    def update(self, total: Tensor, rows: Tensor | None) -> None:
         self.noted[TOTAL] = total
         for name, mean in self.by_name.items():
             if name in self.noted:

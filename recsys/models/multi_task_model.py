@@ -10,6 +10,8 @@ import pandas as pd
 import recsys.tasks.imbalanced_crossentropy
 import recsys.tasks.standardized_squared_error  # noqa: F401
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import Kind
 from recsys.columns.kind import declarations
@@ -124,11 +126,11 @@ class MultiTaskModel(
         """The features with their kind, as in a schema."""
         raise NotImplementedError
 
-    def encode(self, split: Any) -> dict[str, Any]:
+    def encode(self, split: Any) -> dict[str, np.ndarray]:
         """Returns the model's inputs for rows of a data set."""
         raise NotImplementedError
 
-    def check_inputs(self, inputs: Mapping[str, Any]) -> None:
+    def check_inputs(self, inputs: Mapping[str, np.ndarray]) -> None:
         """Checks that arrays are what `encode` returns.
 
         Args:
@@ -191,7 +193,9 @@ class MultiTaskModel(
             self.columns(outputs), index=x.index, dtype="float64"
         )
 
-    def columns(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
+    def columns(
+        self, predictions: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         """Returns predictions as the columns of a table.
 
         Args:
@@ -201,14 +205,14 @@ class MultiTaskModel(
             Arrays `(rows,)` by the names that the kinds of the tasks give
             them, in the order of the tasks.
         """
-        columns: dict[str, Any] = {}
+        columns: dict[str, np.ndarray] = {}
         for task, kind in self.tasks.items():
             names = kind.columns(task, self.num_classes.get(task))
             outputs = predictions[task].reshape(-1, len(names))
             columns |= dict(zip(names, outputs.T, strict=True))
         return columns
 
-    def no_predictions(self) -> dict[str, Any]:
+    def no_predictions(self) -> dict[str, np.ndarray]:
         """Returns what is predicted for no row, by task."""
         return {
             task: np.zeros((0, self.num_classes.get(task, 1)))
@@ -286,7 +290,9 @@ class MultiTaskModel(
             for task, kind in self.tasks.items()
         }
 
-    def _build_towers(self, inputs_shape: Any, gate_inputs_shape: Any) -> None:
+    def _build_towers(
+        self, inputs_shape: Shape, gate_inputs_shape: Shape | None
+    ) -> None:
         """Builds the mixture and the heads."""
         self.mixture.build(inputs_shape, gate_inputs_shape)
         shapes = self.mixture.compute_output_shape(
@@ -298,12 +304,14 @@ class MultiTaskModel(
         self.built = True
 
     def mixture_inputs(
-        self, inputs: Any, training: bool | None
-    ) -> tuple[Any, Any]:
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> tuple[Tensor, Tensor | None]:
         """What the experts and what the gates see, `None` for the same."""
         raise NotImplementedError
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(
+        self, inputs: Mapping[str, Tensor], training: bool | None = None
+    ) -> dict[str, Tensor]:
         features, gate_inputs = self.mixture_inputs(inputs, training)
         towers = self.mixture(features, gate_inputs, training=training)
         outputs = {
@@ -316,12 +324,14 @@ class MultiTaskModel(
                 outputs[task] = outputs[parent] * outputs[task]
         return outputs
 
-    def _in_own_unit(self, task: str, outputs: Any) -> Any:
+    def _in_own_unit(self, task: str, outputs: Tensor) -> Tensor:
         if task not in self.target_scales:
             return outputs
         return self.constants[task] + self.target_scales[task] * outputs
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
+    def compute_output_shape(
+        self, input_shape: Mapping[str, Shape]
+    ) -> dict[str, Shape]:
         batch = next(iter(input_shape.values()))[0]
         return {
             task: (batch, self.num_classes.get(task, 1)) for task in self.tasks

@@ -1,16 +1,23 @@
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 
+from keras_moe.types import Logs
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 from recsys.distribution.process_group import all_rows
 from recsys.distribution.process_group import current_group
 from recsys.tables.marks import by_rows
 from recsys.tables.row_lookups import lookups_of
 from recsys.tables.track_loss import track_loss
 
+if TYPE_CHECKING:
+    pass
+
 # Replicas are threads, each with a value of its own.
-_of_replica: ContextVar[list[Any] | None] = ContextVar(
+_of_replica: ContextVar[list[Tensor] | None] = ContextVar(
     "losses_of_replica", default=None
 )
 
@@ -26,15 +33,15 @@ class ProcessTraining:
     """
 
     weighting: Any
-    optimizer: Any
+    optimizer: keras.optimizers.Optimizer
 
     @property
-    def losses(self) -> list[Any]:
+    def losses(self) -> list[Tensor]:
         """What layers have added to the loss, as Keras asks for it."""
         of_replica = _of_replica.get()
         if of_replica is not None:
             return of_replica
-        added: list[Any] = super().losses  # type: ignore[misc]
+        added: list[Tensor] = super().losses  # type: ignore[misc]
         return added
 
     def train_step(self, *arguments: Any) -> Any:
@@ -47,12 +54,12 @@ class ProcessTraining:
 
     def compute_loss(
         self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
+        x: Structure = None,
+        y: Structure = None,
+        y_pred: Structure = None,
+        sample_weight: Structure = None,
         training: bool = True,
-    ) -> Any:
+    ) -> Tensor:
         """Returns the loss of all rows, with the gradient of this process."""
         group = current_group()
         # Layers keep a list of what they add, in which the next replica, that
@@ -73,7 +80,7 @@ class ProcessTraining:
         return loss + (group.mean(loss) - loss.detach())
 
 
-def _train_step(model: Any, data: Any) -> Any:
+def _train_step(model: keras.Model, data: Structure) -> Logs:
     """That of Keras on PyTorch, with the mean of the gradients."""
     import torch
 

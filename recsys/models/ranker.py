@@ -3,10 +3,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import pandas as pd
 from keras import ops
 
 from keras_moe.types import Config
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import declared
 from recsys.data.columns import parse
@@ -160,7 +163,7 @@ class Ranker(MultiTaskModel):
             target_scales=self.target_scales,
         )
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: Structure = None) -> None:
         """Builds every layer; the shapes follow from the arguments."""
         for embedding in self.embeddings.values():
             if not embedding.built:  # Another ranker's are.
@@ -205,7 +208,7 @@ class Ranker(MultiTaskModel):
         of_items = self.retrieval.item_names
         return [name for name in self.fitted if name not in of_items]
 
-    def query_vectors(self, inputs: Any) -> Any:
+    def query_vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Returns what items are retrieved with, `(batch, dim)`.
 
         Args:
@@ -219,7 +222,7 @@ class Ranker(MultiTaskModel):
             self._query_ids(inputs),
         )
 
-    def item_vectors(self, inputs: Any) -> Any:
+    def item_vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Returns what stands for items in the index, `(batch, dim)`.
 
         Args:
@@ -239,20 +242,25 @@ class Ranker(MultiTaskModel):
         assert self.retrieval is not None, "asked for with retrieval alone"
         return [name for name in names if name not in self.retrieval.id_vectors]
 
-    def _query_ids(self, inputs: Any) -> Any | None:
+    def _query_ids(self, inputs: Mapping[str, Tensor]) -> Tensor | None:
         """The ids of the query that have free vectors, if there are some."""
         assert self.retrieval is not None, "asked for with retrieval alone"
         name = self.retrieval.query_id
         return None if name is None else inputs[name]
 
-    def _tower_inputs(self, inputs: Any, names: Sequence[str]) -> Any:
+    def _tower_inputs(
+        self, inputs: Mapping[str, Tensor], names: Sequence[str]
+    ) -> Tensor | None:
         names = self._seen_by_tower(names)
         inputs = {name: ops.convert_to_tensor(inputs[name]) for name in names}
         return self._tower_vectors(inputs, self._rows(inputs, False), names)
 
     def _tower_vectors(
-        self, inputs: Any, rows: Mapping[str, Any], names: Sequence[str]
-    ) -> Any:
+        self,
+        inputs: Mapping[str, Tensor],
+        rows: Mapping[str, Tensor],
+        names: Sequence[str],
+    ) -> Tensor | None:
         """What a tower sees: one vector of the features of one side.
 
         The other side cannot be asked about: there is no attention to it.
@@ -269,7 +277,9 @@ class Ranker(MultiTaskModel):
         parts = [ops.cast(part, self.compute_dtype) for part in parts]
         return ops.concatenate(parts, axis=-1)
 
-    def _add_retrieval_loss(self, inputs: Any, rows: Mapping[str, Any]) -> None:
+    def _add_retrieval_loss(
+        self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
+    ) -> None:
         assert self.retrieval is not None, "asked for with retrieval alone"
         queries, items = (
             self._tower_vectors(inputs, rows, self._seen_by_tower(names))
@@ -285,8 +295,8 @@ class Ranker(MultiTaskModel):
         self.note_loss(RETRIEVAL_LOSS, loss)
 
     def mixture_inputs(
-        self, inputs: Any, training: bool | None
-    ) -> tuple[Any, Any]:
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> tuple[Tensor, Tensor | None]:
         gate_inputs = (
             None if self.hash_feature is None else inputs[self.hash_feature]
         )
@@ -299,9 +309,11 @@ class Ranker(MultiTaskModel):
             self.embeddings[table].output_dim if table in self.embeddings else 0
         )
 
-    def _rows(self, inputs: Any, training: bool | None) -> dict[str, Any]:
+    def _rows(
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> dict[str, Tensor]:
         """The rows of tables for the features that are given, by feature."""
-        rows: dict[str, Any] = {}
+        rows: dict[str, Tensor] = {}
         for table, embedding in self.embeddings.items():
             ids = {
                 name: feature.ids(inputs[name])
@@ -312,7 +324,9 @@ class Ranker(MultiTaskModel):
                 rows |= look_up(embedding, ids, training)
         return rows
 
-    def _features(self, inputs: Any, training: bool | None) -> Any:
+    def _features(
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> Tensor:
         rows = self._rows(inputs, training)
         retrieval = self.retrieval
         beside = retrieval is not None and retrieval.history is None
@@ -340,7 +354,7 @@ class Ranker(MultiTaskModel):
         )
         return parse(with_missing(table, missing), self.features, "`x`")
 
-    def encode(self, split: pd.DataFrame) -> dict[str, Any]:
+    def encode(self, split: pd.DataFrame) -> dict[str, np.ndarray]:
         """Returns the model's inputs for a table of features.
 
         Args:
@@ -355,7 +369,7 @@ class Ranker(MultiTaskModel):
             for name, feature in self.fitted.items()
         }
 
-    def check_inputs(self, inputs: Mapping[str, Any]) -> None:
+    def check_inputs(self, inputs: Mapping[str, np.ndarray]) -> None:
         for name, feature in self.fitted.items():
             feature.check_encoded(name, inputs[name])
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 
 from keras_moe.distribution import on_all_devices
@@ -11,6 +12,7 @@ from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
+from keras_moe.types import Tensor
 from recsys.data import Split
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.distribution.process_group import all_outputs
@@ -44,13 +46,13 @@ class Scores:
             and where a task has experts of its own.
     """
 
-    predictions: dict[str, Any]
-    experts: dict[str, Any]
-    loads: dict[str, list[Any]] = field(default_factory=dict)
+    predictions: dict[str, np.ndarray]
+    experts: dict[str, np.ndarray]
+    loads: dict[str, list[np.ndarray]] = field(default_factory=dict)
     use: dict[str, list[ExpertUse]] = field(default_factory=dict)
-    evaluated: Any = None
+    evaluated: np.ndarray | None = None
 
-    def of_rows(self, chosen: Any) -> "Scores":
+    def of_rows(self, chosen: npt.NDArray[np.bool_]) -> "Scores":
         """Returns what is said of some rows, without loads and use, of all.
 
         Args:
@@ -186,18 +188,18 @@ class _Shares(keras.utils.PyDataset):
         return ((inputs, counts),)
 
 
-def _without_unit_axis(outputs: Any) -> Any:
+def _without_unit_axis(outputs: np.ndarray) -> np.ndarray:
     """Float64 `(rows,)` where there is one output per row, else as it is."""
     outputs = np.asarray(outputs, np.float64)
     return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
-def _selected(weights: Any) -> Any:
+def _selected(weights: Any) -> Tensor:
     """1 for each expert that a row selects, `(rows, n)`."""
     return ops.cast(is_selected(weights), "float32")
 
 
-def _count_of_all(selected: dict[str, list[Any]]) -> Any:
+def _count_of_all(selected: dict[str, list[Tensor]]) -> Tensor:
     """How many experts any task of each row selects."""
     counts = [
         ops.sum(ops.max(ops.stack(tasks), axis=0), axis=-1)
@@ -206,11 +208,11 @@ def _count_of_all(selected: dict[str, list[Any]]) -> Any:
     return ops.mean(ops.stack(counts), axis=0)
 
 
-def _mean_counts(levels: list[Any]) -> Any:
+def _mean_counts(levels: list[Tensor]) -> Tensor:
     """How many experts each row selects, on average over the levels."""
     counts = [ops.sum(selected, axis=-1) for selected in levels]
     return ops.mean(ops.stack(counts), axis=0)
 
 
-def _total(of_batches: Any) -> Any:
+def _total(of_batches: np.ndarray) -> np.ndarray:
     return np.asarray(of_batches, np.float64).sum(axis=0)

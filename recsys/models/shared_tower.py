@@ -5,6 +5,9 @@ import keras
 
 from keras_moe.layers import MoE
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -37,27 +40,31 @@ class SharedTower(keras.layers.Layer):
         self.layer = layer
         self.tasks = list(tasks)
 
-    def build(self, inputs_shape: Any, gate_inputs_shape: Any = None) -> None:
+    def build(
+        self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
+    ) -> None:
         self.layer.build(*self._taken(inputs_shape, gate_inputs_shape))
 
     def call(
         self,
-        inputs: Any,
-        gate_inputs: Any = None,
+        inputs: Tensor,
+        gate_inputs: Tensor | None = None,
         training: bool | None = None,
-    ) -> Any:
+    ) -> dict[str, Tensor]:
         taken = self._taken(inputs, gate_inputs)
         return dict.fromkeys(self.tasks, self.layer(*taken, training=training))
 
     def compute_output_shape(
-        self, inputs_shape: Any, gate_inputs_shape: Any = None
-    ) -> Any:
+        self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
+    ) -> dict[str, Shape]:
         taken = self._taken(inputs_shape, gate_inputs_shape)
         return dict.fromkeys(
             self.tasks, self.layer.compute_output_shape(*taken)
         )
 
-    def _taken(self, inputs: Any, gate_inputs: Any) -> tuple[Any, ...]:
+    def _taken(
+        self, inputs: Structure, gate_inputs: Structure
+    ) -> tuple[Structure, ...]:
         if isinstance(self.layer, MoE):
             return inputs, gate_inputs
         return (inputs,)

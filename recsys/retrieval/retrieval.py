@@ -220,8 +220,8 @@ class Retrieval(keras.layers.Layer):
 
     def call(
         self,
-        queries: Tensor,
-        items: Tensor,
+        queries: Tensor | None,
+        items: Tensor | None,
         numbers: Tensor,
         weights: Tensor,
         query_ids: Tensor | None = None,
@@ -249,7 +249,7 @@ class Retrieval(keras.layers.Layer):
         return loss
 
     def query_vectors(
-        self, features: Tensor, ids: Tensor | None = None
+        self, features: Tensor | None, ids: Tensor | None = None
     ) -> Tensor:
         """Returns what items are retrieved with, `(B, width)`.
 
@@ -261,7 +261,7 @@ class Retrieval(keras.layers.Layer):
         vectors = _sum(self.query_tower, features, free)
         return vectors if self.correction == IN_TRAINING else with_one(vectors)
 
-    def item_vectors(self, features: Tensor, numbers: Tensor) -> Tensor:
+    def item_vectors(self, features: Tensor | None, numbers: Tensor) -> Tensor:
         """Returns what stands for items in the index, `(B, width)`.
 
         Args:
@@ -366,8 +366,8 @@ class Retrieval(keras.layers.Layer):
 
 
 def _sum(
-    tower: keras.layers.Layer, features: Tensor, free: Tensor | None
-) -> Tensor:
+    tower: keras.layers.Layer, features: Tensor | None, free: Tensor | None
+) -> Any:
     """What a tower makes of features, and free vectors, if there are both."""
     if features is None:
         return free

@@ -16,6 +16,9 @@ import jax
 import keras
 from jax import numpy as jnp
 
+from keras_moe.types import Logs
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 from recsys.private_names import loss_and_updates
 from recsys.tables.jax_rows import look_up
 from recsys.tables.jax_split import look_up_split
@@ -26,7 +29,7 @@ from recsys.tables.row_lookups import TrainsByRows
 from recsys.tables.row_lookups import rows_of
 from recsys.tables.track_loss import track_loss
 
-State = tuple[Any, Any, Any, Any]
+State = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 
 
 class _JaxLookups(RowLookups):
@@ -38,14 +41,14 @@ class _JaxLookups(RowLookups):
     """
 
     def __init__(
-        self, optimizer: TrainsByRows, zeros: list[Any] | None = None
+        self, optimizer: TrainsByRows, zeros: list[Tensor] | None = None
     ) -> None:
         super().__init__(optimizer)
         self.zeros = zeros
         self.tables: list[keras.Variable] = []
-        self.ids: list[Any] = []
+        self.ids: list[Tensor] = []
 
-    def lookup(self, table: keras.Variable, ids: Any) -> Any:
+    def lookup(self, table: keras.Variable, ids: Tensor) -> Tensor:
         value, split = jax.lax.stop_gradient(table.value), marks(table).split
         if split is None:
             rows = look_up(value, ids)
@@ -70,14 +73,16 @@ class Forward(NamedTuple):
         metrics_variables: New values of the metrics' variables.
     """
 
-    loss: Any
-    pull_back: Callable[[Any], list[Any]]
-    predictions: Any
-    untrained: Any
-    metrics_variables: Any
+    loss: Tensor
+    pull_back: Callable[[Tensor], list[Any]]
+    predictions: Structure
+    untrained: list[Tensor]
+    metrics_variables: list[Tensor]
 
 
-def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
+def train_step(
+    model: keras.Model, state: State, data: Structure
+) -> tuple[Logs, State]:
     """`keras.Model.train_step` on JAX, with `RowGradient`s for tables.
 
     Args:
@@ -97,7 +102,7 @@ def train_step(model: Any, state: State, data: Any) -> tuple[Any, State]:
     return finish(model, state, data, done, gradients, done.loss)
 
 
-def forward(model: Any, state: State, data: Any) -> Forward:
+def forward(model: keras.Model, state: State, data: Structure) -> Forward:
     """The forward pass of a step.
 
     The arguments and errors are those of `train_step`.
@@ -107,7 +112,9 @@ def forward(model: Any, state: State, data: Any) -> Forward:
     by_rows = rows_of(model.optimizer)
 
     def loss_of(
-        trainable: Any, zeros: Any, tables: list[keras.Variable]
+        trainable: list[Tensor],
+        zeros: list[Tensor] | None,
+        tables: list[keras.Variable],
     ) -> tuple[Any, Any]:
         trainable = [
             _guarded(value, variable)
@@ -146,7 +153,7 @@ def forward(model: Any, state: State, data: Any) -> Forward:
         has_aux=True,
     )
 
-    def pull_back(cotangent: Any) -> list[Any]:
+    def pull_back(cotangent: Tensor) -> list[Any]:
         gradients, of_rows = differentiate(cotangent)
         by_table = _by_table(tables, ids, of_rows)
         return [
@@ -161,13 +168,13 @@ def forward(model: Any, state: State, data: Any) -> Forward:
 
 
 def finish(
-    model: Any,
+    model: keras.Model,
     state: State,
-    data: Any,
+    data: Structure,
     done: Forward,
     gradients: Sequence[Any],
-    loss: Any,
-) -> tuple[Any, State]:
+    loss: Tensor,
+) -> tuple[Logs, State]:
     """What follows on the gradients of a step: the optimizer and the metrics.
 
     Args:
@@ -203,14 +210,14 @@ def finish(
     )
 
 
-def _guarded(value: Any, table: keras.Variable) -> Any:
+def _guarded(value: Tensor, table: keras.Variable) -> Tensor:
     """The value of a table that raises an error if it is differentiated by."""
     guard = jax.custom_vjp(lambda value: value)
 
-    def forward(value: Any) -> tuple[Any, None]:
+    def forward(value: Tensor) -> tuple[Tensor, None]:
         return value, None
 
-    def backward(_: None, gradient: Any) -> tuple[Any]:
+    def backward(_: None, gradient: Tensor) -> tuple[Tensor]:
         raise ValueError(
             "A table that is trained by rows must be used by lookups alone. "
             f"Received: a gradient {gradient.shape} for all rows of "
@@ -222,7 +229,7 @@ def _guarded(value: Any, table: keras.Variable) -> Any:
 
 
 def _by_table(
-    tables: list[keras.Variable], ids: list[Any], of_rows: list[Any]
+    tables: list[keras.Variable], ids: list[jax.Array], of_rows: list[jax.Array]
 ) -> Mapping[int, RowGradient]:
     """The gradient of each table, of all its lookups one after the other."""
     by_table: dict[int, RowGradient] = {}
@@ -238,14 +245,14 @@ def _by_table(
 
 
 def _measure(
-    model: Any,
-    metrics_variables: Any,
-    loss: Any,
-    x: Any,
-    y: Any,
-    predictions: Any,
-    sample_weight: Any,
-) -> tuple[Any, list[Any]]:
+    model: keras.Model,
+    metrics_variables: list[Tensor],
+    loss: Tensor,
+    x: Structure,
+    y: Structure,
+    predictions: Structure,
+    sample_weight: Structure,
+) -> tuple[Logs, list[Tensor]]:
     """The logs after the step, and the new values of the metrics' variables."""
     mapping = list(zip(model.metrics_variables, metrics_variables, strict=True))
     with keras.StatelessScope(state_mapping=mapping) as scope:

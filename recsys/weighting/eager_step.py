@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 import keras
 from keras import ops
 
+from keras_moe.types import Logs
+from keras_moe.types import Structure
 from keras_moe.types import Tensor
 from recsys.tables.row_lookups import lookups_of
 from recsys.tables.track_loss import track_loss
 from recsys.weighting.weighted_gradients import weighted_gradients
 
 
-def train_step(model: keras.Model, data: Any) -> Any:
+def train_step(model: keras.Model, data: Structure) -> Logs:
     """`keras.Model.train_step` with the gradient of the weighted losses.
 
     Args:

@@ -1,11 +1,12 @@
 """A training step on JAX, whose tasks are weighed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from jax import numpy as jnp
 
+from keras_moe.types import Logs
+from keras_moe.types import Structure
 from keras_moe.types import Tensor
 from recsys.tables.jax_step import State
 from recsys.tables.jax_step import finish
@@ -14,8 +15,8 @@ from recsys.weighting.weighted_gradients import weighted_gradients
 
 
 def train_step(
-    model: keras.Model, state: State, data: Any
-) -> tuple[Any, State]:
+    model: keras.Model, state: State, data: Structure
+) -> tuple[Logs, State]:
     """`keras.Model.train_step` with the gradient of the weighted losses.
 
     Args:

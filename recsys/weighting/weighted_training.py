@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_moe.types import Structure
 from keras_moe.types import Tensor
 from recsys.distribution.process_group import whole_loss
 from recsys.weighting.task_weighting import TaskWeighting
@@ -37,10 +38,10 @@ class WeightedTraining:
 
     def compute_loss(
         self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
+        x: Structure = None,
+        y: Structure = None,
+        y_pred: Structure = None,
+        sample_weight: Structure = None,
         training: bool = True,
     ) -> Tensor:
         """Returns the loss; while tasks are weighed, what it is the sum of.

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -5,6 +6,8 @@ from keras import ops
 from keras_rs.layers import FeatureCross
 
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -39,21 +42,21 @@ class CrossNetwork(keras.layers.Layer):
         self.num_layers = num_layers
         self.crosses = [FeatureCross() for _ in range(num_layers)]
 
-    def build(self, shapes: Any) -> None:
+    def build(self, shapes: Sequence[tuple[int, ...]]) -> None:
         shape = self.compute_output_shape(shapes)
         for cross in self.crosses:
             cross.build(shape)
             cross.dense.build(shape)  # Keras-rs leaves it to the first call.
         self.built = True
 
-    def call(self, vectors: Any) -> Any:
+    def call(self, vectors: Sequence[Tensor]) -> Tensor:
         features = ops.concatenate(vectors, axis=-1)
         crossed = features
         for cross in self.crosses:
             crossed = cross(features, crossed)
         return crossed
 
-    def compute_output_shape(self, shapes: Any) -> Any:
+    def compute_output_shape(self, shapes: Sequence[tuple[int, ...]]) -> Shape:
         return (shapes[0][0], sum(width for _, width in shapes))
 
     def get_config(self) -> Config:

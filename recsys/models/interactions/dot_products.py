@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -5,6 +6,8 @@ from keras import ops
 from keras_rs.layers import DotInteraction
 
 from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -39,7 +42,7 @@ class DotProducts(keras.layers.Layer):
         self.dim = dim
         self.interaction = DotInteraction()
 
-    def build(self, shapes: Any) -> None:
+    def build(self, shapes: Sequence[tuple[int, ...]]) -> None:
         self.projections = [
             None if width == self.dim else keras.layers.Dense(self.dim)
             for _, width in shapes
@@ -49,7 +52,7 @@ class DotProducts(keras.layers.Layer):
                 projection.build(shape)
         self.built = True
 
-    def call(self, vectors: Any) -> Any:
+    def call(self, vectors: Sequence[Tensor]) -> Tensor:
         compared = [
             vector if projection is None else projection(vector)
             for projection, vector in zip(
@@ -61,7 +64,7 @@ class DotProducts(keras.layers.Layer):
             parts.append(self.interaction(compared))
         return ops.concatenate(parts, axis=-1)
 
-    def compute_output_shape(self, shapes: Any) -> Any:
+    def compute_output_shape(self, shapes: Sequence[tuple[int, ...]]) -> Shape:
         pairs = len(shapes) * (len(shapes) - 1) // 2
         return (shapes[0][0], sum(width for _, width in shapes) + pairs)
 
