@@ -1,6 +1,5 @@
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,13 +26,13 @@ class ArrayFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def write(self, arrays: Mapping[str, Any]) -> None:
+    def write(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Writes arrays of numbers by name, `NAME.npy` each."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, array in arrays.items():
             np.save(self.folder / f"{name}.npy", array, allow_pickle=False)
 
-    def read(self, name: str, *shape: int | None) -> Any:
+    def read(self, name: str, *shape: int | None) -> np.ndarray:
         """Returns an array.
 
         Args:
@@ -46,7 +45,7 @@ class ArrayFolder:
         """
         file = self.folder / f"{name}.npy"
         with reading(file, _EXPECTED):
-            array: Any = np.load(file, mmap_mode="r", allow_pickle=False)
+            array: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
         fits = len(array.shape) == len(shape) and all(
             length in (None, own)
             for length, own in zip(shape, array.shape, strict=True)

@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,7 @@ class BaselineRun:
 
     config: BaselineConfig
     model: FittedRetrieval | RankingBaseline
-    constants: dict[str, Any]
+    constants: Mapping[str, float | Sequence[float]]
 
     def write(self) -> None:
         """Writes the run but for its metrics."""
@@ -124,7 +126,9 @@ class BaselineRun:
         return metrics
 
 
-def _alike(constants: dict[str, Any], rows: int) -> dict[str, Any]:
+def _alike(
+    constants: Mapping[str, float | Sequence[float]], rows: int
+) -> dict[str, np.ndarray]:
     """The same predictions for every row."""
     return {
         task: np.repeat(np.asarray(constant, np.float64)[None], rows, axis=0)

@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
+from recsys.data.split_dataset import Split
 from recsys.errors import DataError
 from recsys.features.id_positions import id_positions
 from recsys.features.value_counts import ValueCounts
@@ -51,7 +51,7 @@ class Bias(RankingBaseline):
         self,
         schema: Schema,
         ids: "Mapping[str, pd.Index]",
-        biases: Mapping[str, Sequence[Any]],
+        biases: Mapping[str, Sequence[np.ndarray]],
     ) -> None:
         """Holds what was fitted.
 
@@ -98,7 +98,7 @@ class Bias(RankingBaseline):
             )
         return cls(schema, ids, biases)
 
-    def predict(self, rows: Any) -> dict[str, Any]:
+    def predict(self, rows: Split) -> dict[str, np.ndarray]:
         codes = [_codes(rows[name], known) for name, known in self.ids.items()]
         found = {}
         for task, kind in self.schema.tasks.items():
@@ -143,12 +143,12 @@ class Bias(RankingBaseline):
 
 
 def fit_biases(
-    targets: Any,
-    codes: Sequence[Any],
+    targets: np.ndarray,
+    codes: Sequence[np.ndarray],
     sizes: Sequence[int],
     penalties: Sequence[float],
-    weights: Any = None,
-) -> list[Any]:
+    weights: np.ndarray | None = None,
+) -> list[np.ndarray]:
     """Returns the mean and the deviations that minimise the squared error.
 
     Args:
@@ -205,6 +205,6 @@ def _columns(schema: Schema) -> list[str]:
     return found
 
 
-def _codes(column: pd.Series, known: pd.Index) -> Any:
+def _codes(column: pd.Series, known: pd.Index) -> np.ndarray:
     codes = id_positions(column, known)
     return np.where(codes < 0, len(known), codes)

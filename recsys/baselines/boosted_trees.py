@@ -36,11 +36,11 @@ class LabelledRows:
         weights: How much each row counts, `(rows,)`; `None` for once.
     """
 
-    numbers: Any
+    numbers: np.ndarray
     categories: list[int]
-    ids: Any
-    labels: Any
-    weights: Any
+    ids: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray | None
 
     def with_labels(self) -> "LabelledRows":
         """Returns the rows that have a label and count."""
@@ -75,8 +75,8 @@ class BoostedTrees:
 
     def __init__(
         self,
-        constant: Any,
-        means: Sequence[Any],
+        constant: np.ndarray,
+        means: Sequence[np.ndarray],
         booster: "lightgbm.Booster | None",
     ) -> None:
         self.constant = constant
@@ -139,7 +139,7 @@ class BoostedTrees:
         )
         return cls(constant, means, booster)
 
-    def predict(self, numbers: Any, ids: Any) -> Any:
+    def predict(self, numbers: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Returns predictions, `(rows,)`, or `(rows, K)` for K > 1 classes.
 
         Args:
@@ -201,7 +201,7 @@ class BoostedTrees:
         return cls(constant, means, booster)
 
 
-def _constant(rows: LabelledRows, classes: int | None) -> Any:
+def _constant(rows: LabelledRows, classes: int | None) -> np.ndarray:
     """The mean label, or the shares of the classes, of weighted rows."""
     targets = rows.labels[:, None]
     if classes is not None:
@@ -213,7 +213,7 @@ def _constant(rows: LabelledRows, classes: int | None) -> Any:
 
 def _fit_means(
     rows: LabelledRows, classes: int | None, seed: int
-) -> tuple[Any, list[Any]]:
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """The mean label of each id: out of fold for the rows, and of all rows."""
     targets = rows.labels[:, None]
     if classes is not None:
@@ -228,7 +228,7 @@ def _fit_means(
     return out_of_fold, _means(rows.ids, targets)
 
 
-def _means(ids: Any, targets: Any) -> list[Any]:
+def _means(ids: np.ndarray, targets: np.ndarray) -> list[np.ndarray]:
     """For each id of a row, the shrunk mean of each of its numbers."""
     tables = [
         np.tile(targets.mean(axis=0), (int(codes.max()) + 2, 1))
@@ -243,7 +243,7 @@ def _means(ids: Any, targets: Any) -> list[Any]:
     return tables
 
 
-def _looked_up(means: Sequence[Any], ids: Any) -> Any:
+def _looked_up(means: Sequence[np.ndarray], ids: np.ndarray) -> np.ndarray:
     """The means of the ids of rows, `(rows, means)`."""
     parts = [
         table[np.minimum(codes, len(table) - 1)]
@@ -252,7 +252,9 @@ def _looked_up(means: Sequence[Any], ids: Any) -> Any:
     return np.concatenate(parts, 1) if parts else np.zeros((len(ids), 0))
 
 
-def _dataset(rows: LabelledRows, means: Any, reference: Any = None) -> Any:
+def _dataset(
+    rows: LabelledRows, means: np.ndarray, reference: Any = None
+) -> Any:
     import lightgbm
 
     return lightgbm.Dataset(

@@ -1,7 +1,7 @@
-from typing import Any
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import lapack
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
@@ -35,7 +35,7 @@ class Ease(RetrievalBaseline):
     }
     most_items = 50_000
 
-    weights: Any
+    weights: np.ndarray
 
     @classmethod
     def fit(
@@ -62,7 +62,7 @@ class Ease(RetrievalBaseline):
     def shapes(cls, num_users: int, num_items: int) -> Shapes:
         return {"weights": (num_items, num_items)}
 
-    def scores(self, users: Any, histories: csr_array) -> Any:
+    def scores(self, users: np.ndarray, histories: csr_array) -> np.ndarray:
         scores = np.zeros(histories.shape, np.float32)
         had = np.unique(histories.indices)
         # Of a file, only the rows are read that these users need.
@@ -72,7 +72,7 @@ class Ease(RetrievalBaseline):
         return scores
 
 
-def _gram(users: csr_array) -> Any:
+def _gram(users: csr_array) -> npt.NDArray[np.float64]:
     """XᵀX, a float64 array `(N, N)` in Fortran's order."""
     columns = users.tocsc().astype(np.float64)
     num_items = users.shape[1]
@@ -84,7 +84,7 @@ def _gram(users: csr_array) -> Any:
     return gram
 
 
-def _invert(matrix: Any) -> None:
+def _invert(matrix: npt.NDArray[np.float64]) -> None:
     """Inverts a symmetric positive definite matrix in its place.
 
     Args:

@@ -29,7 +29,7 @@ class FittedRetrieval:
     model: RetrievalBaseline
     interactions: Interactions
 
-    def scores(self, users: Any) -> Any:
+    def scores(self, users: np.ndarray) -> np.ndarray:
         """Returns what items are ranked by, a new float array `(B, N)`.
 
         Whoever is unknown gets what is popular.
@@ -74,7 +74,7 @@ class FittedRetrieval:
         )
 
     def _blocks(
-        self, queries: Queries, numbers: Any, exclude_seen: bool
+        self, queries: Queries, numbers: np.ndarray, exclude_seen: bool
     ) -> Iterator[Scored]:
         codes = self.interactions.codes(queries.users)
         matrix = self.interactions.matrix
@@ -96,7 +96,7 @@ class FittedRetrieval:
             scores = self.scores(users)[places]
             yield rows_of_block, {"": scores, POPULAR: popular}
 
-    def best(self, user: Any, top: int, exclude_seen: bool) -> pd.DataFrame:
+    def best(self, user: object, top: int, exclude_seen: bool) -> pd.DataFrame:
         """Returns the items of the highest scores, the best first.
 
         Of items with the same score, the first in the order of their ids.

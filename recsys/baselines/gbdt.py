@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from typing import ClassVar
 
 from recsys.baselines.boosted_trees import BoostedTrees
@@ -10,8 +10,12 @@ from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
 from recsys.baselines.tree_columns import TreeColumns
 from recsys.data.dataset import Dataset
+from recsys.data.split_dataset import Split
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Gbdt(RankingBaseline):
@@ -75,7 +79,7 @@ class Gbdt(RankingBaseline):
         }
         return cls(columns, trees)
 
-    def predict(self, rows: Any) -> dict[str, Any]:
+    def predict(self, rows: Split) -> "dict[str, np.ndarray]":
         numbers, _, ids = self.columns.encode(rows)
         return {
             task: trees.predict(numbers, ids)

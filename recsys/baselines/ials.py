@@ -1,4 +1,3 @@
-from typing import Any
 from typing import ClassVar
 
 import numpy as np
@@ -39,10 +38,10 @@ class Ials(RetrievalBaseline):
         "alpha": Option((0.03, 0.1, 0.3, 1.0), 0.1),
     }
 
-    items: Any
-    gram: Any
-    alpha: Any
-    penalty: Any
+    items: np.ndarray
+    gram: np.ndarray
+    alpha: np.ndarray
+    penalty: np.ndarray
 
     @classmethod
     def fit(
@@ -79,7 +78,7 @@ class Ials(RetrievalBaseline):
             "penalty": (),
         }
 
-    def scores(self, users: Any, histories: csr_array) -> Any:
+    def scores(self, users: np.ndarray, histories: csr_array) -> np.ndarray:
         vectors = solve(
             histories,
             self.items,
@@ -91,8 +90,12 @@ class Ials(RetrievalBaseline):
 
 
 def solve(
-    rows: csr_array, others: Any, alpha: float, penalty: float, gram: Any = None
-) -> Any:
+    rows: csr_array,
+    others: np.ndarray,
+    alpha: float,
+    penalty: float,
+    gram: np.ndarray | None = None,
+) -> np.ndarray:
     """Returns the vectors that minimise the loss for those of the other side.
 
     Args:

@@ -4,6 +4,7 @@ from typing import Any
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import csr_array
 
@@ -30,7 +31,7 @@ class Interactions:
     users: pd.Index
     items: pd.Index
     matrix: csr_array
-    counts: Any
+    counts: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, parts: Iterable[Part], items: pd.Index) -> Self:
@@ -82,7 +83,7 @@ class Interactions:
         """How many items there are."""
         return len(self.items)
 
-    def codes(self, users: pd.Series) -> Any:
+    def codes(self, users: pd.Series) -> np.ndarray:
         """Returns the rows of the matrix of some users, integers `(rows,)`.
 
         Args:

@@ -1,4 +1,3 @@
-from typing import Any
 from typing import ClassVar
 
 import numpy as np
@@ -34,9 +33,9 @@ class ItemKNN(RetrievalBaseline):
         "neighbours": Option((20, 50, 100, 200, 400), 100, 50_000)
     }
 
-    starts: Any
-    neighbours: Any
-    similarities: Any
+    starts: np.ndarray
+    neighbours: np.ndarray
+    similarities: np.ndarray
 
     @classmethod
     def fit(
@@ -76,7 +75,7 @@ class ItemKNN(RetrievalBaseline):
             "similarities": (None,),
         }
 
-    def scores(self, users: Any, histories: csr_array) -> Any:
+    def scores(self, users: np.ndarray, histories: csr_array) -> np.ndarray:
         num_items = len(self.starts) - 1
         near = csr_array(
             (self.similarities, self.neighbours, self.starts),
@@ -85,7 +84,7 @@ class ItemKNN(RetrievalBaseline):
         return (histories @ near.T).toarray()
 
 
-def _largest(values: Any, most: int) -> tuple[Any, Any]:
+def _largest(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Where each row has its largest positive values, row after row.
 
     Args:

@@ -1,4 +1,3 @@
-from typing import Any
 from typing import ClassVar
 
 import numpy as np
@@ -38,9 +37,9 @@ class MatrixFactorization(RetrievalBaseline):
         "lambda": Option((0.03, 0.1, 0.2), 0.1),
     }
 
-    users: Any
-    items: Any
-    biases: Any
+    users: np.ndarray
+    items: np.ndarray
+    biases: np.ndarray
 
     @classmethod
     def fit(
@@ -81,13 +80,13 @@ class MatrixFactorization(RetrievalBaseline):
             "biases": (num_items,),
         }
 
-    def scores(self, users: Any, histories: csr_array) -> Any:
+    def scores(self, users: np.ndarray, histories: csr_array) -> np.ndarray:
         return self.users[users] @ self.items.T + self.biases
 
 
 def loss_and_gradient(
-    values: Any, matrix: csr_array, width: int, penalty: float
-) -> tuple[float, Any]:
+    values: np.ndarray, matrix: csr_array, width: int, penalty: float
+) -> tuple[float, np.ndarray]:
     """Returns the loss, and its gradient.
 
     Args:
@@ -132,8 +131,8 @@ def loss_and_gradient(
 
 
 def _split(
-    values: Any, shape: tuple[int, int], width: int
-) -> tuple[Any, Any, Any]:
+    values: np.ndarray, shape: tuple[int, int], width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Views of the users' and the items' vectors and the biases."""
     users, items = shape
     ends = users * width, (users + items) * width

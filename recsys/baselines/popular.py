@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -17,7 +15,7 @@ class Popular(RetrievalBaseline):
 
     about = "what the most rows have, the same for everybody"
 
-    counts: Any
+    counts: np.ndarray
 
     @classmethod
     def fit(
@@ -29,5 +27,5 @@ class Popular(RetrievalBaseline):
     def shapes(cls, num_users: int, num_items: int) -> Shapes:
         return {"counts": (num_items,)}
 
-    def scores(self, users: Any, histories: csr_array) -> Any:
+    def scores(self, users: np.ndarray, histories: csr_array) -> np.ndarray:
         return np.repeat(self.counts[None], len(users), axis=0)

@@ -1,6 +1,5 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from typing import Self
 
 import numpy as np
@@ -23,7 +22,7 @@ class Queries:
 
     users: pd.Series
     items: pd.Series
-    weights: Any
+    weights: np.ndarray
 
     @classmethod
     def of(cls, parts: Iterable[Part]) -> Self:

@@ -1,12 +1,16 @@
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from typing import ClassVar
 from typing import Self
 
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.data.dataset import Dataset
+from recsys.data.split_dataset import Split
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class RankingBaseline:
@@ -38,7 +42,7 @@ class RankingBaseline:
         """
         raise NotImplementedError
 
-    def predict(self, rows: Any) -> dict[str, Any]:
+    def predict(self, rows: Split) -> "dict[str, np.ndarray]":
         """Returns predictions by task, as `recsys.models.scorer` has them.
 
         Args:

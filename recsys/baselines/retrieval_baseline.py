@@ -1,8 +1,8 @@
 from collections.abc import Mapping
-from typing import Any
 from typing import ClassVar
 from typing import Self
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from recsys.baselines.interactions import Interactions
@@ -31,7 +31,7 @@ class RetrievalBaseline:
     options: ClassVar[Mapping[str, Option]] = {}
     most_items: ClassVar[int | None] = None
 
-    def __init__(self, **arrays: Any) -> None:
+    def __init__(self, **arrays: np.ndarray) -> None:
         self.arrays = arrays
         for name, array in arrays.items():
             setattr(self, name, array)
@@ -69,7 +69,7 @@ class RetrievalBaseline:
         """
         raise NotImplementedError
 
-    def scores(self, users: Any, histories: csr_array) -> Any:
+    def scores(self, users: np.ndarray, histories: csr_array) -> np.ndarray:
         """Returns what items are ranked by, a new float array `(B, N)`.
 
         Args:

@@ -8,6 +8,7 @@ import numpy as np
 from recsys.baselines.array_folder import ArrayFolder
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
+from recsys.data.split_dataset import Split
 from recsys.errors.shapes import check_shape
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
@@ -39,7 +40,7 @@ class TreeColumns:
     def __init__(
         self,
         features: Mapping[str, FittedFeature],
-        counts: Mapping[str, Any],
+        counts: Mapping[str, np.ndarray],
     ) -> None:
         self.features = features
         self.counts = counts
@@ -63,7 +64,7 @@ class TreeColumns:
                 counts[name] = np.bincount(codes[codes >= 0])
         return cls({name: features[name] for name in kinds}, counts)
 
-    def encode(self, rows: Any) -> tuple[Any, list[int], Any]:
+    def encode(self, rows: Split) -> tuple[np.ndarray, list[int], np.ndarray]:
         """Returns the numbers of rows.
 
         Args:
@@ -74,7 +75,7 @@ class TreeColumns:
             that are categories; and the numbers of the ids of each feature
             that has one a row, integers `(rows, features)`.
         """
-        columns: list[Any] = []
+        columns: list[np.ndarray] = []
         categories, ids = [], []
         for name, feature in self.features.items():
             values = feature.encode(rows[name])
@@ -144,7 +145,7 @@ def _own_vocabulary(feature: FittedFeature) -> "Vocabulary | None":
     return feature.vocabulary if feature.of is None else None
 
 
-def _codes_and_weights(values: Any) -> tuple[Any, Any]:
+def _codes_and_weights(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of ids, -1 where there is none, and their weights."""
     if values.ndim < 3:
         return values, np.ones(values.shape, np.float32)
@@ -152,7 +153,7 @@ def _codes_and_weights(values: Any) -> tuple[Any, Any]:
     return values[..., 0], np.ascontiguousarray(values[..., 1]).view(np.float32)
 
 
-def _of_lists(values: Any, counts: Any) -> Any:
+def _of_lists(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The columns of lists, `(1 + ids, rows)`."""
     codes, weights = _codes_and_weights(values)
     known = np.array(counts, copy=True)
@@ -170,7 +171,7 @@ def _of_lists(values: Any, counts: Any) -> Any:
     return columns
 
 
-def _looked_up(counts: Any, codes: Any) -> Any:
+def _looked_up(counts: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """The count of each number; none of what came later."""
     known = codes < len(counts)
     return np.where(known, counts[np.where(known, codes, 0)], 0)

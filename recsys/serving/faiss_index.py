@@ -30,7 +30,7 @@ class FaissIndex(ABC):
 
     @classmethod
     @abstractmethod
-    def build(cls, vectors: Any) -> Self:
+    def build(cls, vectors: np.ndarray) -> Self:
         """Makes the index of some vectors.
 
         Args:
@@ -46,7 +46,7 @@ class FaissIndex(ABC):
     def effort(self, value: int) -> None: ...
 
     @abstractmethod
-    def _look(self, queries: Any, count: int, usual: int) -> Any:
+    def _look(self, queries: np.ndarray, count: int, usual: int) -> np.ndarray:
         """Searches for more items than usual, as well as for the usual ones.
 
         Returns:
@@ -54,7 +54,7 @@ class FaissIndex(ABC):
         """
 
     @abstractmethod
-    def _look_everywhere(self, queries: Any, count: int) -> Any:
+    def _look_everywhere(self, queries: np.ndarray, count: int) -> np.ndarray:
         """Does the same among all items, one by one."""
 
     @property
@@ -63,7 +63,11 @@ class FaissIndex(ABC):
         return int(self._index.ntotal)
 
     def tune(
-        self, vectors: Any, queries: Any, count: int, recall: float
+        self,
+        vectors: np.ndarray,
+        queries: np.ndarray,
+        count: int,
+        recall: float,
     ) -> float:
         """Looks as hard as it takes to find what is to be found.
 
@@ -99,7 +103,9 @@ class FaissIndex(ABC):
     def _efforts(self, count: int) -> tuple[int, int]:
         """The least and the most effort to find as many items."""
 
-    def unseen(self, queries: Any, seen: Any, count: int) -> Any:
+    def unseen(
+        self, queries: np.ndarray, seen: np.ndarray, count: int
+    ) -> np.ndarray:
         """Finds items that are not seen, however many are.
 
         Args:
@@ -132,7 +138,7 @@ class FaissIndex(ABC):
         faiss.write_index(self._index, str(file))
 
 
-def _without(numbers: Any, seen: Any, count: int) -> Any:
+def _without(numbers: np.ndarray, seen: np.ndarray, count: int) -> np.ndarray:
     """The first numbers of each row that are not seen, 0 behind them."""
     # One set of integers for all rows, where each has its own.
     most = max(numbers.max(), seen.max(initial=0)) + 1
@@ -143,7 +149,7 @@ def _without(numbers: Any, seen: Any, count: int) -> Any:
     return np.take_along_axis(found, order, axis=1).astype(np.int32)
 
 
-def _distinct(seen: Any) -> Any:
+def _distinct(seen: np.ndarray) -> np.ndarray:
     """How many items each row has, each once."""
     ordered = np.sort(seen, axis=1)
     is_first = np.ones(ordered.shape, bool)

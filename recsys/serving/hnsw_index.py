@@ -1,8 +1,11 @@
-from typing import Any
+from typing import TYPE_CHECKING
 from typing import Self
 
 from recsys.serving.faiss_index import FaissIndex
 from recsys.serving.import_faiss import import_faiss
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # More efConstruction than faiss has by itself makes worse graphs of scalar
 # products, which are no distances.
@@ -24,7 +27,7 @@ class HnswIndex(FaissIndex):
     """
 
     @classmethod
-    def build(cls, vectors: Any) -> Self:
+    def build(cls, vectors: "np.ndarray") -> Self:
         faiss = import_faiss()
 
         index = faiss.IndexHNSWFlat(
@@ -44,14 +47,18 @@ class HnswIndex(FaissIndex):
     def _efforts(self, count: int) -> tuple[int, int]:
         return count, max(count, min(self.num_items, _MOST_EFFORT * count))
 
-    def _look(self, queries: Any, count: int, usual: int) -> Any:
+    def _look(
+        self, queries: "np.ndarray", count: int, usual: int
+    ) -> "np.ndarray":
         faiss = import_faiss()
 
         effort = self.effort + count - usual
         options = faiss.SearchParametersHNSW(efSearch=effort)
         return self._index.search(queries, count, params=options)[1]
 
-    def _look_everywhere(self, queries: Any, count: int) -> Any:
+    def _look_everywhere(
+        self, queries: "np.ndarray", count: int
+    ) -> "np.ndarray":
         faiss = import_faiss()
 
         vectors = faiss.downcast_index(self._index.storage)

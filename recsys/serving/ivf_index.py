@@ -1,4 +1,3 @@
-from typing import Any
 from typing import Self
 
 import numpy as np
@@ -24,7 +23,7 @@ class IvfIndex(FaissIndex):
     """
 
     @classmethod
-    def build(cls, vectors: Any) -> Self:
+    def build(cls, vectors: np.ndarray) -> Self:
         faiss = import_faiss()
 
         num_items, dim = vectors.shape
@@ -51,13 +50,13 @@ class IvfIndex(FaissIndex):
     def _efforts(self, count: int) -> tuple[int, int]:
         return 1, int(self._index.nlist)
 
-    def _look(self, queries: Any, count: int, usual: int) -> Any:
+    def _look(self, queries: np.ndarray, count: int, usual: int) -> np.ndarray:
         return self._probe(queries, count, -(-self.effort * count // usual))
 
-    def _look_everywhere(self, queries: Any, count: int) -> Any:
+    def _look_everywhere(self, queries: np.ndarray, count: int) -> np.ndarray:
         return self._probe(queries, count, self._index.nlist)
 
-    def _probe(self, queries: Any, count: int, lists: int) -> Any:
+    def _probe(self, queries: np.ndarray, count: int, lists: int) -> np.ndarray:
         faiss = import_faiss()
 
         options = faiss.SearchParametersIVF(

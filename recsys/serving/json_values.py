@@ -56,7 +56,7 @@ def as_array(
     spec: TensorSpec,
     place: Place,
     room: Callable[[int], None] = lambda width: None,
-) -> Any:
+) -> np.ndarray:
     """Returns a column of a request, checked.
 
     Lists of an input with a `filler` may differ in length: short ones are
@@ -111,7 +111,7 @@ def _filled_up(
     spec: TensorSpec,
     place: Place,
     room: Callable[[int], None],
-) -> Any:
+) -> np.ndarray:
     """Lists of any lengths as an array `(rows, longest)`."""
     for index, value in enumerate(values):
         if not isinstance(value, list):
@@ -136,8 +136,8 @@ def _filled_up(
 
 
 def _cut(
-    values: Any, lengths: Any, filler: Any, length: ListLength
-) -> tuple[Any, Any]:
+    values: np.ndarray, lengths: np.ndarray, filler: Any, length: ListLength
+) -> tuple[np.ndarray, np.ndarray]:
     """What a model looks at of lists that stand one after the other.
 
     Args:
@@ -161,7 +161,7 @@ def _cut(
     return values[kept], np.minimum(lengths, length.most)
 
 
-def from_array(name: str, values: Any) -> list[Any]:
+def from_array(name: str, values: np.ndarray) -> list[Any]:
     """Returns an output as JSON has it, row by row.
 
     Texts that are not UTF-8, or whose output has a name that ends in
@@ -196,13 +196,15 @@ def _indices(index: int, shape: list[int]) -> tuple[int, ...]:
     return tuple(int(number) for number in np.unravel_index(index, shape))
 
 
-def _received(value: Any) -> str:
+def _received(value: object) -> str:
     if not isinstance(value, list):
         return shown(value)
     return f"{shown(value)}, a list of {len(value):,}"
 
 
-def _checked(values: list[Any], dtype: str, where: Callable[[int], str]) -> Any:
+def _checked(
+    values: list[Any], dtype: str, where: Callable[[int], str]
+) -> np.ndarray:
     """An array of values, some at a time; `where` names one for an error."""
     is_text = dtype == "string"
     checked = np.empty(len(values), object if is_text else dtype)
@@ -242,13 +244,13 @@ def _as_numbers(values: list[Any], dtype: str) -> tuple[Any, list[int]]:
     ]
 
 
-def _all_within(array: Any, dtype: str) -> bool:
+def _all_within(array: np.ndarray, dtype: str) -> bool:
     """Whether all values are in the range of a type; NaN is in none."""
     low, high = _BOUNDS[dtype]
     return not array.size or bool(low <= array.min() and array.max() <= high)
 
 
-def _within(value: Any, dtype: str) -> bool:
+def _within(value: float, dtype: str) -> bool:
     if dtype == "bool":
         return True
     # Python compares integers of any size, NumPy those that it can hold.

@@ -103,7 +103,7 @@ class OnnxRunner:
         return dict(zip(self._outputs, outputs, strict=True))
 
 
-def _read_defaults(file: Path) -> dict[str, Any]:
+def _read_defaults(file: Path) -> dict[str, np.ndarray]:
     import onnx
 
     graph = onnx.load(file).graph
@@ -115,7 +115,7 @@ def _read_defaults(file: Path) -> dict[str, Any]:
     }
 
 
-def _as_bytes(array: Any) -> Any:
+def _as_bytes(array: np.ndarray) -> np.ndarray:
     """An array as requests have it: of bytes where it holds texts."""
     if array.dtype.kind not in "OUS":
         return array
@@ -127,7 +127,9 @@ def _as_bytes(array: Any) -> Any:
     return encoded.reshape(array.shape)
 
 
-def _spec(described: Any, folder: Path, default: Any = None) -> TensorSpec:
+def _spec(
+    described: Any, folder: Path, default: np.ndarray | None = None
+) -> TensorSpec:
     shape = tuple(
         size if isinstance(size, int) else None for size in described.shape
     )
@@ -140,7 +142,7 @@ def _spec(described: Any, folder: Path, default: Any = None) -> TensorSpec:
     return TensorSpec(_DTYPES[described.type], shape, default)
 
 
-def _as_texts(name: str, array: Any) -> Any:
+def _as_texts(name: str, array: np.ndarray) -> np.ndarray:
     texts = np.empty(array.size, object)
     try:
         texts[:] = [value.decode() for value in array.flat]

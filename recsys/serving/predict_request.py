@@ -168,7 +168,7 @@ def _content(body: bytes, max_rows: int, max_values: int) -> Any:
     return parse_json(text, _BODY, RequestError, decoder=decoder)
 
 
-def _checked_rows(place: str, values: Any, max_rows: int) -> int:
+def _checked_rows(place: str, values: object, max_rows: int) -> int:
     if not isinstance(values, list):
         raise RequestError.at(place, "a list", shown(values))
     if not values:
@@ -210,7 +210,7 @@ def _column(
     spec: TensorSpec,
     place: Place,
     room: Callable[[int], None],
-) -> Any:
+) -> np.ndarray:
     """A column; what is null in it gets the default, where there is one."""
     if spec.default is None:
         return as_array(values, spec, place, room)
@@ -242,7 +242,7 @@ def _column(
     return filled
 
 
-def _for_all(column: Any, rows: int) -> Any:
+def _for_all(column: np.ndarray, rows: int) -> np.ndarray:
     """A column whose one row is that of all; it takes no memory for them."""
     if len(column) == rows:
         return column
@@ -299,7 +299,7 @@ def _without_default(specs: Mapping[str, TensorSpec]) -> list[str]:
 
 def _check_names(
     place: str,
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
     specs: Mapping[str, TensorSpec],
     needed: list[str],
 ) -> None:

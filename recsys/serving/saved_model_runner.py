@@ -2,6 +2,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.backend import quiet_start
@@ -12,6 +13,9 @@ from recsys.serving.tensor_spec import DTYPES
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FILE = "saved_model.pb"
 _SAVED_MODEL = "a TensorFlow SavedModel"
@@ -116,7 +120,7 @@ def _input_spec(
     return spec
 
 
-def _spec(info: Any, default: Any = None) -> TensorSpec:
+def _spec(info: Any, default: "np.ndarray | None" = None) -> TensorSpec:
     import tensorflow as tf
 
     shape: tuple[int | None, ...] = ()

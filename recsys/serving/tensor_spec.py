@@ -18,7 +18,7 @@ DTYPES = {
     "string": "DT_STRING",
 }
 
-Arrays = dict[str, Any]
+Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TensorSpec:
             return None
         return self.default[0, 0]
 
-    def rows(self, num_rows: int) -> Any:
+    def rows(self, num_rows: int) -> np.ndarray:
         """Returns the default, or else zeros or empty texts, for some rows."""
         shape = (num_rows, *(size or 1 for size in self.shape[1:]))
         if self.default is not None:
