@@ -2,14 +2,15 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.serving.formats import known_format
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from recsys.exporting.served_ranker import ServedRanker
 
-Arrays = Mapping[str, Any]
+Arrays = Mapping[str, "np.ndarray"]
 
 
 class ExportFormat:
@@ -54,7 +55,7 @@ class ExportFormat:
         """
         raise NotImplementedError
 
-    def load(self, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
+    def load(self, folder: Path) -> "Callable[[Arrays], dict[str, np.ndarray]]":
         """Loads what `write` wrote where Keras cannot be imported.
 
         Args:

@@ -30,7 +30,7 @@ ROWS_WITHOUT = 8  # Of a call without an input.
 
 
 def outputs_by_batch_size(
-    run: Callable[[Arrays], dict[str, Any]],
+    run: Callable[[Arrays], dict[str, np.ndarray]],
     inputs: Arrays,
     batch_sizes: tuple[int, ...],
 ) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def rows_called(size: int, rows: int) -> int:
 
 
 def outputs_without_each(
-    run: Callable[[Arrays], dict[str, Any]], inputs: Arrays
+    run: Callable[[Arrays], dict[str, np.ndarray]], inputs: Arrays
 ) -> dict[str, Any]:
     """Calls a model without each of its inputs, where there are others.
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.exporting import onnx_sparse_matmul
 from recsys.exporting.onnx_einsum import convert_einsum
@@ -17,20 +16,28 @@ from recsys.terminal.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
     import onnx
+    import tensorflow as tf
+    from tf2onnx.graph import Graph
+    from tf2onnx.graph import Node
+
 
 # The latest that tf2onnx writes. What it writes for it means the same in the
 # opset of the file, `recsys.features.onnx_graph.OPSETS`.
 CONVERTED_OPSET = 18
 
 
-def _convert_select(graph: Any, node: Any, name: str, args: Any) -> None:
+def _convert_select(
+    graph: "Graph", node: "Node", name: str, args: object
+) -> None:
     """Converts a choice; tf2onnx multiplies by 0, which NaN does not heed."""
     node.type = "Where"
     for attribute in list(node.attr):
         del node.attr[attribute]
 
 
-def _convert_log1p(graph: Any, node: Any, name: str, args: Any) -> None:
+def _convert_log1p(
+    graph: "Graph", node: "Node", name: str, args: object
+) -> None:
     """Converts log(1 + x), exact for small x, to log(u) x / (u - 1).
 
     Here u = 1 + x as it is rounded; where that is 1, x (Higham: Accuracy and
@@ -70,7 +77,7 @@ _HANDLERS = {
 
 
 def converted(
-    function: Callable[..., Sequence[Any]], inputs: Sequence[OnnxValue]
+    function: "Callable[..., Sequence[tf.Tensor]]", inputs: Sequence[OnnxValue]
 ) -> "tuple[onnx.ModelProto, list[OnnxValue]]":
     """Converts what a function computes of tensors.
 

@@ -8,7 +8,6 @@ from itertools import chain
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.errors import ExportError
 from recsys.exporting import onnx_sparse_matmul
@@ -21,7 +20,9 @@ from recsys.features.onnx_graph import OnnxValue
 from recsys.serving.onnx_runner import FILE
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx
+    import tensorflow as tf
 
     from recsys.exporting.served_ranker import ServedRanker
 
@@ -68,7 +69,7 @@ class OnnxFormat(ExportFormat):
         folder.mkdir()
         onnx.save(model, folder / FILE)
 
-    def load(self, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
+    def load(self, folder: Path) -> "Callable[[Arrays], dict[str, np.ndarray]]":
         import onnxruntime
 
         session = onnxruntime.InferenceSession(
@@ -76,7 +77,7 @@ class OnnxFormat(ExportFormat):
         )
         names = [output.name for output in session.get_outputs()]
 
-        def run(inputs: Arrays) -> dict[str, Any]:
+        def run(inputs: Arrays) -> "dict[str, np.ndarray]":
             outputs = session.run(None, dict(inputs))
             return dict(zip(names, outputs, strict=True))
 
@@ -186,7 +187,7 @@ def _computed(
     """What the model computes of encoded features, and its outputs."""
     names: list[str] = []
 
-    def compute(*tensors: Any) -> list[Any]:
+    def compute(*tensors: "tf.Tensor") -> "list[tf.Tensor]":
         remaining = iter(tensors)
         values = {
             input: tuple(islice(remaining, len(parts)))

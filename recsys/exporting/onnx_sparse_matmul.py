@@ -8,13 +8,14 @@ second and so on: as many steps as the row with the most experts has.
 
 from functools import cache
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.features.onnx_graph import OPSETS
 from recsys.features.onnx_graph import OnnxGraph
 
 if TYPE_CHECKING:
     import onnx
+    from tf2onnx.graph import Graph
+    from tf2onnx.graph import Node
 
 NAME = "SparseMatMul"
 
@@ -77,11 +78,15 @@ def sparse_matmul() -> "onnx.FunctionProto":
     return parser.parse_function(_FUNCTION)
 
 
-def convert_matrix(graph: Any, node: Any, name: str, args: Any) -> None:
+def convert_matrix(
+    graph: "Graph", node: "Node", name: str, args: object
+) -> None:
     """Leaves TensorFlow's sparse matrix to the node that multiplies by it."""
 
 
-def convert_matmul(graph: Any, node: Any, name: str, args: Any) -> None:
+def convert_matmul(
+    graph: "Graph", node: "Node", name: str, args: object
+) -> None:
     """Converts TensorFlow's product to a call of the function.
 
     Args:

@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.export_format import ExportFormat
@@ -12,6 +11,9 @@ from recsys.serving.saved_model_runner import FILE
 from recsys.terminal.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
     from recsys.exporting.served_ranker import ServedRanker
 
 SIGNATURE = "serving_default"
@@ -47,7 +49,7 @@ class SavedModelFormat(ExportFormat):
             encoders[input], needed = feature.raw_encoder()
             resources += needed
 
-        def serve(**tensors: Any) -> dict[str, Any]:
+        def serve(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
             encoded = {
                 input: encode(tensors[input])
                 for input, encode in encoders.items()
@@ -74,13 +76,13 @@ class SavedModelFormat(ExportFormat):
         rows = drawn_rows(served.ranker, max(BATCH_SIZES))
         write_warmup(folder, SIGNATURE, served.raw(rows))
 
-    def load(self, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
+    def load(self, folder: Path) -> "Callable[[Arrays], dict[str, np.ndarray]]":
         import tensorflow as tf
 
         loaded = tf.saved_model.load(str(folder))
         defaults = _defaults(folder)
 
-        def run(inputs: Arrays) -> dict[str, Any]:
+        def run(inputs: Arrays) -> "dict[str, np.ndarray]":
             tensors = {
                 name: tf.constant(values) for name, values in inputs.items()
             }
@@ -91,7 +93,7 @@ class SavedModelFormat(ExportFormat):
         return run
 
 
-def _defaults(folder: Path) -> dict[str, Any]:
+def _defaults(folder: Path) -> "dict[str, tf.Tensor]":
     """By input, what a server takes where a request leaves it out.
 
     Servers read the file for it; in Python, TensorFlow does not.

@@ -1,10 +1,12 @@
 from collections.abc import Mapping
-from typing import Any
 
+import numpy as np
 import pandas as pd
 from keras import ops
 
 from keras_moe.layers import record_routing
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 from recsys.errors import RunError
 from recsys.exporting.input_names import input_names
 from recsys.exporting.sample import drawn_rows
@@ -60,7 +62,7 @@ class ServedRanker:
             for name, feature in ranker.fitted.items()
         }
         self.expert_weights = expert_weights
-        self._constant_weights: dict[str, Any] = {}
+        self._constant_weights: dict[str, Tensor] = {}
         if expert_weights and pruned is not ranker:  # All gates are static.
             row = {
                 name: ops.convert_to_tensor(values)
@@ -72,21 +74,21 @@ class ServedRanker:
                 for task in ranker.tasks
             }
 
-    def raw(self, rows: pd.DataFrame) -> dict[str, Any]:
+    def raw(self, rows: pd.DataFrame) -> dict[str, np.ndarray]:
         """Returns rows of features as arrays by input."""
         return {
             input: self.inputs[input].raw(rows[feature])
             for feature, input in self.input_names.items()
         }
 
-    def by_feature(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def by_feature(self, values: Mapping[str, Structure]) -> dict[str, Tensor]:
         """Returns, by feature, what there is for each input."""
         return {
             feature: values[input]
             for feature, input in self.input_names.items()
         }
 
-    def __call__(self, encoded: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, encoded: Mapping[str, Tensor]) -> dict[str, Tensor]:
         varying = self.expert_weights and not self._constant_weights
         outputs = outputs_of(self.ranker, encoded, varying)
         for task in self.ranker.tasks:
@@ -107,8 +109,8 @@ class ServedRanker:
 
 
 def outputs_of(
-    ranker: Ranker, encoded: Mapping[str, Any], expert_weights: bool
-) -> dict[str, Any]:
+    ranker: Ranker, encoded: Mapping[str, Tensor], expert_weights: bool
+) -> dict[str, Tensor]:
     """Returns the outputs of a ranker as they are served.
 
     Args:

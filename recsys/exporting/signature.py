@@ -4,9 +4,14 @@ import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.features.feature import FittedFeature
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Input:
 
     dtype: str
     shape: tuple[int | None, ...]
-    default: Any
+    default: "np.ndarray"
 
     @classmethod
     def of(cls, feature: FittedFeature) -> "Input":
@@ -31,7 +36,7 @@ class Input:
 
 
 def with_defaults(
-    serve: Callable[..., dict[str, Any]], inputs: Mapping[str, Input]
+    serve: "Callable[..., dict[str, tf.Tensor]]", inputs: Mapping[str, Input]
 ) -> Any:
     """Returns a function as the signature of a SavedModel.
 
@@ -41,7 +46,7 @@ def with_defaults(
     """
     import tensorflow as tf
 
-    def called(*tensors: Any) -> dict[str, Any]:
+    def called(*tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
         return serve(**dict(zip(inputs, tensors, strict=True)))
 
     # TensorFlow takes names and defaults from those of the parameters.
@@ -64,7 +69,7 @@ def with_defaults(
     )
 
 
-def of_one_batch(encoded: dict[str, Any]) -> dict[str, Any]:
+def of_one_batch(encoded: "dict[str, tf.Tensor]") -> "dict[str, tf.Tensor]":
     """Repeats what has one row where others have more, or none.
 
     Args:

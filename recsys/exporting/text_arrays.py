@@ -11,7 +11,7 @@ import numpy as np
 _END = "."
 
 
-def packed(values: Any) -> Any:
+def packed(values: np.ndarray) -> Any:
     """Returns an array as `numpy.savez` writes it without pickling objects.
 
     Args:
@@ -32,7 +32,7 @@ def packed(values: Any) -> Any:
     return np.array(ended, np.str_).reshape(values.shape)
 
 
-def unpacked(values: Any) -> Any:
+def unpacked(values: np.ndarray) -> np.ndarray:
     """Returns what `packed` was given, with texts as objects."""
     if values.dtype.kind != "U":
         return values

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from recsys.serving.two_stage_runner import RANK
 from recsys.serving.two_stage_runner import SEEN
 from recsys.serving.two_stage_runner import VECTOR
 from recsys.terminal.tensorflow_log import relevant_log
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,9 @@ class TwoStage:
             self.ranker, self.formula, self.top, self.candidates, self.index
         )
 
-        def encoded(tensors: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        def encoded(
+            tensors: "dict[str, tf.Tensor]",
+        ) -> "tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]":
             """The query, and what else is given."""
             given = of_one_batch(
                 {
@@ -127,18 +132,18 @@ class TwoStage:
             query = {name: given[one] for name, one in self.inputs.items()}
             return query, given
 
-        def serve(**tensors: Any) -> dict[str, Any]:
+        def serve(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
             query, given = encoded(tensors)
             return model(query, given[SEEN])
 
-        def describe(**tensors: Any) -> dict[str, Any]:
+        def describe(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
             query, given = encoded(tensors)
             return {
                 VECTOR: self.ranker.query_vectors(query),
                 SEEN: given[SEEN],
             }
 
-        def rank(**tensors: Any) -> dict[str, Any]:
+        def rank(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
             query, given = encoded(tensors)
             return model.rank(query, given[CANDIDATES])
 

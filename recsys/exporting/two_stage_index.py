@@ -1,11 +1,11 @@
 from pathlib import Path
-from typing import Any
 
 from keras import ops
 
 from recsys.errors import ExportError
 from recsys.exporting.sample import drawn_rows
 from recsys.exporting.two_stage import TwoStage
+from recsys.files.json_files import JsonObject
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.index_file import checksum
 from recsys.serving.two_stage_runner import INDEX_FILE
@@ -14,7 +14,7 @@ RECALL = 0.99
 _QUERIES = 256
 
 
-def write_index(model: TwoStage, recall: float, folder: Path) -> dict[str, Any]:
+def write_index(model: TwoStage, recall: float, folder: Path) -> JsonObject:
     """Writes an index of faiss beside a model.
 
     Args:

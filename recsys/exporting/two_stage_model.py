@@ -1,5 +1,6 @@
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.errors import ExportError
@@ -12,6 +13,11 @@ from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SCANN
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
 
 INDEXES = (BRUTE_FORCE, SCANN, *FAISS_INDEXES)
 ITEM, SCORE = "item", "score"
@@ -85,11 +91,15 @@ class TwoStageModel:
             self._index.variables if inside == BRUTE_FORCE else self._index,
         ]
 
-    def __call__(self, query: dict[str, Any], seen: Any) -> dict[str, Any]:
+    def __call__(
+        self, query: "dict[str, tf.Tensor]", seen: "tf.Tensor"
+    ) -> "dict[str, tf.Tensor]":
         queries = self.ranker.query_vectors(query)
         return self.rank(query, self._retrieve(queries, seen))
 
-    def rank(self, query: dict[str, Any], numbers: Any) -> dict[str, Any]:
+    def rank(
+        self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
+    ) -> "dict[str, tf.Tensor]":
         """Returns the same for the candidates that it is given.
 
         Args:
@@ -99,7 +109,9 @@ class TwoStageModel:
         predicted = self._predict(query, numbers)
         return self._best(numbers, predicted, self._fits(query, numbers))
 
-    def _fits(self, query: dict[str, Any], numbers: Any) -> dict[str, Any]:
+    def _fits(
+        self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
+    ) -> "dict[str, tf.Tensor]":
         """What items are retrieved by `(batch, size)`, where it is needed."""
         import tensorflow as tf
 
@@ -109,7 +121,7 @@ class TwoStageModel:
         vectors = tf.gather(self._vectors, numbers)  # (batch, size, D)
         return {RETRIEVAL: tf.einsum("bd,bsd->bs", queries, vectors)}
 
-    def _retrieve(self, queries: Any, seen: Any) -> Any:
+    def _retrieve(self, queries: "tf.Tensor", seen: "tf.Tensor") -> "tf.Tensor":
         """Numbers of items `(batch, size)` that are not seen, 0 for none."""
         import tensorflow as tf
 
@@ -121,7 +133,7 @@ class TwoStageModel:
         numbers = tf.gather(numbers, places, batch_dims=1)
         return tf.where(scores > -float("inf"), numbers, 0)
 
-    def _times_seen(self, seen: Any) -> Any:
+    def _times_seen(self, seen: "tf.Tensor") -> "tf.Tensor":
         """How often each item was seen, int32 `(batch, 1 + items)`.
 
         It takes no more memory than the scores of all items, however many
@@ -136,7 +148,9 @@ class TwoStageModel:
         shape = [batch, self.num_items + 1]
         return tf.scatter_nd(places, tf.ones_like(seen), shape)
 
-    def _predict(self, query: dict[str, Any], numbers: Any) -> dict[str, Any]:
+    def _predict(
+        self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
+    ) -> "dict[str, tf.Tensor]":
         """By column, what is predicted `(batch, size)`."""
         import tensorflow as tf
 
@@ -160,8 +174,11 @@ class TwoStageModel:
         return columns
 
     def _best(
-        self, numbers: Any, columns: dict[str, Any], fits: dict[str, Any]
-    ) -> dict[str, Any]:
+        self,
+        numbers: "tf.Tensor",
+        columns: "dict[str, tf.Tensor]",
+        fits: "dict[str, tf.Tensor]",
+    ) -> "dict[str, tf.Tensor]":
         """The outputs for the items with the highest scores."""
         import tensorflow as tf
 
@@ -190,7 +207,7 @@ def index_inside(index: str) -> str:
     return BRUTE_FORCE if index in FAISS_INDEXES else index
 
 
-def create_index(name: str, vectors: Any, count: int) -> Any:
+def create_index(name: str, vectors: "np.ndarray", count: int) -> Any:
     """The index of TensorFlow Recommenders over items numbered from 1."""
     import tensorflow as tf
 

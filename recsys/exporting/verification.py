@@ -4,12 +4,12 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pandas as pd
 
+from keras_moe.types import Tensor
 from recsys.errors import ExportError
 from recsys.exporting.export_format import ExportFormat
 from recsys.exporting.fresh_process import BATCH_SIZES
@@ -65,7 +65,7 @@ def compare(
     format: ExportFormat,
     ranker: Ranker,
     rows: pd.DataFrame,
-    received: dict[str, Any],
+    received: Mapping[str, np.ndarray],
 ) -> None:
     """Checks that outputs are those of a model.
 
@@ -139,21 +139,25 @@ class LiveOutputs(keras.Model):
         self.expert_weights = expert_weights
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return outputs_of(self.ranker, inputs, self.expert_weights)
 
-    def outputs(self, rows: pd.DataFrame, batch_size: int) -> dict[str, Any]:
+    def outputs(
+        self, rows: pd.DataFrame, batch_size: int
+    ) -> dict[str, np.ndarray]:
         if not len(rows):
             one = self.outputs(drawn_rows(self.ranker, 1), 1)
             return {name: values[:0] for name, values in one.items()}
         batches = InputBatches(self.ranker.encode(rows), batch_size)
         with relevant_log():
-            outputs: dict[str, Any] = self.predict(feed(batches), verbose=0)
+            outputs: dict[str, np.ndarray] = self.predict(
+                feed(batches), verbose=0
+            )
         return outputs
 
 
 def _difference(
-    ranker: Ranker, output: str, received: Any, wanted: Any
+    ranker: Ranker, output: str, received: np.ndarray | None, wanted: np.ndarray
 ) -> str | None:
     """In which way what was received is not what was wanted, if any."""
     if received is None:
@@ -167,7 +171,9 @@ def _difference(
     return f"predictions that differ by up to {differences.max():.2g}"
 
 
-def _tolerated(ranker: Ranker, task: str, predictions: Any) -> Any:
+def _tolerated(
+    ranker: Ranker, task: str, predictions: np.ndarray
+) -> np.ndarray:
     """By how much each prediction may differ: rounding grows with the size."""
     center = ranker.constants[task] if task in ranker.target_scales else 0.0
     size = np.abs(predictions - center)
@@ -176,8 +182,8 @@ def _tolerated(ranker: Ranker, task: str, predictions: Any) -> Any:
 
 
 def fresh_outputs(
-    format: ExportFormat, models: Mapping[Path, dict[str, Any]]
-) -> dict[Path, dict[str, Any]]:
+    format: ExportFormat, models: Mapping[Path, dict[str, np.ndarray]]
+) -> dict[Path, dict[str, np.ndarray]]:
     """Runs exported models in a process without Keras.
 
     Args:
