@@ -13,7 +13,7 @@ from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
-from recsys.data.split_dataset import Split
+from recsys.data.split import Split
 from recsys.errors import DataError
 from recsys.features.id_positions import id_positions
 from recsys.features.value_counts import ValueCounts

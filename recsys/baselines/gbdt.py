@@ -10,7 +10,7 @@ from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
 from recsys.baselines.tree_columns import TreeColumns
 from recsys.data.dataset import Dataset
-from recsys.data.split_dataset import Split
+from recsys.data.split import Split
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 

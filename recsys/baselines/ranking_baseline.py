@@ -7,7 +7,7 @@ from typing import Self
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.data.dataset import Dataset
-from recsys.data.split_dataset import Split
+from recsys.data.split import Split
 
 if TYPE_CHECKING:
     import numpy as np

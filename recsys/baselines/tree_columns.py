@@ -8,7 +8,7 @@ import numpy as np
 from recsys.baselines.array_folder import ArrayFolder
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
-from recsys.data.split_dataset import Split
+from recsys.data.split import Split
 from recsys.errors.shapes import check_shape
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last

@@ -11,5 +11,5 @@ from recsys.data.load import load as load
 from recsys.data.negative_sampling import with_negatives as with_negatives
 from recsys.data.prepare import prepare as prepare
 from recsys.data.schema import Schema as Schema
-from recsys.data.split_dataset import Split as Split
+from recsys.data.split import Split as Split
 from recsys.errors import DataError as DataError

@@ -8,7 +8,7 @@ import pandas as pd
 
 from recsys.columns.column_values import refuse
 from recsys.data.schema import Schema
-from recsys.data.split_dataset import Split
+from recsys.data.split import Split
 from recsys.errors import DataError
 from recsys.tasks import Task
 

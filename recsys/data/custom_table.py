@@ -30,6 +30,7 @@ from recsys.errors import DataError
 from recsys.errors.reading import naming
 from recsys.errors.reading import read_text
 from recsys.features import FEATURES
+from recsys.files.json_files import JsonMapping
 from recsys.tasks import TASKS
 
 # The kinds that have an option of their own.
@@ -261,7 +262,7 @@ def _described(
     name: str,
     columns: Sequence[str],
     told: Mapping[str, Sequence[str]],
-    roles: Mapping[str, Any],
+    roles: JsonMapping,
     file: object,
 ) -> Schema:
     """The schema of what the options tell of the columns."""
@@ -279,7 +280,7 @@ def _described(
     )
 
 
-def _read_description(file: Path, told: Mapping[str, Any]) -> Schema:
+def _read_description(file: Path, told: JsonMapping) -> Schema:
     """The schema that a file holds, which has to say all."""
     if given := [option for option, names in told.items() if names]:
         raise ValueError(

@@ -3,10 +3,11 @@ from typing import Any
 
 import numpy as np
 
+from recsys.data.split import Split
 from recsys.tasks import Task
 
 
-def described_labels(split: Any, tasks: Mapping[str, Task]) -> dict[str, str]:
+def described_labels(split: Split, tasks: Mapping[str, Task]) -> dict[str, str]:
     """Says of each task how many rows have a label, and of what size.
 
     Args:

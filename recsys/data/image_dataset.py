@@ -1,9 +1,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from recsys.data.classes import check_classes
@@ -35,11 +35,13 @@ class Images:
     (8, 8, 1)
     """
 
-    pixels: Any
+    pixels: np.ndarray
     labels: pd.DataFrame
 
     @classmethod
-    def of(cls, pixels: Any, labels: Mapping[str, Any]) -> "Images":
+    def of(
+        cls, pixels: np.ndarray, labels: Mapping[str, npt.ArrayLike]
+    ) -> "Images":
         """Puts pixels and integer labels `(rows,)` by task together."""
         columns = {
             task: np.asarray(values, np.int64)
@@ -58,7 +60,7 @@ class Images:
     def __getitem__(self, task: str, /) -> pd.Series:
         return self.labels[task]
 
-    def take(self, rows: Any) -> "Images":
+    def take(self, rows: np.ndarray | slice) -> "Images":
         """Returns some of the rows, by number, in the given order."""
         labels = self.labels.iloc[rows].reset_index(drop=True)
         return Images(self.pixels[rows], labels)
@@ -130,7 +132,7 @@ class ImageDataset(SplitDataset[Images]):
         return cls(schema, splits, num_classes)
 
     def _write_split(self, split: Images, folder: Path, name: str) -> None:
-        arrays: dict[str, Any] = {
+        arrays: dict[str, np.ndarray] = {
             task: split[task].to_numpy() for task in self.schema.tasks
         }
         arrays[self.image_feature] = split.pixels
@@ -175,5 +177,5 @@ def _check_shape(train: Images, images: Images, file: Path) -> None:
         )
 
 
-def _described(array: Any) -> str:
+def _described(array: np.ndarray) -> str:
     return f"{array.dtype} {array.shape}"

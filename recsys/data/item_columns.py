@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -56,5 +54,5 @@ def _numbered(column: pd.Series) -> np.ndarray:
     return numbers + 1
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> object:
     return tuple(value) if isinstance(value, list | np.ndarray) else value

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from recsys.errors import DataError
 
 
 def joined_tables(
-    tables: Mapping[Any, pd.DataFrame], columns: Mapping[str, Kind]
+    tables: Mapping[Path, pd.DataFrame], columns: Mapping[str, Kind]
 ) -> pd.DataFrame:
     """Parses tables and puts one below the other.
 
@@ -46,7 +46,7 @@ def joined_tables(
     return rows
 
 
-def check_same_columns(columns: Mapping[Any, Collection[str]]) -> None:
+def check_same_columns(columns: Mapping[Path, Collection[str]]) -> None:
     """Raises DataError where a file has other columns than the first.
 
     Args:
@@ -66,10 +66,10 @@ def check_same_columns(columns: Mapping[Any, Collection[str]]) -> None:
 
 
 def times_by_file(
-    tables: Mapping[Any, pd.DataFrame],
+    tables: Mapping[Path, pd.DataFrame],
     time: str | None,
     time_format: str | None = None,
-) -> "dict[Any, pd.Series]":
+) -> "dict[Path, pd.Series]":
     """Reads the times of tables that are put one below the other.
 
     Args:

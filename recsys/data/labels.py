@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from collections.abc import Mapping
 
-from recsys.data.split_dataset import Split
+from recsys.data.split import Split
 from recsys.errors import DataError
 
 _log = logging.getLogger(__name__)

@@ -1,6 +1,5 @@
 import inspect
 from collections.abc import Callable
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ from recsys.data.split_dataset import check_vacant
 from recsys.errors import DataError
 from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import check_seed
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.files.output_lock import sole_writer
 
 # Each takes a folder, a seed, a progress bar and options of its own.
@@ -93,7 +94,7 @@ def prepare_dataset(
     name: str,
     raw_dir: str | Path,
     out: str | Path,
-    options: Mapping[str, Any],
+    options: JsonMapping,
     seed: int = 0,
     progress: bool = True,
 ) -> SplitDataset[Any]:
@@ -137,8 +138,8 @@ def prepare_dataset(
 def _typed_options(
     name: str,
     data_set: Callable[..., SplitDataset[Any]],
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
+    options: JsonMapping,
+) -> JsonObject:
     signature = inspect.signature(data_set, eval_str=True)
     own = list(signature.parameters.values())[3:]
     what = f"`options` of the data set {name!r}"

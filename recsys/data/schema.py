@@ -38,6 +38,7 @@ from recsys.features import FEATURES
 from recsys.features import Feature
 from recsys.features import Id
 from recsys.features import Image
+from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import parse_json
 from recsys.tasks import TASKS
 from recsys.tasks import RowRoles
@@ -331,7 +332,7 @@ class _Frame(BaseModel):
     user: _Role = None
 
 
-def _framed(content: Mapping[str, Any]) -> _Frame:
+def _framed(content: JsonMapping) -> _Frame:
     """Checks the keys, and the type of what each says."""
     try:
         return _Frame.model_validate(content)
@@ -353,7 +354,7 @@ def _framed(content: Mapping[str, Any]) -> _Frame:
 
 
 def _declared(
-    what: str, columns: Mapping[str, Any], kinds: Mapping[str, type[AnyKind]]
+    what: str, columns: JsonMapping, kinds: Mapping[str, type[AnyKind]]
 ) -> dict[str, AnyKind]:
     return {
         column: declared(declaration, kinds, f"'{what}'", column)

@@ -3,14 +3,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from typing import Generic
-from typing import Protocol
 from typing import Self
 from typing import TypeVar
 
 from recsys.data.described_labels import described_labels
 from recsys.data.schema import Schema
+from recsys.data.split import Split
 from recsys.data.split_summary import SplitSummary
 from recsys.errors import DataError
 from recsys.errors.reading import read_text
@@ -22,18 +21,6 @@ SPLITS = ("train", "validation", "test")
 SCHEMA_FILE = "dataset.json"
 
 _MOST_SHOWN = 20  # Columns.
-
-
-class Split(Protocol):
-    """Rows of a data set: a table, or images with their labels."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, name: str, /) -> Any:
-        """Returns the column of a task, with a `to_numpy` method."""
-
-    def sample(self, n: int, *, random_state: int) -> Any:
-        """Returns `n` different rows, always the same for a random state."""
 
 
 AnySplit = TypeVar("AnySplit", bound=Split)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from recsys.columns.kind import Kind
 from recsys.data.formats.csv_file import has_whole_floats
@@ -10,11 +10,14 @@ from recsys.data.row_time import RowTime
 from recsys.features.id_list import IdList
 from recsys.features.one_id import OneId
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _log = logging.getLogger(__name__)
 
 
 def warn_of_whole_floats(
-    schema: Any, columns: Mapping[str, Kind], file: object
+    schema: "pa.Schema", columns: Mapping[str, Kind], file: object
 ) -> None:
     """Warns of columns of ids all of which are like `5.0` in a text file.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from rich.progress import Progress
 
@@ -127,7 +128,7 @@ def _decode(
     return pixels
 
 
-def _decode_image(file: Path, size: tuple[int, int]) -> Any:
+def _decode_image(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
     from PIL import Image
 
     with reading(file, "an image", DataError), warnings.catch_warnings():

@@ -1,7 +1,7 @@
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.progress import Progress
 
 from recsys.data.datasets.release import check_release
@@ -76,7 +76,7 @@ def _files(raw_dir: Path, part: str) -> list[Path]:
     raise DataError.at(raw_dir, f"files {part}*.bin", "none of them")
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path) -> npt.NDArray[np.uint8]:
     """Returns the records of a file, uint8 `(rows, 3073)`."""
     content = read_packed(file)
     if not content or len(content) % RECORD:
@@ -95,7 +95,7 @@ def _read(file: Path) -> Any:
     return records
 
 
-def _images(records: Any) -> Images:
+def _images(records: npt.NDArray[np.uint8]) -> Images:
     planes = records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE)
     pixels = np.ascontiguousarray(np.moveaxis(planes, 1, -1))
     return Images.of(pixels, {"class": records[:, 0]})

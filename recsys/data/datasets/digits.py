@@ -1,7 +1,8 @@
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from rich.progress import Progress
 
 from recsys.data.datasets.mnist import CLASSES
@@ -14,6 +15,9 @@ from recsys.data.image_dataset import ImageDataset
 from recsys.data.image_dataset import Images
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HELD_OUT = 75_000  # SVHN images in the validation, and in the test split.
 
@@ -76,7 +80,7 @@ def sizes(num_images: int) -> list[int]:
     return [num_images - 2 * held_out, held_out, held_out]
 
 
-def in_colour(pixels: Any) -> Any:
+def in_colour(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Brings images of MNIST to the form of SVHN's, without resampling.
 
     Args:
@@ -96,6 +100,6 @@ def in_colour(pixels: Any) -> Any:
     return coloured
 
 
-def _joined(parts: list[tuple[Any, Any]]) -> Images:
+def _joined(parts: "list[tuple[np.ndarray, pd.Series]]") -> Images:
     pixels, labels = zip(*parts, strict=True)
     return Images.of(np.concatenate(pixels), {"digit": np.concatenate(labels)})

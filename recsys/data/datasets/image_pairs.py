@@ -1,11 +1,10 @@
 """Which images are put together on one canvas, by number."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-Pairs = tuple[Any, Any]
+Pairs = tuple[np.ndarray, np.ndarray]
 DrawPairs = Callable[[int, np.random.Generator], Pairs]
 
 PAIRS_AN_IMAGE = 2  # 50,000 / 10,000 / 10,000 images give twice as many.
@@ -75,7 +74,7 @@ def uniform_pairs(num_images: int, generator: np.random.Generator) -> Pairs:
     return first, _others(first, num_images, generator)
 
 
-def _derangement(num_images: int, generator: np.random.Generator) -> Any:
+def _derangement(num_images: int, generator: np.random.Generator) -> np.ndarray:
     """A permutation without a fixed point: more than 1 in 3 are, from 4 on."""
     while True:
         order = generator.permutation(num_images)
@@ -83,7 +82,9 @@ def _derangement(num_images: int, generator: np.random.Generator) -> Any:
             return order
 
 
-def _others(first: Any, num_images: int, generator: np.random.Generator) -> Any:
+def _others(
+    first: np.ndarray, num_images: int, generator: np.random.Generator
+) -> np.ndarray:
     """For each image another one, drawn uniformly."""
     distance = generator.integers(1, num_images, len(first))
     return (first + distance) % num_images

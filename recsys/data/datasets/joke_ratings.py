@@ -72,11 +72,11 @@ def parse_joke_ratings(content: bytes, file: Path) -> np.ndarray:
     return np.where(rated, ratings, np.nan)
 
 
-def _csv_rows(content: bytes, file: Path) -> Iterable[Sequence[Any]]:
+def _csv_rows(content: bytes, file: Path) -> Iterable[Sequence[object]]:
     return (line.decode("latin-1").split(",") for line in content.splitlines())
 
 
-def _workbook_rows(content: bytes, file: Path) -> Iterable[Sequence[Any]]:
+def _workbook_rows(content: bytes, file: Path) -> Iterable[Sequence[object]]:
     import xlrd
 
     with (
@@ -88,7 +88,7 @@ def _workbook_rows(content: bytes, file: Path) -> Iterable[Sequence[Any]]:
         return [sheet.row_values(row) for row in range(sheet.nrows)]
 
 
-def _numbers(row: Sequence[Any], number: int, file: Path) -> np.ndarray:
+def _numbers(row: Sequence[object], number: int, file: Path) -> np.ndarray:
     if len(row) != 1 + NUM_JOKES:
         received = f"{len(row)} fields"
     else:

@@ -1,14 +1,12 @@
 """Splits of users' sequences: the last item is the test's."""
 
-from typing import Any
-
 import numpy as np
 
 # With fewer items, a user has no item to be tested by and one before it.
 FEWEST = 3
 
 
-def positions_of(users: Any) -> tuple[Any, Any]:
+def positions_of(users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns where each row stands in the sequence of its user.
 
     Args:
@@ -30,7 +28,9 @@ def positions_of(users: Any) -> tuple[Any, Any]:
     return positions, np.repeat(counts, counts)
 
 
-def leave_one_out(positions: Any, lengths: Any) -> dict[str, Any]:
+def leave_one_out(
+    positions: np.ndarray, lengths: np.ndarray
+) -> dict[str, np.ndarray]:
     """Returns which rows are in each split.
 
     The last item of each user is in the test split, the one before it in the
@@ -62,7 +62,9 @@ def leave_one_out(positions: Any, lengths: Any) -> dict[str, Any]:
     }
 
 
-def earlier_items(items: Any, positions: Any, rows: Any, length: int) -> Any:
+def earlier_items(
+    items: np.ndarray, positions: np.ndarray, rows: np.ndarray, length: int
+) -> np.ndarray:
     """Returns the items that the user of each row had before it.
 
     Args:

@@ -1,6 +1,5 @@
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.progress import Progress
@@ -95,7 +94,7 @@ class MultiMNIST:
         return ImageDataset(schema, splits, dict.fromkeys(TASKS, CLASSES))
 
 
-def overlay(first: Any, second: Any) -> Any:
+def overlay(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Shifts images 4 pixels to two opposite corners, and adds them up.
 
     The canvas is as much larger that both fit on it: 36 x 36 pixels for two

@@ -1,6 +1,5 @@
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,8 +44,8 @@ def parse_sequences(
     >>> parse_sequences(lines, Path("log.txt"), silent).values.tolist()
     [['ann', 7], ['ann', 8], ['ann', 9], ['bob', 7]]
     """
-    users: list[Any] = []
-    items: list[Any] = []
+    users: list[np.ndarray] = []
+    items: list[np.ndarray] = []
     task = progress.add_task(f"Reading {file.name}", total=len(text))
     stream, line = io.BytesIO(text), 0
     while lines := stream.readlines(CHUNK):
@@ -79,7 +78,9 @@ def parse_sequences(
     )
 
 
-def _coded(parts: list[Any], file: Path) -> tuple[Any, Any]:
+def _coded(
+    parts: list[np.ndarray], file: Path
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns numbers of ids, `(rows,)`, and the ids, the first one first."""
     column = pa.chunked_array(parts).unify_dictionaries()
     codes = np.concatenate(

@@ -1,7 +1,6 @@
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -24,7 +23,7 @@ def read_arrow(
     separator: str | None = None,
     columns: Iterable[str] | None = None,
     names: Sequence[str] | None = None,
-) -> Any:
+) -> pa.Table:
     """Reads a file as `read_table` does, into a `pyarrow.Table`.
 
     Args:
@@ -52,7 +51,7 @@ def read_arrow(
     return parts[0] if len(parts) == 1 else _joined(parts, path)
 
 
-def _read_parquet(path: Path, columns: list[str] | None) -> Any:
+def _read_parquet(path: Path, columns: list[str] | None) -> pa.Table:
     with (
         reading(path, "a Parquet file", DataError),
         parquet.ParquetFile(path) as file,
@@ -69,7 +68,7 @@ def _read_parquet(path: Path, columns: list[str] | None) -> Any:
         return table if columns is None else table.select(columns)
 
 
-def _joined(parts: list[Any], path: Path) -> Any:
+def _joined(parts: list[pa.Table], path: Path) -> pa.Table:
     names = parts[0].column_names
     for part in parts:
         check_columns(part.column_names, names, path)

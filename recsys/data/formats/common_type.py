@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute
@@ -13,7 +12,9 @@ from recsys.data.formats.exact_values import cast_or_none
 from recsys.data.formats.written_values import written
 
 
-def common_type(parts: Sequence[tuple[Any, Iterable[Any]]]) -> Any:
+def common_type(
+    parts: Sequence[tuple[pa.DataType, Iterable[pa.ChunkedArray]]],
+) -> pa.DataType:
     """Returns a type in which no value of a column is another one.
 
     It is the one that Arrow promotes the types to, such as that of the larger
@@ -49,7 +50,7 @@ def common_type(parts: Sequence[tuple[Any, Iterable[Any]]]) -> Any:
     return promoted if fits else pa.string()
 
 
-def as_type(column: Any, kind: Any) -> Any:
+def as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Returns a column of a part as `common_type` of all parts.
 
     Args:
@@ -63,11 +64,11 @@ def as_type(column: Any, kind: Any) -> Any:
     return _id_texts(column) if types.is_string(kind) else column.cast(kind)
 
 
-def _decoded(kind: Any) -> Any:
+def _decoded(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
-def _promoted(kinds: set[Any]) -> Any:
+def _promoted(kinds: set[pa.DataType]) -> pa.DataType | None:
     """What Arrow promotes types to, `None` where there is no such type."""
     ordered = sorted(kinds, key=str)
     # Texts and bytes would be bytes.
@@ -81,7 +82,7 @@ def _promoted(kinds: set[Any]) -> Any:
     return unified.field("column").type
 
 
-def _id_texts(column: Any) -> Any:
+def _id_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """As `written`, but whole numbers as integers are, also of floats."""
     texts = written(column)
     if not (types.is_floating(column.type) or types.is_decimal(column.type)):
@@ -93,7 +94,7 @@ def _id_texts(column: Any) -> Any:
     return compute.if_else(exact, whole, texts)
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     return (
         types.is_string(kind)
         or types.is_large_string(kind)
@@ -101,7 +102,7 @@ def _is_text(kind: Any) -> bool:
     )
 
 
-def _fits(column: Any, kind: Any) -> bool:
+def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
     """Whether a column comes back from another type as it was."""
     if types.is_dictionary(column.type):
         column = compute.dictionary_decode(column)

@@ -2,7 +2,6 @@ import re
 from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
@@ -28,7 +27,7 @@ def read_csv(
     separator: str | None = None,
     names: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
-) -> Any:
+) -> pa.Table:
     """Reads a text file, columns as integers where nothing is lost by it.
 
     All others are texts (`TextType`). An empty field is missing.
@@ -65,7 +64,7 @@ def read_csv(
     )
 
 
-def field_of(name: str, found: TextType) -> Any:
+def field_of(name: str, found: TextType) -> pa.Field:
     """Returns what is known of a column of a text file, a `pyarrow.Field`.
 
     Args:
@@ -76,7 +75,7 @@ def field_of(name: str, found: TextType) -> Any:
     return pa.field(name, found.type, metadata=mark)
 
 
-def has_whole_floats(field: Any) -> bool:
+def has_whole_floats(field: pa.Field) -> bool:
     """Whether all values of a column of a text file are like `5.0`.
 
     Args:
@@ -90,7 +89,7 @@ def csv_batches(
     separator: str | None = None,
     names: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """Reads a text file a few rows at a time, all columns as texts.
 
     Args:
@@ -137,7 +136,7 @@ def csv_batches(
             raise
 
 
-def _size(batch: Any) -> int:
+def _size(batch: pa.RecordBatch) -> int:
     return batch.nbytes
 
 

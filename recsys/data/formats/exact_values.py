@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -12,7 +10,7 @@ _INTEGERS = {pa.int64(): pd.Int64Dtype()}
 _WHOLE = pa.decimal256(76, 0)
 
 
-def to_series(column: Any, pack: bool = False) -> pd.Series:
+def to_series(column: pa.ChunkedArray, pack: bool = False) -> pd.Series:
     """Returns an Arrow column as pandas, no integer rounded.
 
     Args:
@@ -36,7 +34,7 @@ def to_series(column: Any, pack: bool = False) -> pd.Series:
     return column.to_pandas(types_mapper=mapper)
 
 
-def exact(column: Any) -> Any:
+def exact(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns an Arrow column in one of the few types that pandas can hold.
 
     Integers are int64, and so are decimals that are whole numbers, whatever
@@ -67,7 +65,7 @@ def exact(column: Any) -> Any:
     return _exact_lists(column) if is_list(kind) else column
 
 
-def is_list(kind: Any) -> bool:
+def is_list(kind: pa.DataType) -> bool:
     """Whether an Arrow type is that of lists, of any form."""
     return (
         _has_offsets(kind)
@@ -77,7 +75,7 @@ def is_list(kind: Any) -> bool:
     )
 
 
-def large_lists(column: Any) -> Any:
+def large_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns an Arrow column of lists of any form as `large_list`s."""
     kind = pa.large_list(column.type.value_field)
     if _has_offsets(column.type) or types.is_fixed_size_list(column.type):
@@ -86,7 +84,9 @@ def large_lists(column: Any) -> Any:
     return pa.chunked_array([pa.array(column.to_pylist(), kind)])
 
 
-def cast_or_none(column: Any, kind: Any) -> Any:
+def cast_or_none(
+    column: pa.ChunkedArray, kind: pa.DataType
+) -> pa.ChunkedArray | None:
     """Returns an Arrow column as another type, `None` where it does not fit."""
     try:
         return column.cast(kind)
@@ -94,7 +94,7 @@ def cast_or_none(column: Any, kind: Any) -> Any:
         return None
 
 
-def _exact_decimals(column: Any) -> Any:
+def _exact_decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
     whole = cast_or_none(column, _WHOLE)
     if whole is not None:
         integers = cast_or_none(whole, pa.int64())
@@ -103,7 +103,7 @@ def _exact_decimals(column: Any) -> Any:
     return column.cast(pa.string()).cast(pa.float64())
 
 
-def _exact_lists(column: Any) -> Any:
+def _exact_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     lists = large_lists(column)
     flat = compute.list_flatten(lists)
     values = exact(flat)
@@ -122,11 +122,11 @@ def _exact_lists(column: Any) -> Any:
     )
 
 
-def _has_offsets(kind: Any) -> bool:
+def _has_offsets(kind: pa.DataType) -> bool:
     return types.is_list(kind) or types.is_large_list(kind)
 
 
-def _has_gaps(column: Any) -> bool:
+def _has_gaps(column: pa.ChunkedArray) -> bool:
     """Whether integers are missing in lists: they would become floats."""
     if not _has_offsets(column.type):
         return False

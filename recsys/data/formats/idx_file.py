@@ -1,9 +1,9 @@
 import math
 from pathlib import Path
 from typing import IO
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.data.formats.packed_file import open_packed
 from recsys.errors import DataError
@@ -12,7 +12,7 @@ from recsys.errors.reading import check_fits
 UNSIGNED_BYTES = 8  # The only type of value that the data sets use.
 
 
-def read_idx(file: Path, rank: int) -> Any:
+def read_idx(file: Path, rank: int) -> npt.NDArray[np.uint8]:
     """Reads an array of bytes in the idx format of the MNIST files.
 
     The format: two zero bytes, the type of the values, the number of

@@ -12,7 +12,10 @@ from recsys.errors.reading import reading
 from recsys.errors.reading import while_it_fits
 
 CHUNK = 1 << 20  # bytes unpacked at a time
-_OPEN: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+_OPEN: dict[str, Any] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+}
 
 
 @contextmanager

@@ -3,7 +3,7 @@ import gzip
 from collections.abc import Collection
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -14,6 +14,9 @@ from recsys.errors import DataError
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown
 from recsys.features.list_values import as_texts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def read_table(
@@ -61,7 +64,7 @@ def read_table(
 
 
 def to_frame(
-    table: Any, path: object, pack: Collection[str] = ()
+    table: "pa.Table", path: object, pack: Collection[str] = ()
 ) -> pd.DataFrame:
     """Returns an Arrow table as pandas; integers stay integers.
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -20,7 +19,9 @@ _GZIP = 31  # As `wbits` of zlib: the largest window, in a gzip file.
 
 
 @contextmanager
-def table_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+def table_writer(
+    path: Path, schema: pa.Schema
+) -> Iterator[Callable[[pa.Table], None]]:
     r"""Writes a table piece by piece, each value as it is.
 
     A Parquet file has the types of the schema. In a text file, texts are what
@@ -58,7 +59,7 @@ def table_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
         return
     rows = 0
 
-    def write(table: Any) -> None:
+    def write(table: pa.Table) -> None:
         nonlocal rows
         place = FileRows(path, rows)
         add(as_csv(text_frame(table), suffix, place, header=not rows))
@@ -74,14 +75,14 @@ def table_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
 
 
 @contextmanager
-def _packing(file: IO[bytes]) -> Iterator[Callable[[bytes], Any]]:
+def _packing(file: IO[bytes]) -> Iterator[Callable[[bytes], object]]:
     # Without a time stamp, which would differ from run to run.
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     yield lambda text: file.write(packer.compress(text))
     file.write(packer.flush())
 
 
-def _stored(schema: Any) -> Any:
+def _stored(schema: pa.Schema) -> pa.Schema:
     """A schema with what pandas notes down of integers with missing values."""
     nullable = {
         field.name: _nullable_type(field.type)
@@ -93,6 +94,6 @@ def _stored(schema: Any) -> Any:
     return pa.schema([field.with_nullable(True) for field in schema], noted)
 
 
-def _nullable_type(integers: Any) -> str:
+def _nullable_type(integers: pa.DataType) -> str:
     """What pandas calls integers that may be missing, such as `UInt8`."""
     return str(integers).replace("int", "Int").replace("u", "U")

@@ -1,5 +1,3 @@
-from typing import Any
-
 import pyarrow as pa
 from pyarrow import compute
 
@@ -29,7 +27,7 @@ class TextType:
     def __init__(self) -> None:
         self._integers = self._whole_floats = True
 
-    def add(self, texts: Any) -> None:
+    def add(self, texts: pa.Array) -> None:
         """Looks at further texts.
 
         Args:
@@ -45,7 +43,7 @@ class TextType:
             self._whole_floats = compute.all(found, min_count=0).as_py()
 
     @property
-    def type(self) -> Any:
+    def type(self) -> pa.DataType:
         """The Arrow type; the texts of all parts can be cast to it."""
         return pa.int64() if self._integers else pa.string()
 

@@ -15,7 +15,7 @@ from recsys.data.formats.exact_values import is_list
 from recsys.data.formats.exact_values import large_lists
 
 
-def text_frame(table: Any) -> pd.DataFrame:
+def text_frame(table: pa.Table) -> pd.DataFrame:
     """Returns a table as texts, and lists of texts, for a text file.
 
     Args:
@@ -31,7 +31,7 @@ def text_frame(table: Any) -> pd.DataFrame:
     )
 
 
-def written(column: Any) -> Any:
+def written(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns a column as texts, null where missing.
 
     A value is written the same whatever stands around it: integers and
@@ -62,7 +62,7 @@ def written(column: Any) -> Any:
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def _casts_to_text(kind: Any) -> bool:
+def _casts_to_text(kind: pa.DataType) -> bool:
     return (
         types.is_integer(kind)
         or types.is_decimal(kind)
@@ -75,7 +75,7 @@ def _casts_to_text(kind: Any) -> bool:
     )
 
 
-def _texts(column: Any) -> pd.Series:
+def _texts(column: pa.ChunkedArray) -> pd.Series:
     kind = column.type
     if not is_list(kind) or types.is_nested(kind.value_type):
         return written(column).to_pandas()

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +76,7 @@ class EpochOrder(RowOrder):
         piece = self._rows_of[unit]
         return slice(piece.start, piece.stop)
 
-    def rows(self, pool: int) -> Any:
+    def rows(self, pool: int) -> np.ndarray | slice:
         seed = [*self.seed, pool] if len(self.pools) > 1 else self.seed
         if self.share != WHOLE:
             seed = [*self.seed, pool, self.share.index]

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recsys.data.schema import Schema
-from recsys.data.split_dataset import Split
+from recsys.data.split import Split
 from recsys.data.streaming.split_stream import SplitStream
 
 

@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from typing import Self
 
 import pyarrow as pa
@@ -30,8 +29,8 @@ class Part:
 
     file: Path
     stored: Path
-    metadata: Any
-    schema: Any = None
+    metadata: parquet.FileMetaData
+    schema: pa.Schema | None = None
 
     @classmethod
     def of(
@@ -67,7 +66,7 @@ class Part:
             return cls(file, file, opened.metadata)
 
     @property
-    def types(self) -> Any:
+    def types(self) -> pa.Schema:
         """The `pyarrow.Schema` of the columns that can be read."""
         return self.schema or self.metadata.schema.to_arrow_schema()
 
@@ -82,7 +81,7 @@ class Part:
         groups = range(self.metadata.num_row_groups)
         return [self.metadata.row_group(group).num_rows for group in groups]
 
-    def read(self, group: int, columns: Sequence[str]) -> Any:
+    def read(self, group: int, columns: Sequence[str]) -> pa.Table:
         """Reads columns of a row group into a `pyarrow.Table`."""
         with (
             reading(self.file, "a Parquet file", DataError),

@@ -2,13 +2,12 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
 from recsys.data.streaming.row_order import RowOrder
 
-Arrays = tuple[dict[str, Any], ...]
+Arrays = tuple[dict[str, np.ndarray], ...]
 
 
 class PoolReader:
@@ -86,7 +85,9 @@ class PoolReader:
         return _joined(units, self.order.rows(pool))
 
 
-def _joined(parts: Sequence[Arrays], order: Any = slice(None)) -> Arrays:
+def _joined(
+    parts: Sequence[Arrays], order: np.ndarray | slice = slice(None)
+) -> Arrays:
     return tuple(
         {
             name: np.concatenate([group[name] for group in groups])[order]

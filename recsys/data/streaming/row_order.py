@@ -2,7 +2,6 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class RowOrder:
             [sum(sizes[unit] for unit in pool) for pool in self.pools]
         )
 
-    def rows(self, pool: int) -> Any:
+    def rows(self, pool: int) -> np.ndarray | slice:
         """Returns the order of the rows of a pool, an index of an array.
 
         Args:
@@ -91,5 +90,5 @@ class StoredOrder(RowOrder):
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(sizes, [[unit] for unit in range(len(sizes))])
 
-    def rows(self, pool: int) -> Any:
+    def rows(self, pool: int) -> slice:
         return slice(None)

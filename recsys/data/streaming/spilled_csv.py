@@ -63,8 +63,8 @@ def spill_csv(
 
 
 def _groups(
-    batches: Iterator[Any], schema: Any, group_rows: int
-) -> Iterator[Any]:
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, group_rows: int
+) -> Iterator[pa.Table]:
     """Tables of that many rows, but for the last one."""
     held = schema.empty_table()
     for batch in batches:

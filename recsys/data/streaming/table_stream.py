@@ -1,7 +1,6 @@
 from collections.abc import Iterable
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
@@ -79,7 +78,7 @@ class TableStream:
         self.schema = pa.schema(fields)
         self.parts = parts
 
-    def pieces(self) -> Iterator[tuple[Any, FileRows]]:
+    def pieces(self) -> Iterator[tuple[pa.Table, FileRows]]:
         """Yields the rows, at least one piece, which has none if there is none.
 
         Yields:
@@ -104,7 +103,7 @@ class TableStream:
             first = self.parts[0]
             yield first.types.empty_table(), FileRows(first.file, 0)
 
-    def alike(self, piece: Any) -> Any:
+    def alike(self, piece: pa.Table) -> pa.Table:
         """Returns a piece with the columns of `schema`."""
         columns = [
             as_type(piece[field.name], field.type) for field in self.schema
@@ -112,7 +111,7 @@ class TableStream:
         return pa.table(columns, self.schema)
 
 
-def _field(parts: list[Part], name: str) -> Any:
+def _field(parts: list[Part], name: str) -> pa.Field:
     if parts[0].is_text:
         return pa.field(name, pa.string())
     kind = common_type(
@@ -124,7 +123,7 @@ def _field(parts: list[Part], name: str) -> Any:
     return pa.field(name, kind, nullable=not whole)
 
 
-def _chunks(part: Part, name: str) -> Iterator[Any]:
+def _chunks(part: Part, name: str) -> Iterator[pa.Array]:
     for group in range(len(part.group_sizes)):
         yield from part.read(group, [name])[name].chunks
 
