@@ -18,6 +18,7 @@ from recsys.baselines.retrieval_files import write_retrieval
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors.shapes import check_shape
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.written_folder import check_written
@@ -88,7 +89,7 @@ class BaselineRun:
 
     def measure(
         self, dataset: AnyDataset, split: str, k: int, resamples: int = 0
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Returns the metrics of a split, under the names of a trained run.
 
         Args:

@@ -22,6 +22,7 @@ from recsys.errors.flags import check_flag_with
 from recsys.errors.shapes import check_shape
 from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 
 
@@ -66,7 +67,7 @@ class BaselineConfig:
     data: _Place
     model: Annotated[_Text, one_of(BASELINES)]
     out: _Place
-    options: Annotated[dict[str, Any], Field(strict=False)] = field(
+    options: Annotated[JsonObject, Field(strict=False)] = field(
         default_factory=dict
     )
     retrieval_label: _Text | None = None
@@ -89,7 +90,7 @@ class BaselineConfig:
         check_flag_with(name, self.exclude_seen, f"{name}_targets", targets)
         return self
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Returns the fields by name, ready for JSON."""
         return asdict(self)
 
@@ -115,7 +116,7 @@ def read_baseline_config(config: Path) -> BaselineConfig:
     Raises:
         FileError: The file is broken.
     """
-    fields = dict(check_shape(read_json(config), dict[str, Any], config))
+    fields = dict(check_shape(read_json(config), JsonObject, config))
     fields.pop("versions", None)
     try:
         return BaselineConfig(**fields)

@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +8,7 @@ from recsys.baselines.interactions import Interactions
 from recsys.baselines.queries import Queries
 from recsys.baselines.retrieval_baseline import RetrievalBaseline
 from recsys.features.id_positions import id_positions
+from recsys.files.json_files import JsonObject
 from recsys.measuring.retrieval_metrics import POPULAR
 from recsys.measuring.retrieval_metrics import QueryRows
 from recsys.measuring.retrieval_metrics import Scored
@@ -52,7 +52,7 @@ class FittedRetrieval:
         k: int,
         exclude_seen: bool,
         keep_targets: bool = True,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Returns what `retrieval_metrics` says of the model.
 
         Args:

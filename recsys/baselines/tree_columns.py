@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from recsys.data.split import Split
 from recsys.errors.shapes import check_shape
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 
@@ -124,7 +124,7 @@ class TreeColumns:
             FileError: A file is missing or broken.
         """
         file, kinds = folder / "features.json", schema.features
-        shape = dict[str, dict[str, Any]]
+        shape = dict[str, JsonObject]
         states = check_shape(read_json(file), shape, file)
         numbers = {name: number for number, name in enumerate(kinds)}
         files = ArrayFolder(folder)

@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Callable
-from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import MISSING
 from dataclasses import Field
@@ -22,6 +21,8 @@ from recsys.config.train_config import TrainConfig
 from recsys.errors.arguments import Repeated
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 
 _FIELDS = {
     "Run": (
@@ -106,7 +107,7 @@ def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def given_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+def given_fields(options: JsonMapping) -> JsonObject:
     """Returns the fields that were given, with pairs parsed as mappings.
 
     Args:
@@ -135,7 +136,7 @@ def named_values(
     pairs: Sequence[str],
     read: Callable[[str], Any] = str,
     repeats: bool = False,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Parses what was given to an option that may be given several times.
 
     Args:

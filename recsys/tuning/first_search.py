@@ -7,16 +7,16 @@ training of `recsys` has by default, or twice that; learning rates up to 3e-3,
 model are left as they are.
 """
 
-from typing import Any
+from recsys.files.json_files import JsonObject
 
-TRAINING: dict[str, Any] = {
+TRAINING: JsonObject = {
     "learning_rate": {"min": 1e-4, "max": 3e-3, "sampling": "log"},
     "epochs": [20],
     "patience": [3],
 }
 
 # Of every gate with permutation local search: a quarter of the epochs at most.
-LOCAL_SEARCH: dict[str, Any] = {
+LOCAL_SEARCH: JsonObject = {
     "search_epochs": [1, 2, 3, 4, 5],
     "search_entropy_weight": [1e-4],
 }
@@ -26,7 +26,7 @@ LOCAL_SEARCH: dict[str, Any] = {
 # rows are left between two choices. The published ones are for 100 epochs and
 # more, and a trial that has stayed dense does not count: benchmarks/README.md,
 # "A first search that counts".
-SMOOTH_STEPS: dict[str, Any] = {
+SMOOTH_STEPS: JsonObject = {
     "gamma": [1e-4, 3e-4, 1e-3],
     "entropy_weight": [0.1, 1.0, 10.0],
 }

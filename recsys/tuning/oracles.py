@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import Any
 from typing import Self
 
 import keras_tuner
@@ -20,6 +19,7 @@ from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.private_names import OracleInOneFile
@@ -30,7 +30,7 @@ OBJECTIVE = keras_tuner.Objective("val_loss", direction="min")
 
 
 class _Drawn(BaseModel):
-    values: dict[str, Any]
+    values: JsonObject
 
 
 class _Trial(BaseModel):
@@ -86,11 +86,11 @@ class ResumableOracle(OracleInOneFile, keras_tuner.Oracle):
         """The losses of the trials that have come to their end."""
         return [self.trials[name].score for name in self.end_order]
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> JsonObject:
         trials = [trial.get_state() for trial in self.trials.values()]
         return {**super().get_state(), "trials": trials}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: JsonObject) -> None:
         trials = map(Trial.from_state, state["trials"])
         self.trials = {trial.trial_id: trial for trial in trials}
         super().set_state(state)
@@ -146,7 +146,7 @@ class BayesianOracle(
 ):
     """Draws trials where a Gaussian process expects low losses."""
 
-    def populate_space(self, trial_id: str) -> dict[str, Any]:
+    def populate_space(self, trial_id: str) -> JsonObject:
         # The state of this generator would be lost in an interruption.
         seed_bayesian(self, [self.seed, int(trial_id)])
         with warnings.catch_warnings():
@@ -186,7 +186,7 @@ def create_oracle(
             f"`tuner` must be one of {', '.join(TUNERS)}. "
             f"Received: tuner={tuner!r}"
         )
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     if tuner == "hyperband":
         # Again and again, until there are enough trials.
         options = {"max_epochs": epochs, "hyperband_iterations": trials}

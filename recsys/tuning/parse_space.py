@@ -17,6 +17,8 @@ from recsys.errors.shapes import check_shape
 from recsys.errors.shapes import described
 from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.models.gates import option_types
 from recsys.tuning.dimensions import Choices
 from recsys.tuning.dimensions import Dimension
@@ -39,13 +41,11 @@ _SHARED = (
 )
 
 _Choices = Annotated[list[Any], AfterValidator(Choices)]
-_Fields = Annotated[
-    dict[str, Any], described("the fields to be searched by name")
-]
-_Entries = Annotated[dict[str, Any], described("what to search by name")]
+_Fields = Annotated[JsonObject, described("the fields to be searched by name")]
+_Entries = Annotated[JsonObject, described("what to search by name")]
 
 
-def parse_space(content: Mapping[str, Any], given: Mapping[str, Any]) -> Space:
+def parse_space(content: JsonMapping, given: JsonMapping) -> Space:
     """Reads a search space.
 
     Args:
@@ -74,7 +74,7 @@ def parse_space(content: Mapping[str, Any], given: Mapping[str, Any]) -> Space:
     return Space(given, dimensions)
 
 
-def _searchable(gate: str) -> dict[str, Any]:
+def _searchable(gate: str) -> JsonObject:
     """The types of what can be searched, by name."""
     hints = get_type_hints(TrainConfig)
     names = [item.name for item in fields(TrainConfig)]
@@ -84,14 +84,12 @@ def _searchable(gate: str) -> dict[str, Any]:
     return kinds
 
 
-def _is_given(name: str, given: Mapping[str, Any]) -> bool:
+def _is_given(name: str, given: JsonMapping) -> bool:
     field, _, key = name.partition(".")
     return field in given and (not key or key in given[field])
 
 
-def _flat(
-    content: Mapping[str, Any], known: list[str]
-) -> Iterator[tuple[str, Any]]:
+def _flat(content: JsonMapping, known: list[str]) -> Iterator[tuple[str, Any]]:
     """Yields names and descriptions; options get their dotted names."""
     hints = get_type_hints(TrainConfig)
     for name, description in _checked(content, _Fields, "space").items():
@@ -113,9 +111,7 @@ def _check_known(name: str, known: list[str]) -> None:
         )
 
 
-def _dimension(
-    name: str, description: Any, kinds: Mapping[str, Any]
-) -> Dimension:
+def _dimension(name: str, description: Any, kinds: JsonMapping) -> Dimension:
     # The weights of tasks, whose names only the data know.
     hint = kinds.get(name, float)
     types = {hint, *get_args(hint)}

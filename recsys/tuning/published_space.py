@@ -1,7 +1,8 @@
 from collections.abc import Mapping
-from typing import Any
 
 from recsys.config.gate_choice import GateChoice
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.tuning import first_search
 from recsys.tuning.papers import comet
 from recsys.tuning.papers import dselect_k
@@ -23,8 +24,8 @@ def published_space(
     gate: str,
     data_set: str,
     paper: str | None = None,
-    given: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    given: JsonMapping | None = None,
+) -> JsonObject:
     """Returns the search space that is published for a gate and a data set.
 
     Gates without hyperparameters of their own in the papers are tuned over
@@ -106,8 +107,8 @@ def _published(data_set: str, paper: str | None) -> Published | None:
 
 
 def _shared_bottom(
-    training: Mapping[str, Any], published: Published | None
-) -> dict[str, Any]:
+    training: JsonMapping, published: Published | None
+) -> JsonObject:
     """The same without experts and gate."""
     space = {
         name: training[name]
@@ -123,8 +124,8 @@ def _gate_options(
     gate: GateChoice,
     data_set: str,
     published: Published | None,
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
+    given: JsonMapping,
+) -> JsonObject:
     if gate.name == "moesart":
         weights = moesart.trimmed_lasso_weight(data_set)
         return {"trimmed_lasso_weight": weights}
@@ -141,7 +142,7 @@ def _gate_options(
 
 def _smooth_steps(
     gate: GateChoice, data_set: str, published: Published | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """What the COMET paper has for it and DSelect-k, but not on SVHN."""
     if published is None:
         return dict(first_search.SMOOTH_STEPS)
@@ -159,8 +160,8 @@ def _dselect_k_options(
     gate: GateChoice,
     data_set: str,
     published: Published | None,
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
+    given: JsonMapping,
+) -> JsonObject:
     options = _smooth_steps(gate, data_set, published)
     if published is None:
         return options

@@ -18,6 +18,8 @@ from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.trial import TrialStatus
 
 from recsys.errors import RunError
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.processes.training_processes import TrainingProcesses
 from recsys.tuning.oracles import OBJECTIVE
 from recsys.tuning.oracles import ResumableOracle
@@ -122,7 +124,7 @@ class OracleSearcher(Searcher):
     def on_trial_complete(
         self,
         trial_id: str,
-        result: Mapping[str, Any] | None = None,
+        result: JsonMapping | None = None,
         error: bool = False,
     ) -> None:
         trial = self._running.pop(trial_id)
@@ -145,8 +147,8 @@ class OracleSearcher(Searcher):
 
 
 def _run_trial(
-    config: Mapping[str, Any], sweep: Sweep, space: Space, threads: int
-) -> dict[str, Any]:
+    config: JsonMapping, sweep: Sweep, space: Space, threads: int
+) -> JsonObject:
     """Runs a trial in a process of Ray.
 
     Returns:

@@ -1,7 +1,6 @@
 import os
 import threading
 from collections.abc import Iterator
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Any
 from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.trial import TrialStatus
 
+from recsys.files.json_files import JsonMapping
 from recsys.tuning.oracles import OBJECTIVE
 from recsys.tuning.trial_runner import TrialRunner
 
@@ -101,7 +101,7 @@ def _run_trial(
     return True
 
 
-def end_trial(oracle: Any, trial: Trial, record: Mapping[str, Any]) -> None:
+def end_trial(oracle: Any, trial: Trial, record: JsonMapping) -> None:
     """Tells an oracle how a trial has ended.
 
     Args:

@@ -1,13 +1,13 @@
 """Which trials of a sweep may be its best: those that became sparse."""
 
 from collections import Counter
-from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from recsys.config.gate_names import GATES
 from recsys.config.train_config import TrainConfig
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import gate_class
@@ -26,7 +26,7 @@ class Selection:
         notice: What was left out and why; empty where nothing was.
     """
 
-    trials: list[dict[str, Any]]
+    trials: list[JsonObject]
     notice: str
 
 
@@ -58,9 +58,7 @@ def most_experts(gate: str, k: int) -> int | None:
     return gate_class(gate).sparse_at
 
 
-def is_sparse_enough(
-    config: TrainConfig, validation: Mapping[str, Any]
-) -> bool:
+def is_sparse_enough(config: TrainConfig, validation: JsonMapping) -> bool:
     """Whether a trial may be chosen as the best of its sweep.
 
     One with static gates may not, either, if their selectors were not binary

@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.tuning.dimensions import Dimension
 
 
@@ -20,7 +22,7 @@ class Space:
             "gate_options.gamma".
     """
 
-    given: Mapping[str, Any]
+    given: JsonMapping
     dimensions: Mapping[str, Dimension]
 
     @cached_property
@@ -41,7 +43,7 @@ class Space:
             dimension.declare(hyperparameters, name)
         return hyperparameters
 
-    def decode(self, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    def decode(self, drawn: JsonMapping) -> JsonObject:
         """Returns the values that KerasTuner has drawn, by name.
 
         Args:
@@ -58,7 +60,7 @@ class Space:
             values[name] = self._decoded(name, drawn[name])
         return values
 
-    def check_declared(self, declared: Sequence[Mapping[str, Any]]) -> None:
+    def check_declared(self, declared: Sequence[JsonMapping]) -> None:
         """Checks that a space is this one, or within it.
 
         Args:
@@ -85,7 +87,7 @@ class Space:
         except ValueError as error:
             raise ValueError(f"expected {name} to be {error}") from None
 
-    def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def fields(self, values: JsonMapping) -> JsonObject:
         """Returns the fields of `TrainConfig` of one point of the space.
 
         Args:
@@ -101,7 +103,7 @@ class Space:
             result[field] = value
         return result
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[JsonObject]:
         """Yields configurations in which each field takes all its values.
 
         A range takes its ends. While one field takes its values, the others

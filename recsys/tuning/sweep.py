@@ -13,6 +13,7 @@ from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.errors.shapes import check_shape
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.written_folder import check_written
@@ -38,7 +39,7 @@ class Plan:
     tuner: str
     trials: StrictInt
     fields: Fields
-    space: dict[str, Any]
+    space: JsonObject
 
 
 class Sweep:
@@ -168,9 +169,7 @@ class Sweep:
             trials.sort(key=lambda record: record["validation"]["loss"])
         return Selection(trials, notice_of(left_out, completed))
 
-    def best(
-        self, count: int, sparse_only: bool = True
-    ) -> list[dict[str, Any]]:
+    def best(self, count: int, sparse_only: bool = True) -> list[JsonObject]:
         """Returns the completed trials with the lowest validation losses.
 
         Args:
@@ -179,7 +178,7 @@ class Sweep:
         """
         return self.select(sparse_only).trials[:count]
 
-    def _accuracy(self, record: dict[str, Any]) -> float:
+    def _accuracy(self, record: JsonObject) -> float:
         accuracy: float | None = record["validation"].get("accuracy")
         if accuracy is None:
             raise RunError(

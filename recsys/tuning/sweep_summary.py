@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from recsys.errors.shown import printable
+from recsys.files.json_files import JsonMapping
 from recsys.tuning.sweep import Sweep
 
 _MOST_ROWS = 20
@@ -62,12 +62,12 @@ def _next(sweep: Sweep, sparse_only: bool) -> str:
 
 
 def _ordered(
-    records: Sequence[Mapping[str, Any]], counting: Sequence[str]
-) -> list[Mapping[str, Any]]:
+    records: Sequence[JsonMapping], counting: Sequence[str]
+) -> list[JsonMapping]:
     """Those that count, the best first, then those left out, then failed."""
     places = {trial: place for place, trial in enumerate(counting)}
 
-    def key(record: Mapping[str, Any]) -> tuple[bool, int, float]:
+    def key(record: JsonMapping) -> tuple[bool, int, float]:
         failed = record["status"] == "failed"
         place = places.get(record["trial"], len(places))
         loss = 0.0 if failed else record["validation"]["loss"]
@@ -76,9 +76,7 @@ def _ordered(
     return sorted(records, key=key)
 
 
-def _table(
-    records: Sequence[Mapping[str, Any]], counting: Sequence[str]
-) -> Table:
+def _table(records: Sequence[JsonMapping], counting: Sequence[str]) -> Table:
     table = Table(box=SIMPLE_HEAD, collapse_padding=True)
     for title in ("Trial", "Loss", "Experts", "Counts"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -96,7 +94,7 @@ def _table(
     return table
 
 
-def _cells(record: Mapping[str, Any], counts: bool) -> list[str]:
+def _cells(record: JsonMapping, counts: bool) -> list[str]:
     if record["status"] == "failed":
         return [record["trial"], "failed", "", "no"]
     experts = record["validation"]["experts_per_example"]

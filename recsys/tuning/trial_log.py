@@ -13,6 +13,7 @@ from recsys.config.config_file import Fields
 from recsys.errors import FileError
 from recsys.errors.reading import read_text
 from recsys.errors.shapes import check_shape
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import parse_json
 from recsys.files.output_lock import sole_writer
 from recsys.runs.metrics_file import SplitMetrics
@@ -34,8 +35,8 @@ class TrialRecord(BaseModel):
 
     trial: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
     status: Literal["completed", "failed"]
-    hyperparameters: dict[str, Any] = {}
-    config: dict[str, Any] = {}
+    hyperparameters: JsonObject = {}
+    config: JsonObject = {}
 
 
 class CompletedTrial(TrialRecord):
@@ -46,7 +47,7 @@ class CompletedTrial(TrialRecord):
         test: Those on the test split.
     """
 
-    hyperparameters: dict[str, Any]
+    hyperparameters: JsonObject
     config: Fields
     validation: SplitMetrics
     test: SplitMetrics
@@ -75,14 +76,14 @@ class TrialLog:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[JsonObject]:
         """Returns the trials in the order in which they came to their end.
 
         Raises:
             FileError: A line is not JSON, or no record of a trial, or there is
                 one of the trial already.
         """
-        records: dict[str, dict[str, Any]] = {}
+        records: dict[str, JsonObject] = {}
         for line, record in self._lines():
             checked = self._checked(record, line)
             name = checked["trial"]
@@ -92,7 +93,7 @@ class TrialLog:
             records[name] = checked
         return list(records.values())
 
-    def find(self, trial: str) -> dict[str, Any] | None:
+    def find(self, trial: str) -> JsonObject | None:
         """Returns what is known of one trial; `None` if it is not finished.
 
         Raises:
@@ -110,16 +111,16 @@ class TrialLog:
             for number, line in enumerate(lines, start=1):
                 yield number, parse_json(line, self.file, first_line=number)
 
-    def _checked(self, record: Any, line: int) -> dict[str, Any]:
+    def _checked(self, record: Any, line: int) -> JsonObject:
         """A record, under the names that its fields have now."""
         trial = check_shape(record, TrialRecord, self.file, line)
         shapes = {"completed": CompletedTrial, "failed": FailedTrial}
         check_shape(record, shapes[trial.status], self.file, line)
         named = {"hyperparameters", "config"}
-        current: dict[str, Any] = trial.model_dump(include=named)
+        current: JsonObject = trial.model_dump(include=named)
         return record | {name: current[name] for name in named & record.keys()}
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: JsonObject) -> None:
         """Adds a trial, and takes away a last line that is cut off."""
         line = json.dumps(record, ensure_ascii=False) + "\n"
         with (

@@ -1,10 +1,10 @@
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.processes.training_processes import TrainingProcesses
 from recsys.runs.run import Run
 from recsys.tuning.space import Space
@@ -28,7 +28,7 @@ class TrialRunner:
     space: Space
     processes: TrainingProcesses
 
-    def run(self, trial: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, trial: str, drawn: JsonMapping) -> JsonObject:
         """Trains a trial, unless it is finished, and adds it to the log.
 
         Args:
@@ -47,9 +47,7 @@ class TrialRunner:
             self.sweep.log.append(record)
         return record
 
-    def give_up(
-        self, trial: str, drawn: Mapping[str, Any], error: str
-    ) -> dict[str, Any]:
+    def give_up(self, trial: str, drawn: JsonMapping, error: str) -> JsonObject:
         """Adds a trial to the log that nobody has come to the end of.
 
         Args:
@@ -65,7 +63,7 @@ class TrialRunner:
         self.sweep.log.append(record)
         return record
 
-    def _train(self, trial: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    def _train(self, trial: str, drawn: JsonMapping) -> JsonObject:
         fields, values = self._fields(trial, drawn)
         try:
             config = TrainConfig.from_mapping(fields)
@@ -81,8 +79,8 @@ class TrialRunner:
         return _record(trial, config.to_mapping(), values, seconds, error)
 
     def _fields(
-        self, trial: str, drawn: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self, trial: str, drawn: JsonMapping
+    ) -> tuple[JsonObject, JsonObject]:
         """What is trained, and what was drawn for it, by field."""
         values = self.space.decode(drawn)
         if _EPOCHS in drawn:
@@ -93,11 +91,11 @@ class TrialRunner:
 
 def _record(
     trial: str,
-    fields: Mapping[str, Any],
-    values: Mapping[str, Any],
+    fields: JsonMapping,
+    values: JsonMapping,
     seconds: float | None,
     error: str | None,
-) -> dict[str, Any]:
+) -> JsonObject:
     run = Run(fields["out"])
     metrics = run.read_metrics() if error is None else {}
     test = metrics.get("test")

@@ -5,8 +5,8 @@ CelebA, are drawn at random.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+from recsys.files.json_files import JsonObject
 from recsys.tuning.papers import published
 from recsys.tuning.papers.published import KNOWN_IDS
 from recsys.tuning.papers.published import NARROW
@@ -102,7 +102,7 @@ PUBLISHED: dict[str, Published] = {
 
 # Of every gate with permutation local search, on every data set: its epochs
 # (S1.3 of COMET+ and Top-k+, section 5.1 of Hash-r+ too), and zeta (S1.3).
-LOCAL_SEARCH: dict[str, Any] = {
+LOCAL_SEARCH: JsonObject = {
     "search_epochs": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
     "search_entropy_weight": [1e-4],
 }

@@ -6,8 +6,8 @@ stop, so the patience is that of all epochs. The spaces of the synthetic tasks
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+from recsys.files.json_files import JsonObject
 from recsys.tuning.papers import published
 from recsys.tuning.papers.published import KNOWN_IDS
 
@@ -36,9 +36,9 @@ class Published(published.Published):
     gamma: list[float]
     entropy_weight: list[float]
     sparsity_weight: list[float]
-    shared_bottom: dict[str, Any]
+    shared_bottom: JsonObject
 
-    def gate_fields(self, gate: str) -> dict[str, Any]:
+    def gate_fields(self, gate: str) -> JsonObject:
         """Fields that only some of the gates are tuned over."""
         return {"k": self.k} if gate in _BOUNDED else {}
 
@@ -110,9 +110,7 @@ def batch_sum(weight: float, batch_size: int, static: bool) -> float:
     return weight * (1 if static else batch_size)
 
 
-def unreachable(
-    num_experts: int, batch_size: int, static: bool
-) -> dict[str, Any]:
+def unreachable(num_experts: int, batch_size: int, static: bool) -> JsonObject:
     """What the published code does where some codes have no expert.
 
     Both the original code and that of the COMET paper sum the penalty over the

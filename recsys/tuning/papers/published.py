@@ -1,5 +1,6 @@
 from dataclasses import dataclass
-from typing import Any
+
+from recsys.files.json_files import JsonObject
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,7 @@ class Published:
     """
 
     gates: tuple[str, ...]
-    training: dict[str, Any]
+    training: JsonObject
 
     @property
     def batch_size(self) -> int:
@@ -31,7 +32,7 @@ def adam(
     epochs: int,
     num_experts: int,
     k: int,
-) -> dict[str, Any]:
+) -> JsonObject:
     """The fields that a gate is tuned over with Adam, or trained with.
 
     Learning rates are uniform in the logarithm between two bounds. All but
@@ -54,11 +55,11 @@ def adam(
 
 # Tables of ids: the published models have an embedding for each id of the data
 # set and none for unknown ones.
-KNOWN_IDS: dict[str, Any] = {"unknown_rate": [0.0]}
+KNOWN_IDS: JsonObject = {"unknown_rate": [0.0]}
 
 # Books and Jester: widths of the embeddings, the experts and the heads (COMET
 # S1.2, "Books/Jester"; MOESART S6.2, "Books").
-NARROW: dict[str, Any] = {
+NARROW: JsonObject = {
     **KNOWN_IDS,
     "embedding_dim": [64],
     "expert_units": [[128]],
