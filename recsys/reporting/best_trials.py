@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
@@ -43,7 +42,7 @@ def _table(setting: str, runs: Sequence[Trained]) -> Table:
     return Table(setting, ["model", "trial", *losses, *titles], rows)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.3g}" if isinstance(value, float) else str(value)

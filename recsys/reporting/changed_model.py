@@ -61,7 +61,7 @@ def _copy_weights(
             _copy_weights(part, like)
 
 
-def _own_weights(layer: keras.layers.Layer) -> dict[str, Any]:
+def _own_weights(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     """The weights of a layer that are not those of a layer in it, by name."""
     inner = {id(w) for part in inner_layers(layer) for w in part.weights}
     own = [w for w in layer.weights if id(w) not in inner]

@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -98,7 +97,7 @@ def _table(
     return header, lines
 
 
-def _mean(column: str, values: Any) -> str:
+def _mean(column: str, values: pd.Series) -> str:
     values = values.dropna()
     if values.empty:
         return ""

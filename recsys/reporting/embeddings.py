@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 from keras import ops
@@ -64,8 +63,8 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
 
 
 def embedded_rows(
-    model: Ranker, inputs: dict[str, Any]
-) -> tuple[Any, dict[str, Any]]:
+    model: Ranker, inputs: dict[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Returns what the experts see, and each task's top expert.
 
     Args:
@@ -101,7 +100,9 @@ def _with_distinct_weights(model: Ranker) -> MultiTaskModel:
     return with_gates(model, change)
 
 
-def _draw(embedded: Mapping[str, tuple[Any, dict[str, Any]]]) -> Figure:
+def _draw(
+    embedded: Mapping[str, tuple[np.ndarray, dict[str, np.ndarray]]],
+) -> Figure:
     """A row of panels for each model, with one panel for each task."""
     from umap import UMAP  # Compiles for seconds when it is imported.
 
@@ -122,7 +123,7 @@ def _draw(embedded: Mapping[str, tuple[Any, dict[str, Any]]]) -> Figure:
     return figure
 
 
-def expert_colours(experts: Any) -> dict[int, Any]:
+def expert_colours(experts: np.ndarray) -> dict[int, np.ndarray]:
     """Returns a colour of its own for each expert.
 
     Args:
@@ -138,7 +139,10 @@ def expert_colours(experts: Any) -> dict[int, Any]:
 
 
 def _draw_panel(
-    axis: Axes, places: Any, experts: Any, colours: Mapping[int, Any]
+    axis: Axes,
+    places: np.ndarray,
+    experts: np.ndarray,
+    colours: Mapping[int, np.ndarray],
 ) -> None:
     for number in np.unique(experts):
         x, y = places[experts == number].T

@@ -5,12 +5,16 @@ TensorFlow's own profiler leaves out `Einsum`, which the experts run on.
 
 from collections.abc import Callable
 from math import prod
+from typing import TYPE_CHECKING
 from typing import Any
 
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from keras_moe.types import Structure
 
-def graph_flops(function: Callable[..., Any], *inputs: Any) -> int:
+
+def graph_flops(function: Callable[..., Any], *inputs: "Structure") -> int:
     """Counts the operations of a function's products and convolutions.
 
     A multiplication and an addition count as two; whatever is not a product
@@ -40,22 +44,22 @@ def graph_flops(function: Callable[..., Any], *inputs: Any) -> int:
     )
 
 
-def _matmul(operation: Any) -> int:
+def _matmul(operation: tf.Operation) -> int:
     """Output entries times the length of the contracted axis."""
     transposed = operation.get_attr("transpose_a")
     return _size(operation.outputs[0]) * _contracted(operation, transposed)
 
 
-def _batch_matmul(operation: Any) -> int:
+def _batch_matmul(operation: tf.Operation) -> int:
     transposed = operation.get_attr("adj_x")
     return _size(operation.outputs[0]) * _contracted(operation, transposed)
 
 
-def _contracted(operation: Any, transposed: bool) -> int:
+def _contracted(operation: tf.Operation, transposed: bool) -> int:
     return int(operation.inputs[0].shape[-2 if transposed else -1])
 
 
-def _einsum(operation: Any) -> int:
+def _einsum(operation: tf.Operation) -> int:
     """The product of all axes, each letter counted once."""
     equation = operation.get_attr("equation").decode()
     letters = equation.split("->")[0].split(",")
@@ -65,13 +69,13 @@ def _einsum(operation: Any) -> int:
     return prod(sizes.values())
 
 
-def _convolution(operation: Any) -> int:
+def _convolution(operation: tf.Operation) -> int:
     """Output entries times the entries of a filter."""
     height, width, channels, _ = operation.inputs[1].shape
     return _size(operation.outputs[0]) * height * width * channels
 
 
-def _size(tensor: Any) -> int:
+def _size(tensor: tf.Tensor) -> int:
     if not tensor.shape.is_fully_defined():
         raise ValueError(
             "The products of the function must have static shapes. "
@@ -80,7 +84,7 @@ def _size(tensor: Any) -> int:
     return int(tensor.shape.num_elements())
 
 
-_COUNTS: dict[str, Callable[[Any], int]] = {
+_COUNTS: dict[str, Callable[[tf.Operation], int]] = {
     "MatMul": _matmul,
     "BatchMatMulV2": _batch_matmul,
     "BatchMatMulV3": _batch_matmul,

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from math import ceil
-from typing import Any
 
 import keras
 import numpy as np
@@ -79,7 +78,7 @@ def loss_distributions(trained: Sequence[Trained]) -> Section | None:
 
 
 def _reference(
-    runs: Sequence[Trained], losses: Mapping[str, Any]
+    runs: Sequence[Trained], losses: Mapping[str, object]
 ) -> str | None:
     """The first model that is a classical mixture of experts."""
     for run in runs:
@@ -88,7 +87,7 @@ def _reference(
     return None
 
 
-def dense_and_sparse(run: Trained) -> dict[str, Any]:
+def dense_and_sparse(run: Trained) -> dict[str, np.ndarray]:
     """Returns the losses of dense and of sparse inference.
 
     Returns:
@@ -153,7 +152,7 @@ def with_gates(
 
 def losses_of_rows(
     model: MultiTaskModel, sample: Sample, task_weights: Mapping[str, float]
-) -> Any:
+) -> np.ndarray:
     """Returns the weighted sum of the tasks' losses of each row.
 
     A missing label adds nothing.
@@ -177,7 +176,7 @@ def losses_of_rows(
 
 def _table(
     setting: str,
-    losses: Mapping[str, Mapping[str, Any]],
+    losses: Mapping[str, Mapping[str, np.ndarray]],
     reference: str | None,
 ) -> Table:
     titles = ["dense loss", "sparse loss", "WD"]
@@ -196,7 +195,7 @@ def _table(
     return Table(f"{setting}: means", header, rows)
 
 
-def _draw(losses: Mapping[str, Mapping[str, Any]]) -> Figure:
+def _draw(losses: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     columns = min(len(losses), 4)
     rows = ceil(len(losses) / columns)
     figure = Figure(figsize=(4 * columns, 3.5 * rows), layout="constrained")

@@ -1,6 +1,5 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from keras import ops
@@ -49,8 +48,8 @@ def shared_experts(trained: Sequence[Trained]) -> Section | None:
 
 
 def overlap_of_tasks(
-    model: MultiTaskModel, inputs: dict[str, Any]
-) -> Mapping[str, Any]:
+    model: MultiTaskModel, inputs: dict[str, np.ndarray]
+) -> Mapping[str, np.ndarray]:
     """Returns the mean Jaccard index of each two tasks' experts.
 
     Args:
@@ -73,7 +72,7 @@ def overlap_of_tasks(
     return {}
 
 
-def _draw(overlap: Mapping[str, Any]) -> Figure:
+def _draw(overlap: Mapping[str, np.ndarray]) -> Figure:
     tasks, values = list(overlap), np.stack(list(overlap.values()))
     size = float(np.clip(0.6 * len(tasks), 2, 9))
     figure = Figure(figsize=(size + 2, size + 1), layout="constrained")

@@ -1,14 +1,18 @@
 """How the results of repeated runs are summed up and compared."""
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy.stats import ttest_ind
 
+# One number of each of several runs.
+Values: TypeAlias = Sequence[float] | np.ndarray | pd.Series
 
-def mean_and_error(values: Any, digits: int) -> str:
+
+def mean_and_error(values: Values, digits: int) -> str:
     """Returns the mean of the values and its standard error as a text.
 
     Example:
@@ -24,7 +28,7 @@ def mean_and_error(values: Any, digits: int) -> str:
     return text
 
 
-def p_value(losses: Any, others: Any) -> float | None:
+def p_value(losses: Values, others: Values) -> float | None:
     """Returns that of Welch's one-sided t-test of the losses being lower.
 
     `None` where there are fewer than two of either, or all are alike.

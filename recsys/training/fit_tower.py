@@ -126,7 +126,9 @@ def training_sequences(
     )
 
 
-def _counting(train: Any, schema: Schema, label: str | None) -> Iterator[Any]:
+def _counting(
+    train: Any, schema: Schema, label: str | None
+) -> Iterator[np.ndarray]:
     """Which rows of each part count, boolean arrays."""
     assert schema.item_id is not None, "checked before"
     if label in (None, ALL_ROWS):
@@ -186,7 +188,7 @@ class _Best:
         self.patience = patience
         self.figure = -np.inf
         self.waited = 0
-        self.values: list[Any] | None = None
+        self.values: list[np.ndarray] | None = None
 
     def is_over(self, figure: float | None) -> bool:
         """Takes the figure of an epoch; whether patience is at its end."""

@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -94,7 +93,7 @@ def _numbers(file: Path, name: str) -> np.ndarray:
     return array
 
 
-def _restore(variable: Any, array: np.ndarray | None) -> bool:
+def _restore(variable: keras.Variable, array: np.ndarray | None) -> bool:
     """Gives a variable its first rows; returns whether it is of them."""
     if array is None:
         return False
@@ -110,11 +109,11 @@ def _restore(variable: Any, array: np.ndarray | None) -> bool:
     return True
 
 
-def _state(model: keras.Model) -> dict[str, Any]:
+def _state(model: keras.Model) -> dict[str, keras.Variable]:
     """The variables of a model's optimizer by name."""
     optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
-    named: dict[str, Any] = {}
+    named: dict[str, keras.Variable] = {}
     for variable in optimizer.variables:
         if variable.name == "learning_rate":
             continue
@@ -127,7 +126,7 @@ def _state(model: keras.Model) -> dict[str, Any]:
     return named
 
 
-def _name(name: str, weights: Iterable[Any]) -> str:
+def _name(name: str, weights: Iterable[keras.Variable]) -> str:
     """The name of a variable without what Keras counts up in a process."""
     prefixes = {
         f"{weight.path.replace('/', '_')}_": place

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import keras
+import numpy as np
 
 from recsys.errors import DataError
 from recsys.errors.reading import reading
@@ -29,7 +29,7 @@ def is_sharded(variables: Sequence[keras.Variable]) -> bool:
     return sharded
 
 
-def save_shards(folder: Path, values: Mapping[str, Any]) -> None:
+def save_shards(folder: Path, values: Mapping[str, np.ndarray]) -> None:
     """Writes arrays, called by all processes that have a part of them.
 
     Args:

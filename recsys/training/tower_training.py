@@ -65,7 +65,7 @@ class WindowBatches(keras.utils.PyDataset):
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, index: int) -> tuple[dict[str, Any]]:
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray]]:
         return (self.batches[index],)
 
 

@@ -275,17 +275,17 @@ class Checkpoint(keras.callbacks.Callback):
                 )
             assign(variable, array)
 
-    def _variables(self) -> list[Any]:
+    def _variables(self) -> list[keras.Variable]:
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)
         return [*self.model.variables, *optimizer.variables]
 
 
-def _numbered(variables: list[Any]) -> dict[str, Any]:
+def _numbered(variables: list[keras.Variable]) -> dict[str, keras.Variable]:
     """The variables by the names that their values have in a checkpoint."""
     return {f"arr_{number}": one for number, one in enumerate(variables)}
 
 
-def _name(variable: Any) -> str:
+def _name(variable: keras.Variable) -> str:
     """The path of a variable, without the numbers that Keras counts up."""
     return re.sub(r"_\d+(?=[/_]|$)", "", variable.path)

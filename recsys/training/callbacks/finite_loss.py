@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import keras
 
@@ -22,7 +21,7 @@ class FiniteLoss(keras.callbacks.Callback):
     def __enter__(self) -> "FiniteLoss":
         return self
 
-    def __exit__(self, kind: Any, error: object, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if kind is RuntimeError and "between 0 and 1" in str(error):
             self._stop(math.nan)
 

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 import numpy as np
 from keras import ops
@@ -7,6 +5,7 @@ from keras import ops
 from keras_moe.layers import Gate
 from keras_moe.metrics import BinaryShare
 from keras_moe.types import Logs
+from keras_moe.types import Tensor
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.private_names import each_layer
 from recsys.training.callbacks.checkpoint import Progress
@@ -86,6 +85,6 @@ def _is_binary(static_gate: Gate) -> bool:
     return bool(np.isin(selectors, (0, 1)).all())
 
 
-def _selectors(static_gate: Gate) -> Any:
+def _selectors(static_gate: Gate) -> Tensor | None:
     """Those of a gate that does not look at its inputs."""
     return static_gate.compute_selectors(ops.zeros(()))
