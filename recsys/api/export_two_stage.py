@@ -248,7 +248,7 @@ def _verify(
                 )
 
 
-def _sample(model: TwoStage) -> tuple[pd.DataFrame, list[Any]]:
+def _sample(model: TwoStage) -> tuple[pd.DataFrame, list[np.ndarray]]:
     """Rows of queries, and the numbers of what each has seen."""
     generator, ranker = np.random.default_rng(0), model.ranker
     assert ranker.retrieval is not None, "asked for with retrieval alone"
@@ -353,7 +353,7 @@ def _problem(
     return None
 
 
-def _close(received: Any, wanted: Any) -> bool:
+def _close(received: np.ndarray, wanted: np.ndarray | pd.Series) -> bool:
     """Whether scores or predictions agree; what is not finite, in its kind."""
     numbers: Any = np.asarray(wanted, np.float64)
     wanted = np.where(np.isnan(numbers), np.finfo(np.float32).min, numbers)

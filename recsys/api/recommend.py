@@ -36,7 +36,7 @@ _MOST_EXPERTS = 3  # Of a task, that are named.
 
 def recommend(
     run: str | Path,
-    user: Any,
+    user: object,
     top: int = 10,
     score: str | None = None,
     data: str | Path | None = None,
@@ -113,7 +113,7 @@ def recommend(
         name: ranker.fitted[name].encode(query[name])
         for name in ranker.query_names
     }
-    seen: Any = np.zeros(0, np.int32)
+    seen: np.ndarray = np.zeros(0, np.int32)
     if exclude_seen:
         had = seen_items(ranker, dataset, config.retrieval_label)
         seen = had.by(query[str(dataset.schema.user_id)].iloc[0])
@@ -153,7 +153,7 @@ def score_formula(ranker: Ranker, score: str | None) -> Formula:
 def _query(
     ranker: Ranker,
     dataset: AnyDataset,
-    user: Any,
+    user: object,
     features: Mapping[str, Any],
 ) -> pd.DataFrame:
     """One row with the features of the query."""
@@ -193,7 +193,7 @@ def _last_row(
     ranker: Ranker,
     dataset: AnyDataset,
     schema: Schema,
-    user: Any,
+    user: object,
     features: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What the training split knows of a user; nothing of an unknown one."""
@@ -220,7 +220,7 @@ def _last_row(
 
 
 def _rows_of_user(
-    ranker: Ranker, dataset: AnyDataset, schema: Schema, user: Any
+    ranker: Ranker, dataset: AnyDataset, schema: Schema, user: object
 ) -> pd.DataFrame:
     """The rows of the training split with a user."""
     name = str(schema.user_id)
@@ -237,10 +237,10 @@ def _rows_of_user(
 def retrieved(
     ranker: Ranker,
     retrieval: Retrieval,
-    inputs: Mapping[str, Any],
-    seen: Any,
+    inputs: Mapping[str, np.ndarray],
+    seen: np.ndarray,
     candidates: int,
-) -> Any:
+) -> np.ndarray:
     """Returns the numbers of the items to be ranked, the best fit first.
 
     Args:
@@ -259,8 +259,8 @@ def retrieved(
 def ranked(
     ranker: Ranker,
     retrieval: Retrieval,
-    inputs: Mapping[str, Any],
-    numbers: Any,
+    inputs: Mapping[str, np.ndarray],
+    numbers: np.ndarray,
     formula: Formula,
 ) -> pd.DataFrame:
     """Returns items with all that is said of them, the best first.
@@ -297,8 +297,8 @@ def ranked(
 def _predicted(
     ranker: Ranker,
     retrieval: Retrieval,
-    inputs: Mapping[str, Any],
-    numbers: Any,
+    inputs: Mapping[str, np.ndarray],
+    numbers: np.ndarray,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """By column, the predictions for items, and which experts made them.
 
@@ -333,7 +333,7 @@ def _predicted(
 
 
 def _experts(
-    tasks: Sequence[str] | Mapping[str, Any], records: Sequence[Any]
+    tasks: Sequence[str] | Mapping[str, object], records: Sequence[Any]
 ) -> dict[str, Any]:
     """For each task and row, the experts with the largest weights.
 

@@ -1,7 +1,6 @@
 """What is done with the run of a baseline, as with that of a trained model."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -42,7 +41,7 @@ def evaluate_baseline(
 
 def recommend_baseline(
     run: Path,
-    user: Any,
+    user: object,
     top: int,
     data: str | Path | None,
     exclude_seen: bool,

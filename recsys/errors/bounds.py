@@ -6,7 +6,6 @@ them fits into memory is another question: `recsys.models.expected_memory`.
 """
 
 from typing import Annotated
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -30,7 +29,7 @@ Buckets = Annotated[int, Field(ge=1, le=MOST_BUCKETS)]
 IdCount = Annotated[int, Field(ge=1, le=LARGEST_ID_COUNT)]
 
 
-def check_seed(seed: Any) -> None:
+def check_seed(seed: object) -> None:
     """Checks the seed of random numbers.
 
     Raises:
@@ -43,7 +42,7 @@ def check_seed(seed: Any) -> None:
         )
 
 
-def check_count(name: str, value: Any, most: int = LARGEST_COUNT) -> None:
+def check_count(name: str, value: object, most: int = LARGEST_COUNT) -> None:
     """Checks an option that counts something.
 
     Args:

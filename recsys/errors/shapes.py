@@ -45,7 +45,7 @@ UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 
 
 def check_shape(
-    content: Any, shape: Any, file: object, line: int | None = None
+    content: object, shape: Any, file: object, line: int | None = None
 ) -> Any:
     """Returns what a structured file holds as what it has to be.
 

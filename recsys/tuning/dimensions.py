@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import TYPE_CHECKING
 from typing import Annotated
 from typing import Any
 from typing import ClassVar
@@ -17,6 +18,9 @@ from pydantic.dataclasses import dataclass
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.shown import shown
+
+if TYPE_CHECKING:
+    import keras_tuner
 
 _Integer = Annotated[StrictInt, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 _Number = Annotated[FiniteFloat, Strict()]
@@ -60,7 +64,9 @@ class Choices:
         """Values that are fit for training if all are."""
         return self.values
 
-    def declare(self, hyperparameters: Any, name: str) -> None:
+    def declare(
+        self, hyperparameters: "keras_tuner.HyperParameters", name: str
+    ) -> None:
         """Adds the dimension to a `keras_tuner.HyperParameters`."""
         hyperparameters.Choice(name, [json.dumps(v) for v in self.values])
 
@@ -144,7 +150,9 @@ class Range:
         """Values that are fit for training if all are."""
         return [self.min, self.max]
 
-    def declare(self, hyperparameters: Any, name: str) -> None:
+    def declare(
+        self, hyperparameters: "keras_tuner.HyperParameters", name: str
+    ) -> None:
         """Adds the dimension to a `keras_tuner.HyperParameters`."""
         kinds = {int: hyperparameters.Int, float: hyperparameters.Float}
         add = kinds[self.number]

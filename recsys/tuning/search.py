@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keras_tuner.engine.trial import Trial
 from keras_tuner.engine.trial import TrialStatus
@@ -13,12 +13,18 @@ from recsys.files.json_files import JsonMapping
 from recsys.tuning.oracles import OBJECTIVE
 from recsys.tuning.trial_runner import TrialRunner
 
+if TYPE_CHECKING:
+    import keras_tuner
+
 # Seconds until an oracle that waits for other trials is asked again.
 _PAUSE = 1.0
 
 
 def search(
-    oracle: Any, runner: TrialRunner, workers: int, name: str = "tuner0"
+    oracle: "keras_tuner.Oracle",
+    runner: TrialRunner,
+    workers: int,
+    name: str = "tuner0",
 ) -> None:
     """Runs the trials that an oracle draws until it draws no more.
 
@@ -77,7 +83,12 @@ class _Turns:
                 raise
 
 
-def _work(oracle: Any, turns: _Turns, runner: TrialRunner, worker: str) -> None:
+def _work(
+    oracle: "keras_tuner.Oracle",
+    turns: _Turns,
+    runner: TrialRunner,
+    worker: str,
+) -> None:
     try:
         while _run_trial(oracle, turns, runner, worker):
             pass
@@ -86,7 +97,10 @@ def _work(oracle: Any, turns: _Turns, runner: TrialRunner, worker: str) -> None:
 
 
 def _run_trial(
-    oracle: Any, turns: _Turns, runner: TrialRunner, worker: str
+    oracle: "keras_tuner.Oracle",
+    turns: _Turns,
+    runner: TrialRunner,
+    worker: str,
 ) -> bool:
     """Runs a trial if there is one now; returns whether to ask again."""
     with turns.take():
@@ -101,7 +115,9 @@ def _run_trial(
     return True
 
 
-def end_trial(oracle: Any, trial: Trial, record: JsonMapping) -> None:
+def end_trial(
+    oracle: "keras_tuner.Oracle", trial: Trial, record: JsonMapping
+) -> None:
     """Tells an oracle how a trial has ended.
 
     Args:

@@ -3,12 +3,16 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.errors.shown import shown
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.tuning.dimensions import Dimension
+
+if TYPE_CHECKING:
+    import keras_tuner
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Space:
             if not dimension.is_fixed
         }
 
-    def hyperparameters(self) -> Any:
+    def hyperparameters(self) -> "keras_tuner.HyperParameters":
         """Returns the space as a `keras_tuner.HyperParameters`."""
         import keras_tuner
 

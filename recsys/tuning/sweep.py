@@ -2,7 +2,6 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from pydantic import ConfigDict
 from pydantic import StrictInt
@@ -189,7 +188,7 @@ class Sweep:
         return accuracy
 
 
-def _as_read(value: Any, in_any_order: bool) -> str:
+def _as_read(value: object, in_any_order: bool) -> str:
     """A value as JSON in which (1, 2) is [1, 2], and 1 is 1.0."""
     read = json.loads(json.dumps(value), parse_int=float)
     return json.dumps(read, sort_keys=in_any_order)

@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -106,5 +105,5 @@ def _cells(record: JsonMapping, counts: bool) -> list[str]:
     ]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -104,7 +104,7 @@ class TrialLog:
                 return self._checked(record, line)
         return None
 
-    def _lines(self) -> Iterator[tuple[int, Any]]:
+    def _lines(self) -> Iterator[tuple[int, object]]:
         """The content of each whole line, with its number."""
         if self.file.is_file():
             lines = read_text(self.file, "JSON lines").split("\n")[:-1]
