@@ -15,7 +15,7 @@ def check_integer(
 
     Args:
         name: The argument's name, for the message.
-        value: What the caller passed.
+        value: The argument to check.
         minimum: Smallest value allowed.
         maximum: Largest value allowed, or `None` for no upper bound.
 
@@ -79,9 +79,9 @@ def check_tensor(name: str, value: Any, smallest_rank: int = 0) -> None:
 
     Args:
         name: The argument's name, for the message.
-        value: What the caller passed: a tensor of the backend, symbolic or
+        value: The argument to check: a tensor of the backend, symbolic or
             not, a variable or an array.
-        smallest_rank: How many axes it has to have. Defaults to 0.
+        smallest_rank: Minimum number of axes. Defaults to 0.
 
     Raises:
         TypeError: If it is no tensor, or its entries are neither booleans,
@@ -112,7 +112,7 @@ def check_count(name: str, value: Any, minimum: int) -> None:
 
     Args:
         name: The argument's name, for the message.
-        value: What the caller passed. A tensor's value is not looked at.
+        value: The argument to check. A tensor's value is not looked at.
         minimum: Smallest value allowed.
 
     Raises:
@@ -133,9 +133,9 @@ def as_tensor(name: str, value: Any, smallest_rank: int = 0) -> Any:
 
     Args:
         name: The argument's name, for the message.
-        value: What the caller passed: a tensor, an array, a number, or nested
+        value: The argument to check: a tensor, an array, a number, or nested
             lists of numbers.
-        smallest_rank: How many axes it has to have. Defaults to 0.
+        smallest_rank: Minimum number of axes. Defaults to 0.
 
     Raises:
         TypeError: If it holds anything but booleans, integers and real numbers.

@@ -38,7 +38,7 @@ def own_layout(variable: keras.Variable) -> Any:
 
 
 def is_stateless() -> bool:
-    """Whether variables cannot change here, as where Keras builds by tracing.
+    """Returns whether variables are frozen here, as in a build by tracing.
 
     `StatelessScope.original_scope` of Keras; a public
     `keras.backend.in_stateless_scope` does not exist. Keras 3.12 to 3.15.
@@ -68,7 +68,7 @@ class NestedScope(keras.StatelessScope):
         self.state_mapping.update(zip(map(id, variables), values, strict=True))
 
     def holds_more_than(self, states: Sequence[keras.Variable]) -> bool:
-        """Whether a loss was added, or another variable than these assigned."""
+        """Returns whether a loss was added, or another variable assigned."""
         return bool(self.losses) or len(self.state_mapping) > len(states)
 
 
@@ -153,7 +153,7 @@ class StepsOfAll:
 
 
 def is_graph_for_xla() -> bool:
-    """Whether TensorFlow's graph of this call is for its XLA compiler.
+    """Returns whether TensorFlow's graph of this call is for XLA.
 
     `control_flow_util.GraphOrParentsInXlaContext` of TensorFlow; the public
     `tf.config` says what is compiled by default, not what is traced here.
@@ -216,7 +216,7 @@ def multiply_sparse(
 
 
 def is_transformed_on_torch() -> bool:
-    """Whether a function of `torch.func`, such as `vmap`, runs this call.
+    """Returns whether a function of `torch.func`, such as `vmap`, runs this.
 
     `torch._C._functorch.peek_interpreter_stack`; `torch.compiler` knows of
     compilation alone, and `torch.func` tells nothing. PyTorch 2.13.
@@ -227,7 +227,7 @@ def is_transformed_on_torch() -> bool:
 
 
 def is_literal(operand: Any) -> bool:
-    """Whether an operand in a jaxpr of JAX is a number, its attribute `val`.
+    """Returns whether an operand of a jaxpr is a number, its attribute `val`.
 
     `jax.extend.core.Literal`; `jax.extend` promises nothing from release to
     release, and no other module exports the class. JAX 0.10.

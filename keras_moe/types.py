@@ -1,4 +1,4 @@
-"""What the signatures of this package are written in.
+"""Types for the signatures of this package.
 
 Keras 3 ships no type information, and the tensors of its backends share no base
 class: these names say what is meant, and what can be done with it.

@@ -28,7 +28,7 @@ class RoutingModel(keras.Model):
         model: A model, or layer, that calls mixtures.
 
     Call arguments:
-        inputs: What `model` takes.
+        inputs: Inputs of `model`.
 
     Returns:
         List with a tuple for each task and call of a mixture, empty when no

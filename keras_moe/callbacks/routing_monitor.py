@@ -65,7 +65,7 @@ class RoutingMonitor(keras.callbacks.Callback):
             of each expert, on average over the examples.
 
     Args:
-        data: What the model takes as inputs: an array, or a dict, list or
+        data: Inputs of the model: an array, or a dict, list or
             tuple of arrays that share the first dimension. A few thousand
             rows are enough.
         every: Integer, defaults to 1: the epochs from one measurement to

@@ -11,7 +11,7 @@ class Sample:
     """A sample of a model's inputs, to be read in batches.
 
     Args:
-        data: What the model takes as inputs: an array, or a dict, list or
+        data: Inputs of the model: an array, or a dict, list or
             tuple of arrays that share the first dimension.
         batch_size: Integer, rows per batch.
 

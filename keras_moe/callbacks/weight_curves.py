@@ -30,7 +30,7 @@ def weight_curves(
     Args:
         weights: Per task, the mean weights of its experts, an array
             `(measurements, n)`, such as `RoutingMonitor.weights`.
-        epochs: How many epochs of training each measurement comes after.
+        epochs: Number of training epochs before each measurement.
             Defaults to 0, 1, 2, ...: the first one is from before training.
         title: String above the figure.
 

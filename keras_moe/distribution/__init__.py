@@ -1,4 +1,4 @@
-"""What devices do that share a batch under `keras.distribution`."""
+"""Devices that share a batch under `keras.distribution`."""
 
 from keras_moe.distribution.devices import num_devices as num_devices
 from keras_moe.distribution.devices import on_all_devices as on_all_devices

@@ -135,7 +135,7 @@ def map_over_devices(
 
 
 def device_index() -> int | Tensor:
-    """Which of the devices it is, within `map_over_devices`; 0 outside."""
+    """Returns this device's index in `map_over_devices`; 0 outside."""
     axes = _mapped.get()
     return 0 if axes is None else jax.lax.axis_index(axes.rows)
 
@@ -153,7 +153,7 @@ def sum_over_devices(value: Tensor) -> Tensor:
 
 
 def group_size() -> int:
-    """How many devices have all experts together, where each has some."""
+    """Returns the number of devices in a group that splits the experts."""
     axes = _mapped.get()
     if axes is None or axes.experts is None:
         return 1
@@ -161,13 +161,13 @@ def group_size() -> int:
 
 
 def exchange_slack() -> float:
-    """How much more than even routing devices have room for in an exchange."""
+    """Returns the room of an exchange beyond even routing, as a share."""
     distribution = keras.distribution.distribution()
     return float(getattr(distribution, "exchange_slack", EXCHANGE_SLACK))
 
 
 def place_in_group() -> Tensor:
-    """Which of the devices of its group it is: the one of those experts."""
+    """Returns the index of the device in its group, which sets its experts."""
     return jax.lax.axis_index(_expert_axis())
 
 
@@ -259,7 +259,7 @@ def on_all_devices(tensors: Structure) -> Structure:
 
 
 def are_replicated(variables: Sequence[keras.Variable]) -> bool:
-    """Whether each device has all values of the variables."""
+    """Returns whether each device has all values of the variables."""
     return all(
         layout is None or layout.is_fully_replicated
         for layout in map(_layout, variables)
@@ -294,7 +294,7 @@ def _layout(variable: keras.Variable) -> Any:
 
 
 def _axes(expert_axis: str | None = None) -> _Axes | None:
-    """What to map over; `None` where there is nothing, or a mapped function."""
+    """Returns the mesh to map over; `None` if none, or within a mapping."""
     if keras.backend.backend() != "jax" or _mapped.get() is not None:
         return None
     distribution = keras.distribution.distribution()

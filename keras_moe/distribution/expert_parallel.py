@@ -140,6 +140,6 @@ class ExpertParallel(keras.distribution.ModelParallel):
         return keras.distribution.TensorLayout(axes, self.device_mesh)
 
     def _splits(self, shape: Shape) -> bool:
-        """Whether weights of this shape, which are being made, are split."""
+        """Returns whether new weights of this shape are split."""
         axis = self.device_mesh.axis_names.index(self._expert_dim_name)
         return _stacked.get() and shape[0] % self.device_mesh.shape[axis] == 0

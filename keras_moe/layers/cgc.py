@@ -288,7 +288,7 @@ class CGC(GatedLayer):
     def _seen(
         self, streams: Mapping[str, Structure], gate_inputs: Structure
     ) -> list[Structure]:
-        """What each gate looks at: its stream, unless there is another."""
+        """Returns each gate's inputs: its stream, unless others are given."""
         if gate_inputs is None:
             gate_inputs = {}
         if not isinstance(gate_inputs, Mapping):

@@ -29,7 +29,7 @@ def serialized_parameters(layer: keras.layers.Layer) -> dict[str, Any]:
 def described(
     layer: keras.layers.Layer, hidden: Collection[str] = ("name",)
 ) -> str:
-    """What a layer is made of, in a line, as `repr` shows it.
+    """Describes the parts of a layer in a line, as `repr` shows it.
 
     The arguments of its constructor that are numbers or words, and the layers
     inside; switches only where they are not as by default.
@@ -59,7 +59,7 @@ def described(
 
 
 def _defaults(kind: type[keras.layers.Layer]) -> dict[str, Any]:
-    """What the arguments of a layer, and those that it passes on, are else."""
+    """Returns the defaults of a layer's own and passed-on arguments."""
     return {
         name: parameter.default
         for base in reversed(kind.__mro__)

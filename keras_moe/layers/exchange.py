@@ -33,7 +33,7 @@ RunOwn = Callable[[Tensor, Tensor], list[Tensor]]
 
 
 class ExchangeBudget(NamedTuple):
-    """What a device may send to, and have back from, each of its group.
+    """Sizes of the messages between a device and each one of its group.
 
     Attributes:
         rows: `B`, rows that want any expert there.
@@ -49,13 +49,13 @@ class ExchangeBudget(NamedTuple):
 def exchange_budget(
     num_rows: int, pairs: Sequence[Any], slack: float
 ) -> ExchangeBudget:
-    """What even routing would send, and somewhat more.
+    """Returns the sizes of an even routing, plus slack.
 
     Args:
         num_rows: `N`, the rows of a device.
         pairs: Integers, how many weights of its rows each task may have that
             are not zero.
-        slack: How much more, 0.25 being a quarter.
+        slack: Extra room as a share; 0.25 is a quarter.
 
     Returns:
         A budget that is never above what there could be.
@@ -63,7 +63,7 @@ def exchange_budget(
     size = group_size()
 
     def share(num_pairs: int) -> float:
-        """How many rows want one of the device's experts."""
+        """Number of rows routed to one of the device's experts."""
         return num_rows * (1 - (1 - 1 / size) ** (num_pairs / num_rows))
 
     def limited(count: float, limit: int) -> int:
@@ -78,7 +78,7 @@ def exchange_budget(
 
 
 def fits(weights: Tensor, budget: ExchangeBudget) -> Tensor:
-    """Whether no device of any group has to send more than the budget.
+    """Returns whether every device of every group stays within the budget.
 
     Args:
         weights: Float32 `(N, T, E)`.
@@ -213,7 +213,7 @@ def _sent_weights(parts: Tensor, sent: Tensor) -> Tensor:
 
 
 def _wanted_sums(weights: Tensor, count: int) -> Tensor:
-    """Which of each device's sums are wanted, in the order of row and task.
+    """Returns the wanted sums of each device, in the order of row and task.
 
     Args:
         weights: Float32 `(G B, T, L)`.
@@ -230,7 +230,7 @@ def _wanted_sums(weights: Tensor, count: int) -> Tensor:
 def _places(
     sent: Tensor, sums: Tensor, num_tasks: int
 ) -> tuple[Tensor, Tensor]:
-    """Where the sums that come back belong.
+    """Returns the places of the returned sums.
 
     Args:
         sent: Int32 `(G, B)`, the rows that were sent.

@@ -92,7 +92,7 @@ class Execution:
         ]
 
     def _is_limited(self, gate: Gate, training: bool | None) -> bool:
-        """Whether it is the mixture that keeps a gate to its `k`."""
+        """Whether the mixture, not the gate, enforces `k`."""
         return (
             self.mode == "sparse"
             and gate.k is not None
@@ -247,7 +247,7 @@ class Execution:
         return outputs
 
     def _is_bounded(self, training: bool | None, split: bool) -> bool:
-        """Whether no rows, or no device's, have more than `_max_pairs`."""
+        """Returns whether the rows, or each device's, fit `_max_pairs`."""
         return all(
             self._is_limited(gate, training)
             or (gate.is_bounded(training) and not (split and gate.synchronized))
@@ -255,7 +255,7 @@ class Execution:
         )
 
     def _is_exported(self, rows: Tensor) -> bool:
-        """Whether the call is traced for a file that can only be dense."""
+        """Returns whether the call is traced for a dense-only file format."""
         exported = is_traced_for_export(rows)
         if exported and self.mode == "sparse":
             raise ValueError(
@@ -268,7 +268,7 @@ class Execution:
         return exported
 
     def _is_dense(self, shape: Sequence[int | None]) -> bool:
-        """Whether all experts run, whatever the batch holds."""
+        """Whether all experts run for any batch."""
         if (
             self.mode == "dense"
             or self.experts.sparse_unsupported_reason is not None
@@ -303,13 +303,13 @@ class Execution:
     def _max_pairs(
         self, num_rows: IntegerLike, training: bool | None
     ) -> IntegerLike:
-        """How many weights of all tasks are not zero, at most."""
+        """Upper bound on the nonzero weights over all tasks."""
         return sum(self._pairs_of_gates(num_rows, training))
 
     def _pairs_of_gates(
         self, num_rows: IntegerLike, training: bool | None
     ) -> list[IntegerLike]:
-        """How many weights of each task are not zero, at most."""
+        """Upper bound on the nonzero weights of each task."""
         return [
             num_rows * gate.k
             if self._is_limited(gate, training) and gate.k is not None
@@ -409,7 +409,7 @@ class Execution:
             num_slots: For how many pairs (row, expert) to plan. There is one at
                 most for each weight that is not zero, and never more than N E.
                 `None` where shapes may depend on values.
-            max_pairs: How many weights are not zero at most, or `None`.
+            max_pairs: Upper bound on the nonzero weights, or `None`.
             training: Boolean, for the experts.
         """
         # A pair that several tasks want is planned, and computed, once.
@@ -445,7 +445,7 @@ class Execution:
 
 
 def pair_budget(pairs: IntegerLike) -> IntegerLike:
-    """How many (row, expert) pairs a batch may have to run sparse.
+    """Returns the budget of (row, expert) pairs for a sparse batch.
 
     With `execution="auto"`, gates that may give weight to more than `k` experts
     run sparse where the weights of the batch that are not zero, over all rows
@@ -474,10 +474,10 @@ def _with_nan(outputs: Sequence[Tensor], lost: Tensor) -> list[Tensor]:
 
 
 def _num_pairs(weights: Tensor) -> Tensor:
-    """How many weights are not zero, NaN among them."""
+    """Counts the nonzero weights, including NaN."""
     return ops.sum(ops.cast(weights != 0, "int32"))
 
 
 def _size(shape: Sequence[Any]) -> int:
-    """How many values a tensor of a known shape has."""
+    """Returns the number of values of a tensor with a known shape."""
     return int(prod(shape))

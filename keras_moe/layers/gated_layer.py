@@ -22,7 +22,7 @@ from keras_moe.types import Tensor
 
 
 class GatedLayer(CheckedLayer):
-    """What all mixtures share: gates weigh rows, experts' outputs add up.
+    """Base class of mixtures: gates weigh rows, experts' outputs add up.
 
     The layer does not cast its inputs: the gates see them in full precision,
     the experts cast them to their own compute dtype.
@@ -76,7 +76,7 @@ class GatedLayer(CheckedLayer):
             experts.build((None, *features))
 
     def _routed_rank(self, gate_shapes: Sequence[Shape]) -> int:
-        """How many leading dimensions say what is routed."""
+        """Number of leading dimensions that index the routed rows."""
         ranks = {
             len(shape) - gate.feature_rank
             for gate, shape in zip(self._gate_list, gate_shapes, strict=True)
@@ -106,7 +106,7 @@ class GatedLayer(CheckedLayer):
         """Each task's mask of what is routed, or `None`.
 
         Args:
-            inputs: What the experts compute on: as many rows as the gates see.
+            inputs: Inputs of the experts, with as many rows as the gates'.
             gate_inputs: What each gate looks at.
             masks: The mask that the layer was called with, for each task.
             gate_masks: The mask of each gate's inputs, or `None`.

@@ -46,7 +46,7 @@ class Places:
         """The place of the next layer.
 
         Args:
-            kind: What the layer is, such as `"gate"`.
+            kind: Kind of the layer, such as `"gate"`.
             seed: Its seed, if any.
         """
         self._taken[kind, seed] += 1
@@ -64,7 +64,7 @@ def independent(
     Args:
         initializer: A Keras initializer. One without a `seed` (such as zeros,
             or a plain function) is returned as it is.
-        index: What the draw is for; draws with different indices differ.
+        index: Purpose of the draw; draws with different indices differ.
         seed: The layer's seed. When neither it nor the initializer has one,
             the draw comes from Keras's global seed.
         place: The layer's place in its mixture, or the name of a layer that
@@ -128,7 +128,7 @@ class PerExpert(keras.initializers.Initializer):
 
     Args:
         initializer: The initializer of one expert's weight.
-        index: What the weight is; weights with different indices differ.
+        index: Number of the weight; weights with different indices differ.
         seed: The bank's seed, if any.
         place: As in `independent`.
     """

@@ -42,7 +42,7 @@ def run_isolated(
     Args:
         function: Called without arguments.
         states: The variables that `function` may assign.
-        values: What they hold when `function` starts.
+        values: Their values when `function` starts.
 
     Returns:
         The outputs of `function`, and the values it leaves in `states`.
@@ -85,9 +85,9 @@ def run_on_values(
     Args:
         function: Called without arguments.
         weights: All variables that `function` reads and does not assign.
-        values: What it reads of them.
+        values: The values it reads.
         states: The variables that `function` may assign.
-        starts: What they hold when `function` starts.
+        starts: Their values when `function` starts.
     """
     scope = NestedScope()
     # Keras itself would refuse those of some experts as too few.

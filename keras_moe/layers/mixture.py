@@ -15,7 +15,7 @@ from keras_moe.types import Tensor
 
 
 class Mixture(GatedLayer):
-    """What `MoE` and `MMoE` share: one bank of experts for all gates."""
+    """Base class of `MoE` and `MMoE`: one bank of experts for all gates."""
 
     def __init__(
         self,

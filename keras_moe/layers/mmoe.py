@@ -187,7 +187,7 @@ def _by_key(values: Structure) -> dict[str | int, Any]:
 
 
 def _is_shape(shapes: Structure) -> bool:
-    """Whether it is one shape, not several."""
+    """Returns whether it is a single shape."""
     if isinstance(shapes, Mapping):
         return False
     return not shapes or isinstance(shapes[0], (int, type(None)))

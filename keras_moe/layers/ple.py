@@ -33,7 +33,7 @@ class PLE(CheckedLayer):
 
     Call arguments:
         inputs: Tensor `(..., *features)`.
-        gate_inputs: What gates look at in place of their streams, as in
+        gate_inputs: Inputs of the gates in place of their streams, as in
             `CGC`, on every level.
         training: Boolean.
         mask: Boolean tensor, false for padding, with one entry for every

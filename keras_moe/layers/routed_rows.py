@@ -12,7 +12,7 @@ def check_rows(
     """Raises a ValueError unless there is a row of inputs for each routed one.
 
     Args:
-        rank: How many leading dimensions say what is routed.
+        rank: Number of leading dimensions that index the routed rows.
         inputs_shape: Of what the experts compute on.
         gate_shapes: Of what the gates look at.
     """
@@ -73,7 +73,7 @@ def check_mask(name: str, mask: Tensor, leading: Shape) -> None:
 
 
 def _may_be_equal(one: Shape, other: Shape) -> bool:
-    """Whether two shapes have no known dimension that differs."""
+    """Returns whether all known dimensions of two shapes agree."""
     return len(one) == len(other) and all(
         a is None or b is None or a == b
         for a, b in zip(one, other, strict=True)

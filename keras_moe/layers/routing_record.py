@@ -12,7 +12,7 @@ from keras_moe.types import Tensor
 
 @dataclass(frozen=True)
 class RoutingRecord:
-    """What one call of a mixture decided.
+    """The routing decisions of one call of a mixture.
 
     Attributes:
         mixture: The `MoE`, `MMoE` or `CGC` that was called.

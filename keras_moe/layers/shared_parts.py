@@ -41,7 +41,7 @@ def all_serialized(parts: Sequence[keras.layers.Layer]) -> list[Config]:
 
 @contextmanager
 def restoring() -> Iterator[None]:
-    """What is shared within is restored once; an inner use adds nothing."""
+    """Restores parts shared within only once; an inner use adds nothing."""
     if _restored.get() is not None:
         yield
         return
@@ -53,7 +53,7 @@ def restoring() -> Iterator[None]:
 
 
 def restored(config: Any) -> Any:
-    """What a configuration, or a dict or list of them, was made of."""
+    """Returns the objects behind a configuration, or a dict or list of them."""
     if isinstance(config, (list, tuple)):
         return [restored(one) for one in config]
     if isinstance(config, dict) and not {"class_name", "config"} <= set(config):

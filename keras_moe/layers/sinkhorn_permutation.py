@@ -75,7 +75,7 @@ class SinkhornPermutation(CheckedLayer):
         num_steps: Scalar integer, the steps of the whole search; 0 while it
             is not known.
         frozen: Scalar boolean, whether the search is over.
-        num_gates: How many `PermutedGate`s the layer was given to.
+        num_gates: Number of `PermutedGate`s that use the layer.
 
     Args:
         num_experts: Integer `n >= 2`.

@@ -9,7 +9,7 @@ from keras_moe.types import TensorLike
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class ExpertsPerExample(keras.metrics.Mean):
-    """How many experts an example selects, on average.
+    """Mean number of experts selected per example.
 
     Counts the weights that are at least 1e-5 in each row of a gate's
     weights and takes the mean over all rows seen.

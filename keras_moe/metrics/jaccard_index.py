@@ -8,7 +8,7 @@ from keras_moe.types import TensorLike
 
 
 def jaccard_indices(weights: TensorLike) -> np.ndarray:
-    """How alike the experts are that any two tasks select.
+    """Similarity of the experts selected by any two tasks.
 
     Tasks A and B, which select the sets of experts a and b, have the Jaccard
     index `|a ∩ b| / |a ∪ b|`: 1 where they select the same experts, 0 where
@@ -42,7 +42,7 @@ def jaccard_indices(weights: TensorLike) -> np.ndarray:
 def jaccard_index(
     weights: TensorLike, groups: Sequence[int]
 ) -> tuple[float, float]:
-    """How alike the experts are that tasks select, within and across groups.
+    """Similarity of the tasks' selected experts, within and across groups.
 
     The `jaccard_indices` are averaged over the pairs of tasks of one group,
     and over those of two groups.

@@ -8,7 +8,7 @@ BALANCED_WITHIN = 0.1
 
 
 def load_balance(loads: TensorLike) -> np.ndarray:
-    """How evenly examples are spread over the experts: `Σ_i min(p_i, 1/n)`.
+    """Balance of the examples over the experts: `Σ_i min(p_i, 1/n)`.
 
     `p_i` is expert i's part of all loads. The sum is the share of the
     (example, expert) pairs that experts with room for an equal part each could

@@ -11,7 +11,7 @@ from keras_moe.types import TensorLike
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class SimplexViolation(keras.metrics.Metric):
-    """How far weights stray from the simplex, at worst.
+    """Largest distance of any weights from the simplex.
 
     A row `w` strays by `max(|Σ_i w_i - 1|, max_i -w_i)`: 0 when it is
     non-negative and sums to 1, a few 1e-7 by rounding alone, infinite when a

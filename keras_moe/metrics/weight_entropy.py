@@ -8,7 +8,7 @@ from keras_moe.types import TensorLike
 
 @keras.saving.register_keras_serializable(package="keras_moe")
 class WeightEntropy(keras.metrics.Mean):
-    """How spread out the weights of an example are: their mean entropy.
+    """Mean entropy of an example's weights.
 
     The entropy of a row, `-Σ_i p_i log p_i` in nats with `p` the row divided
     by its sum, is 0 when one expert has all the weight and `log n` when all

@@ -82,7 +82,7 @@ def group_blocks(
 def block_size(
     num_rows: IntegerLike, num_experts: int, share: float
 ) -> IntegerLike:
-    """How many rows a block has.
+    """Returns the number of rows of a block.
 
     Args:
         num_rows: Integer, or integer tensor, the rows of all groups.
@@ -105,7 +105,7 @@ def block_size(
 def block_layout(
     group_sizes: Tensor, num_rows: IntegerLike, share: float
 ) -> tuple[Tensor, ...]:
-    """What `for_blocks` goes over: `GroupBlocks`, and the rows of a block.
+    """Returns the input of `for_blocks`: `GroupBlocks`, and a block's rows.
 
     Tensors alone, so that it can be an argument of a custom gradient.
 

@@ -15,7 +15,7 @@ VARIABLE = "KERAS_MOE_CHECK_VALUES"
 
 
 def checks_values() -> bool:
-    """Whether promises about values are to be checked."""
+    """Returns whether promises about values are checked."""
     return os.environ.get(VARIABLE) == "1"
 
 
@@ -27,7 +27,7 @@ def require(condition: Tensor, message: str) -> None:
 
     Args:
         condition: Boolean scalar tensor.
-        message: What to say.
+        message: The error message.
 
     Raises:
         ValueError: If `condition` is false.

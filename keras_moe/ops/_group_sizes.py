@@ -16,9 +16,9 @@ def check_group_sizes(
     """Raises an error unless these can be the sizes of groups of rows.
 
     Args:
-        group_sizes: What the caller passed.
-        num_groups: How many groups there are.
-        num_rows: How many rows there are, `None` where that is not known.
+        group_sizes: The argument to check.
+        num_groups: Number of groups.
+        num_rows: Number of rows, `None` if unknown.
 
     Raises:
         TypeError: If they are no integers.

@@ -27,7 +27,7 @@ from keras_moe.types import Tensor
 
 
 class Perceptrons(NamedTuple):
-    """What the experts compute, but for their weights.
+    """The computation of the experts, without their weights.
 
     Attributes:
         activations: For each layer, a function of a tensor `(..., units)`
@@ -64,7 +64,7 @@ def perceptrons_on_pairs(
     """Computes each pair's expert on its row.
 
     Args:
-        perceptrons: What the experts compute.
+        perceptrons: The computation of the experts.
         inputs: Tensor `(N, D)`.
         kernels: A tensor `(E, D, H)` per layer.
         biases: A tensor `(E, H)` per layer.
@@ -210,7 +210,7 @@ def _activate(
     layer: int,
     values: Tensor,
 ) -> Tensor:
-    """What follows a layer's matmul, for the values `(C, H)` of a block."""
+    """Finishes a layer after its matmul, for the values `(C, H)` of a block."""
     outputs = perceptrons.activations[layer](values)
     kept = arrays.kept[layer]
     if kept is None:

@@ -10,7 +10,7 @@ from keras_moe.types import Tensor
 
 
 def has_ragged_kernel() -> bool:
-    """Whether JAX computes where `jax.lax.ragged_dot` is a kernel.
+    """Returns whether JAX runs where `jax.lax.ragged_dot` is a kernel.
 
     On processors it multiplies all rows by all matrices, for tests; there a
     loop over blocks is what pays.

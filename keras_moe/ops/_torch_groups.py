@@ -39,7 +39,7 @@ def affine_groups(
 
 
 def _has_grouped_mm(inputs: torch.Tensor, kernels: torch.Tensor) -> bool:
-    """Whether a GPU has one kernel for all groups.
+    """Returns whether a GPU has one kernel for all groups.
 
     It wants bfloat16, rows of whole 16 bytes, and the compute capability 8.0.
     (CPUs have the operation, too, for tests: it does there what is done here,

@@ -1,4 +1,4 @@
-"""What the backend knows while it traces."""
+"""Facts about the backend's tracing."""
 
 import keras
 
@@ -9,19 +9,19 @@ from keras_moe.types import Tensor
 
 
 def is_traced_for_xla() -> bool:
-    """Whether TensorFlow traces this call for its XLA compiler."""
+    """Returns whether TensorFlow traces this call for its XLA compiler."""
     if keras.backend.backend() != "tensorflow":
         return False
     return is_graph_for_xla()
 
 
 def has_dynamic_shapes() -> bool:
-    """Whether shapes may depend on values in this call."""
+    """Returns whether shapes may depend on values in this call."""
     return keras.backend.backend() != "jax" and not is_traced_for_xla()
 
 
 def is_traced_by_jax(tensor: Tensor) -> bool:
-    """Whether JAX traces the call that a tensor is part of."""
+    """Returns whether JAX traces the call that a tensor is part of."""
     if keras.backend.backend() != "jax":
         return False
     import jax
@@ -30,7 +30,7 @@ def is_traced_by_jax(tensor: Tensor) -> bool:
 
 
 def is_eager_on_torch() -> bool:
-    """Whether PyTorch runs this call as it stands, and nothing traces it.
+    """Returns whether PyTorch runs this call eagerly, without any tracing.
 
     Only then may results be written to places in other tensors, and values
     decide what is computed.
@@ -47,7 +47,7 @@ def is_eager_on_torch() -> bool:
 
 
 def is_traced_for_export(rows: Tensor) -> bool:
-    """Whether this call becomes part of a file for any number of rows.
+    """Returns whether this call is exported, for any number of rows.
 
     Such a file cannot hold what sparse execution computes: ONNX, LiteRT and the
     like have not all operations of TensorFlow's graphs, PyTorch writes down the

@@ -27,7 +27,7 @@ TOLERANCE = 1e-3
 def capped_assignment(
     scores: Tensor, capacity: IntegerLike, max_per_row: int
 ) -> Tensor:
-    """How much each expert chooses each row, with a cap for the rows.
+    """Computes the share of each row in each expert, with a cap for the rows.
 
     Maximises `<S, A> + λ H(A)`, where every column of `A` sums to `capacity`,
     no row to more than `max_per_row`, and `0 <= A <= 1`. Dykstra's projections
@@ -128,7 +128,7 @@ def integral_assignment(
 
 
 def _prices(log_choices: Tensor, total: IntegerLike, axis: int) -> Tensor:
-    """What to subtract so that `Σ min(1, exp(...))` is `total` on an axis.
+    """Finds the offset with which `Σ min(1, exp(...))` is `total` on an axis.
 
     If the `m` largest entries become 1, it is `log(Σ exp(others) / (total -
     m))`. To take another `m` is to count entries as more than 1, which needs a

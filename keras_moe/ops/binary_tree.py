@@ -1,4 +1,4 @@
-"""Where walks down a binary tree end.
+"""The leaves that walks down a binary tree reach.
 
 A walk starts at the root with probability 1. A level of the tree is an array
 of reach probabilities, in order from left to right; each step down replaces a

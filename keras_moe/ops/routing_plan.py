@@ -1,4 +1,4 @@
-"""Which rows each expert computes."""
+"""The assignment of rows to experts."""
 
 from typing import NamedTuple
 
@@ -185,7 +185,7 @@ def _words(selected: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _num_bits(words: Tensor) -> Tensor:
-    """How many of 16 bits are set: of pairs, of four, of eight, of all."""
+    """Counts the set bits among 16: of pairs, of four, of eight, of all."""
     words = words - (ops.right_shift(words, 1) & 0x5555)
     words = (words & 0x3333) + (ops.right_shift(words, 2) & 0x3333)
     words = (words + ops.right_shift(words, 4)) & 0x0F0F

@@ -82,7 +82,7 @@ def top_k_indices(x: Tensor, k: int) -> Tensor:
 
 
 def _leaves_ties_open(x: Tensor, largest: Tensor) -> bool:
-    """Whether `top_k` may have chosen any of several equal entries."""
+    """Returns whether `top_k` had a choice between equal entries."""
     if keras.backend.backend() == "torch":
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return True

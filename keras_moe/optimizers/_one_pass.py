@@ -21,7 +21,7 @@ class OnePass(StepsOfAll, ABC):
     @property
     @abstractmethod
     def _has_kernel(self) -> bool:
-        """Whether the kernel computes what these options say."""
+        """Returns whether the kernel supports these options."""
 
     @abstractmethod
     def _tensorflow_step(

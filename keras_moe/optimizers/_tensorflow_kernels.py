@@ -14,7 +14,7 @@ from keras_moe.private_names import apply_adam
 
 
 def takes(variable: Any, gradient: Any) -> bool:
-    """Whether the kernels compute a weight's step as Keras does.
+    """Returns whether the kernels compute a weight's step as Keras does.
 
     Not of gradients of rows, nor of half precision: Keras rounds there after
     each operation.
@@ -45,10 +45,10 @@ def adam(
         velocity: Its second moment.
         gradient: Its gradient.
         learning_rate: The learning rate.
-        step: Which step it is, from 1 on.
-        beta_1: How much of the first moment is kept.
-        beta_2: How much of the second moment is kept.
-        epsilon: What is added to the divisor.
+        step: Number of the step, from 1 on.
+        beta_1: Decay rate of the first moment.
+        beta_2: Decay rate of the second moment.
+        epsilon: Term added to the divisor.
     """
     learning_rate = tf.cast(learning_rate, tf.float32)
     step = tf.cast(step, tf.float32)
@@ -87,7 +87,7 @@ def adagrad(
         accumulator: Its sum of squared gradients.
         gradient: Its gradient.
         learning_rate: The learning rate.
-        epsilon: What is added to the root of the sum.
+        epsilon: Term added to the root of the sum.
     """
     apply_adagrad(
         var=_native(variable).handle,

@@ -9,7 +9,7 @@ from torch.optim.adam import adam as _adam
 
 
 def takes(variable: Any, gradient: Any, devices: Sequence[str]) -> bool:
-    """Whether the kernels compute a weight's step as Keras does.
+    """Returns whether the kernels compute a weight's step as Keras does.
 
     Not of gradients of rows, nor of half precision: Keras rounds there after
     each operation. The kernels take it for granted that the numbers of a weight
@@ -46,9 +46,9 @@ def adam(
             largest second moments so far.
         gradients: Their gradients.
         step_size: 0-d tensor, the learning rate with both corrections of bias.
-        beta_1: How much of the first moment is kept.
-        beta_2: How much of the second moment is kept.
-        epsilon: What is added to the divisor.
+        beta_1: Decay rate of the first moment.
+        beta_2: Decay rate of the second moment.
+        epsilon: Term added to the divisor.
     """
     momentums, velocities, *hats = map(list, slots)
     # PyTorch adds epsilon to the corrected root, Keras to the root as it is.
@@ -86,7 +86,7 @@ def adagrad(
         accumulators: Their sums of squared gradients.
         gradients: Their gradients.
         learning_rate: The learning rate.
-        epsilon: What is added to the root of the sum.
+        epsilon: Term added to the root of the sum.
     """
     step = torch.zeros(())  # The learning rate decays by nothing.
     _adagrad(

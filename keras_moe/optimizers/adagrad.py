@@ -81,7 +81,7 @@ class Adagrad(OnePass, _Adagrad):
 
     @property
     def _epsilon(self) -> float:
-        """What to add to a root in place of `epsilon` to its square.
+        """The term to add to a root, in place of `epsilon` to its square.
 
         With a sum `a` at least `a_0`, and `x = sqrt(a_0 / a)`, the roots are
         in relation to each other

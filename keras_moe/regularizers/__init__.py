@@ -1,4 +1,4 @@
-"""What a gate can add to the loss: pure functions of its weights or logits."""
+"""Auxiliary losses of gates: pure functions of their weights or logits."""
 
 from keras_moe.regularizers.importance_loss import (
     importance_loss as importance_loss,

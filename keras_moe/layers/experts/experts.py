@@ -75,7 +75,7 @@ class Experts(CheckedLayer):
 
     @property
     def _takes_pairs(self) -> bool:
-        """Whether `call` takes `pairs`, `keras_moe.ops._pairs.Pairs`.
+        """Whether `call` accepts `pairs`, `keras_moe.ops._pairs.Pairs`.
 
         Its inputs are then the rows `(N, *features)` that the pairs are of,
         and with weights it returns the sums for these rows. Faster than to

@@ -17,7 +17,7 @@ class ConstantGate(Gate):
     """A static gate whose weights are given and never trained.
 
     Attributes:
-        k: How many of the weights are not zero.
+        k: Number of nonzero weights.
         on_simplex: Whether they sum to 1.
 
     Args:

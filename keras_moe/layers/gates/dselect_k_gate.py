@@ -61,7 +61,7 @@ class DSelectKGate(SmoothStepGate):
             times the batch size where a sum over it was meant.
         static: Boolean, defaults to `False`. Whether one weighting serves
             all examples.
-        unreachable: What becomes of the codes from `n` to `2^m - 1`, to
+        unreachable: Treatment of the codes from `n` to `2^m - 1`, to
             which no expert belongs, where `n` is not a power of 2. `"fold"`
             (default) gives code `c` to expert `c mod n`: the weights always
             sum to 1. `"penalty"` leaves them without expert: the weights

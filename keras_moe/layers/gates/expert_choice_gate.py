@@ -241,7 +241,7 @@ class ExpertChoiceGate(LogitGate):
         return ops.where(num_valid == num_rows, largest, capacity)
 
     def _capacity(self, num_rows: IntegerLike) -> IntegerLike:
-        """How many rows an expert takes; at least 1 even where none are."""
+        """Returns the rows per expert: at least 1, even for no rows."""
         n = self.num_experts
         share = self.capacity_factor / n
         largest = num_rows if self.k is None else self.k * num_rows // n

@@ -188,7 +188,7 @@ class Gate(CheckedLayer):
         """Returns arguments to begin with where nothing is tuned.
 
         Args:
-            k: How many experts an example is to have.
+            k: Number of experts per example.
 
         Returns:
             Arguments of the class beside `num_experts` and `k`, where other
@@ -209,7 +209,7 @@ class Gate(CheckedLayer):
         return num_rows * (self.k or self.num_experts)
 
     def is_bounded(self, training: bool | None) -> bool:
-        """Whether no batch ever has more than `max_pairs` pairs."""
+        """Returns whether every batch has at most `max_pairs` pairs."""
         return self.always_sparse
 
     def add_independent_weight(

@@ -52,7 +52,7 @@ class MOESARTGate(LogitGate):
             searches use 0.0001 to 10.
         replacement: Boolean, defaults to `False`. Whether an expert may be
             drawn more than once.
-        adjustment: How the weights make up for the draws. `"randomized"`
+        adjustment: Correction of the weights for the draws. `"randomized"`
             (default) is the above. `"none"` leaves them at `r_i g_i`,
             divided by their sum. `"unbiased"` sets them to `r_i / k`: with
             replacement their expectation is `g`, but they do not depend on

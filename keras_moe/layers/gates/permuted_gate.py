@@ -41,7 +41,7 @@ class PermutedGate(Gate):
             effect: a gate is float32.
 
     Call arguments:
-        inputs: What `gate` takes.
+        inputs: Inputs of `gate`.
         training: Boolean. Losses are added, and `P` softened, only when true.
         mask: Boolean tensor `(...)`, false for padding. Defaults to the
             inputs' Keras mask, if any.
