@@ -21,6 +21,8 @@ from recsys.errors import DataError
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.errors.shown import did_you_mean
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.ranker import Ranker
 from recsys.retrieval.counting_rows import frames_of
@@ -42,7 +44,7 @@ def recommend(
     data: str | Path | None = None,
     exclude_seen: bool = False,
     candidates: int = CANDIDATES,
-    features: Mapping[str, Any] | None = None,
+    features: JsonMapping | None = None,
 ) -> pd.DataFrame:
     """Recommends items to a user: retrieves candidates and ranks them.
 
@@ -154,7 +156,7 @@ def _query(
     ranker: Ranker,
     dataset: AnyDataset,
     user: object,
-    features: Mapping[str, Any],
+    features: JsonMapping,
 ) -> pd.DataFrame:
     """One row with the features of the query."""
     schema, names = dataset.schema, ranker.query_names
@@ -194,8 +196,8 @@ def _last_row(
     dataset: AnyDataset,
     schema: Schema,
     user: object,
-    features: Mapping[str, Any],
-) -> dict[str, Any]:
+    features: JsonMapping,
+) -> JsonObject:
     """What the training split knows of a user; nothing of an unknown one."""
     rows = _rows_of_user(ranker, dataset, schema, user)
     history = ranker.retrieval and ranker.retrieval.history
@@ -299,7 +301,7 @@ def _predicted(
     retrieval: Retrieval,
     inputs: Mapping[str, np.ndarray],
     numbers: np.ndarray,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """By column, the predictions for items, and which experts made them.
 
     Nothing of tasks that have not been trained.
@@ -307,7 +309,7 @@ def _predicted(
     if retrieval.alone:
         return {}, {}
     predictions = ranker.no_predictions()
-    experts: dict[str, Any] = {}
+    experts: dict[str, np.ndarray] = {}
     if len(numbers):
         rows = {
             name: np.repeat(values, len(numbers), axis=0)
@@ -334,7 +336,7 @@ def _predicted(
 
 def _experts(
     tasks: Sequence[str] | Mapping[str, object], records: Sequence[Any]
-) -> dict[str, Any]:
+) -> dict[str, np.ndarray]:
     """For each task and row, the experts with the largest weights.
 
     Where experts come in levels, those of the last one, which the head sees.

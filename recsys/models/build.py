@@ -1,7 +1,6 @@
 from collections.abc import Collection
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from recsys.columns.kind import declarations
 from recsys.config.train_config import TrainConfig
@@ -13,6 +12,7 @@ from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
 from recsys.features.id import FittedId
+from recsys.files.json_files import JsonObject
 from recsys.models.architectures import ImageArchitectures
 from recsys.models.architectures import TableArchitectures
 from recsys.models.expected_memory import check_memory
@@ -247,7 +247,7 @@ def _retrieval(
 
 def _label_statistics(
     config: TrainConfig, dataset: AnyDataset, source: MultiTaskModel | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """What a model keeps of labels: those of the data, or of its source."""
     if source is not None:
         return {

@@ -1,8 +1,6 @@
 """The classes of the gates by name, and their options."""
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
 from typing import get_type_hints
 
 from keras_moe import layers
@@ -13,6 +11,8 @@ from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import LARGEST_WIDTH
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
 
 # These follow from the run's other settings.
 _DERIVED = ("num_experts", "k", "num_buckets", "seed")
@@ -33,7 +33,7 @@ def gate_class(name: str) -> type[layers.Gate]:
     return gate
 
 
-def option_types(name: str) -> dict[str, Any]:
+def option_types(name: str) -> dict[str, object]:
     """Returns what the options of the gate of that name are annotated with.
 
     Args:
@@ -50,7 +50,7 @@ def option_types(name: str) -> dict[str, Any]:
     return {key: hints[key] for key in hints if key not in _DERIVED}
 
 
-def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def typed_options(name: str, options: JsonMapping) -> JsonObject:
     """Gives the texts among a gate's options the types of its arguments.
 
     Args:
@@ -80,7 +80,7 @@ def typed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return typed
 
 
-def default_options(name: str, k: int) -> dict[str, Any]:
+def default_options(name: str, k: int) -> JsonObject:
     """Returns the options that a run has, and records, unless told otherwise.
 
     Args:
@@ -113,7 +113,7 @@ def create_gate(
     k: int,
     num_buckets: int,
     seed: int,
-    options: Mapping[str, Any],
+    options: JsonMapping,
 ) -> layers.Gate:
     """Creates a gate; what its constructor does not take is left out.
 
@@ -126,7 +126,7 @@ def create_gate(
         options: As `typed_options` returns them.
     """
     gate = gate_class(name)
-    derived: dict[str, Any] = {
+    derived: JsonObject = {
         "num_experts": num_experts,
         "k": k,
         "num_buckets": num_buckets,
@@ -136,13 +136,13 @@ def create_gate(
     return gate(**taken, **options)
 
 
-def _arguments(gate: type[layers.Gate]) -> dict[str, Any]:
+def _arguments(gate: type[layers.Gate]) -> dict[str, object]:
     """The arguments of a gate's constructor, with their types.
 
     Those that it hands on to its base classes follow its own; what it decides
     for them, such as whether it is static, is not among them.
     """
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     for owner in gate.__mro__[: gate.__mro__.index(layers.Gate) + 1]:
         constructor = vars(owner).get("__init__")
         if constructor is None:

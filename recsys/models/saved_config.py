@@ -18,6 +18,7 @@ from recsys.errors.bounds import Count
 from recsys.errors.bounds import Width
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonObject
 
 # Names of the dtypes that layers compute in.
 _FLOATS = (
@@ -48,19 +49,19 @@ class _State(_Shape):
     borders: list[FiniteFloat] = []
     raw_dtype: Literal["int64", "string"] = "int64"
     length: Count = 1
-    vocabulary: dict[str, Any] = {}
+    vocabulary: JsonObject = {}
 
 
 class _Feature(_Shape):
-    declaration: str | dict[str, Any]
+    declaration: str | JsonObject
     state: _State
 
 
 class _Model(_Shape):
     """The arguments of a ranker or a classifier; earlier ones had fewer."""
 
-    tasks: dict[_Name, str | dict[str, Any]] = {}
-    mixture: dict[str, Any] = {}
+    tasks: dict[_Name, str | JsonObject] = {}
+    mixture: JsonObject = {}
     features: dict[_Name, _Feature] = {}
     head_units: list[Width] = []
     num_classes: dict[str, Count] = {}
@@ -69,8 +70,8 @@ class _Model(_Shape):
     embedding_dim: Width = 1
     hash_feature: str | None = None
     unknown_rate: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
-    interaction: dict[str, Any] | None = None
-    retrieval: dict[str, Any] | None = None
+    interaction: JsonObject | None = None
+    retrieval: JsonObject | None = None
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -90,7 +91,7 @@ class _Model(_Shape):
 
 class _Saved(_Shape):
     class_name: _Name
-    config: dict[str, Any]
+    config: JsonObject
 
 
 def check_saved_config(content: Any, file: object, largest: int) -> None:

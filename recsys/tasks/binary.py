@@ -3,7 +3,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 from typing import Annotated
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +23,7 @@ from recsys.metrics.probabilities import bounded
 from recsys.metrics.with_intervals import with_intervals
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
+from recsys.tasks.task import Metrics
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Binary(Task):
         predictions: np.ndarray,
         scale: float | None = None,
         roles: RowRoles = ALIKE,
-    ) -> dict[str, Any]:
+    ) -> Metrics:
         metrics = super().measure(labels, predictions, scale, roles)
         if self._has_own_loss:
             metrics.setdefault("optimized_loss", None)
@@ -150,7 +150,7 @@ class Binary(Task):
 
     def _measure(
         self, labels: np.ndarray, predictions: np.ndarray, roles: RowRoles
-    ) -> dict[str, Any]:
+    ) -> Metrics:
         if np.isnan(predictions).any():  # Of a model that has diverged.
             names = [*self.metrics]
             names += self.group_metrics(roles.k) if roles.has_groups else ()

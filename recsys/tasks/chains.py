@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.tasks.task import Task
 
@@ -27,7 +28,9 @@ def parents_first(tasks: Mapping[str, Task]) -> list[str]:
     return sorted(tasks, key=depth)
 
 
-def labels_of(rows: Any, tasks: Mapping[str, Task]) -> dict[str, Any]:
+def labels_of(
+    rows: Any, tasks: Mapping[str, Task]
+) -> dict[str, npt.NDArray[np.float64]]:
     """Returns the labels that tasks are trained on and measured by.
 
     That of a task after another one is whether both happened, over all rows:
@@ -54,7 +57,7 @@ def labels_of(rows: Any, tasks: Mapping[str, Task]) -> dict[str, Any]:
         Ma et al., Entire Space Multi-Task Model, SIGIR 2018, section 2,
         equation 3: the label `y & z` of click and conversion.
     """
-    labels: dict[str, Any] = {}
+    labels: dict[str, npt.NDArray[np.float64]] = {}
     for task in parents_first(tasks):
         own = rows[task].to_numpy(np.float64)
         parent = tasks[task].parent

@@ -1,5 +1,4 @@
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ from recsys.errors import DataError
 from recsys.metrics.weighted_mean import weighted_mean
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
+from recsys.tasks.task import Metrics
 from recsys.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Regression(Task):
         predictions: np.ndarray,
         scale: float | None = None,
         roles: RowRoles = ALIKE,
-    ) -> dict[str, Any]:
+    ) -> Metrics:
         metrics = super().measure(labels, predictions, scale, roles)
         if scale is not None:
             mse = metrics["mse"]

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import ClassVar
+from typing import TypeAlias
 
 from recsys.columns.kind import Kind
 from recsys.metrics import TASK_METRICS
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from matplotlib.figure import Figure
+
+# Metrics by name, ready for JSON: numbers, intervals of two, `None`.
+Metrics: TypeAlias = dict[str, Any]
 
 
 class Task(Kind):
@@ -192,7 +196,7 @@ class Task(Kind):
         predictions: "np.ndarray",
         scale: float | None = None,
         roles: RowRoles = ALIKE,
-    ) -> dict[str, Any]:
+    ) -> Metrics:
         """Returns the exact metrics of predictions.
 
         Args:
@@ -228,7 +232,7 @@ class Task(Kind):
 
     def _measure(
         self, labels: "np.ndarray", predictions: "np.ndarray", roles: RowRoles
-    ) -> dict[str, Any]:
+    ) -> Metrics:
         """The metrics of at least one row, all of a weight above 0."""
         rows = LabelledRows(labels, predictions, roles.weights)
         return {

@@ -74,7 +74,7 @@ def parse_space(content: JsonMapping, given: JsonMapping) -> Space:
     return Space(given, dimensions)
 
 
-def _searchable(gate: str) -> JsonObject:
+def _searchable(gate: str) -> dict[str, object]:
     """The types of what can be searched, by name."""
     hints = get_type_hints(TrainConfig)
     names = [item.name for item in fields(TrainConfig)]
@@ -111,7 +111,9 @@ def _check_known(name: str, known: list[str]) -> None:
         )
 
 
-def _dimension(name: str, description: Any, kinds: JsonMapping) -> Dimension:
+def _dimension(
+    name: str, description: Any, kinds: Mapping[str, object]
+) -> Dimension:
     # The weights of tasks, whose names only the data know.
     hint = kinds.get(name, float)
     types = {hint, *get_args(hint)}
