@@ -7,7 +7,7 @@ BACKENDS ?= none tensorflow jax torch
 # Files and folders of tests that run there, and nowhere else.
 WITHOUT_KERAS := $(shell cat tests/without_keras.txt)
 WORKERS ?= 2
-# Who has run out of tests takes some of the other's: the last are long ones.
+# Idle workers steal tests: the last ones are long.
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 # What no backend can change is tested on one of them, and many variants on PyTorch.
 ONCE ?= --once

@@ -125,7 +125,7 @@ def _growths(
     repeats: int,
     seed: int,
 ) -> dict[str, list[dict[str, float]]]:
-    """By how much each loss grows in each shuffling of each feature."""
+    """Increase of each loss in each shuffling of each feature."""
     before = losses(rows)
     generator = np.random.default_rng(seed)
     growths: dict[str, list[dict[str, float]]] = {name: [] for name in features}

@@ -142,7 +142,7 @@ def _write(run: Run, folder: Path, options: JsonObject) -> None:
 
 
 def _is_prepared() -> bool:
-    """Whether TensorFlow Recommenders can be imported in this process."""
+    """Returns whether this process can import TensorFlow Recommenders."""
     legacy = os.environ.get(LEGACY_KERAS) == "1"
     return legacy and keras.backend.backend() == "tensorflow"
 
@@ -286,7 +286,7 @@ def _outputs(
     seen: list[np.ndarray],
     index: str,
 ) -> dict[str, np.ndarray]:
-    """What the SavedModel returns in a process without Keras."""
+    """Outputs of the SavedModel in a process without Keras."""
     ranker = model.ranker
     assert ranker.retrieval is not None, "asked for with retrieval alone"
     item = ranker.fitted[ranker.retrieval.item]
@@ -322,7 +322,7 @@ def _problem(
     received: Mapping[str, np.ndarray],
     index: str,
 ) -> str | None:
-    """What is wrong with what was recommended to one query."""
+    """Errors in the recommendations for one query."""
     ranker, retrieval = model.ranker, model.ranker.retrieval
     assert retrieval is not None, "asked for with retrieval alone"
     ids = pd.Series(received[ITEM])
@@ -354,7 +354,7 @@ def _problem(
 
 
 def _close(received: np.ndarray, wanted: np.ndarray | pd.Series) -> bool:
-    """Whether scores or predictions agree; what is not finite, in its kind."""
+    """Returns whether scores or predictions agree, with equal non-finites."""
     numbers: Any = np.asarray(wanted, np.float64)
     wanted = np.where(np.isnan(numbers), np.finfo(np.float32).min, numbers)
     return bool(np.allclose(received, wanted, rtol=TOLERANCE, atol=TOLERANCE))

@@ -198,7 +198,7 @@ def _last_row(
     user: object,
     features: JsonMapping,
 ) -> JsonObject:
-    """What the training split knows of a user; nothing of an unknown one."""
+    """Features of a user in the training split; none for an unknown one."""
     rows = _rows_of_user(ranker, dataset, schema, user)
     history = ranker.retrieval and ranker.retrieval.history
     if not len(rows):

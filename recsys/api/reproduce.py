@@ -137,7 +137,7 @@ def _run_folder(out: Path, setting: Setting, seed: int) -> Path:
 
 
 def _record(run: Path) -> Path:
-    """What is written once a run has ended."""
+    """The record of a finished run."""
     return run.with_suffix(".json")
 
 
@@ -184,7 +184,7 @@ def _measure(
 
 
 def _results(benchmark: Benchmark, out: Path) -> Iterator[JsonObject]:
-    """What has been measured, in the order of the benchmark's rows."""
+    """Results so far, in the order of the benchmark's rows."""
     for setting in benchmark.settings:
         records = (out / "runs" / setting.name).glob("seed-*.json")
         seeds = sorted(int(one.stem.removeprefix("seed-")) for one in records)

@@ -136,7 +136,7 @@ def tune(
 
 
 def _search_of(engine: str) -> Search:
-    """What runs the trials.
+    """Returns the engine of the trials.
 
     Raises:
         ModuleNotFoundError: Ray is not installed.

@@ -1,4 +1,4 @@
-"""What is done with the run of a baseline, as with that of a trained model."""
+"""Uses of a baseline's run, as of a trained model's."""
 
 from pathlib import Path
 

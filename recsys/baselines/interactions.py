@@ -18,7 +18,7 @@ Part = tuple[pd.Series, pd.Series, Any]
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Who has had what, U users and N items.
+    """Interactions of U users with N items.
 
     Attributes:
         users: The ids of the users, each once.
@@ -75,12 +75,12 @@ class Interactions:
 
     @property
     def num_users(self) -> int:
-        """How many users there are, those who are unknown not counted."""
+        """Number of users, without unknown ones."""
         return len(self.users)
 
     @property
     def num_items(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return len(self.items)
 
     def codes(self, users: pd.Series) -> np.ndarray:

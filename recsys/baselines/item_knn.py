@@ -85,7 +85,7 @@ class ItemKNN(RetrievalBaseline):
 
 
 def _largest(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each row has its largest positive values, row after row.
+    """Positions of each row's largest positive values, row after row.
 
     Args:
         values: Array `(rows, N)`.

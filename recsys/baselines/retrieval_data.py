@@ -17,7 +17,7 @@ from recsys.retrieval.counting_rows import counting_rows
 
 
 class RetrievalData:
-    """What a data set says of who has had what.
+    """Interactions of users and items in a data set.
 
     Args:
         dataset: The data set.

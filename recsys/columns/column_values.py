@@ -82,7 +82,7 @@ def _truth_as_number(value: object) -> object:
 
 
 def _may_be_number(value: object) -> bool:
-    """Whether a value is a real number that a float can have, or a text."""
+    """Returns whether a value is a text, or a real number of a float."""
     if isinstance(value, int):
         return fits_a_float(value)
     return isinstance(value, _NUMBERS_AND_TEXTS)

@@ -1,4 +1,4 @@
-"""What a column means: a kind, declared by its name or by an object."""
+"""The meaning of a column: a kind, declared by its name or by an object."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Declaration = str | Mapping[str, Any]
 
 
 class Kind(BaseModel):
-    """What a column means, with the options of that meaning as fields.
+    """The meaning of a column, with its options as fields.
 
     Attributes:
         type: What `dataset.json` calls it.

@@ -45,7 +45,7 @@ def print_metrics(metrics: Mapping[str, JsonMapping]) -> None:
 def _retrieval_lines(
     metrics: Mapping[str, JsonMapping],
 ) -> Iterator[str]:
-    """What there is to say of the retrieval of each split."""
+    """Lines about the retrieval of each split."""
     for split, values in metrics.items():
         measured = dict(values.get("retrieval", {}))
         if measured:

@@ -1,4 +1,4 @@
-"""What the text below each field of a configuration says of it."""
+"""The texts below the fields of a configuration."""
 
 from textwrap import fill
 from typing import TypeVar

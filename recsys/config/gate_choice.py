@@ -5,7 +5,7 @@ SEARCH_MARK = "+"
 
 @dataclass(frozen=True)
 class GateChoice:
-    """What a run's `gate` stands for: a gate, and what precedes it.
+    """The parts of a run's `gate`: a gate, and a search before it.
 
     Attributes:
         name: Name of the gate, one of `recsys.config.gate_names.GATES`.

@@ -10,7 +10,7 @@ from recsys.errors.shown import did_you_mean
 
 
 class GateName(NamedTuple):
-    """What a name stands for, for those who start without Keras.
+    """A gate by name, without importing Keras.
 
     Attributes:
         layer: Name of the class in `keras_moe.layers`.

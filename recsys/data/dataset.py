@@ -165,7 +165,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
         return times.min(), times.max()
 
     def _unseen(self, split: pd.DataFrame) -> dict[str, Unseen]:
-        """What of each feature of a split training does not know."""
+        """Values of each feature of a split that training does not know."""
         train = self.split("train")
         unseen = {
             name: kind.unseen(split[name], train[name])

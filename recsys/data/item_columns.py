@@ -37,7 +37,7 @@ def item_columns(train: pd.DataFrame, schema: Schema) -> list[str]:
 
 
 def _is_of(items: np.ndarray, column: pd.Series) -> bool:
-    """Whether no item has two values, and one of several rows shows it."""
+    """Returns whether items have one value each, some in several rows."""
     known = items >= 0
     values = _numbered(column)[known]
     items = items[known]

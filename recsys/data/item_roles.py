@@ -1,4 +1,4 @@
-"""Which features are of what is recommended, and which say to whom."""
+"""Features of the item and of the user in recommendation."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a data folder tells of its items beside their features: titles."""
+"""Titles of a data folder's items."""
 
 from pathlib import Path
 

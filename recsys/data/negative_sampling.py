@@ -232,7 +232,7 @@ def _binary(schema: Schema) -> list[str]:
 
 
 def _positive(rows: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Whether each row has a 1 in any binary task."""
+    """Returns whether each row has a 1 in any binary task."""
     return np.asarray((rows[_binary(schema)] == 1).any(axis=1))
 
 

@@ -66,7 +66,7 @@ _RESERVED = (
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """What the columns of a data set mean: the content of `dataset.json`.
+    """Meaning of the columns of a data set: the content of `dataset.json`.
 
     Args:
         name: Name of the data set.
@@ -196,7 +196,7 @@ class Schema:
 
     @property
     def place(self) -> str:
-        """What an error calls the data set."""
+        """Name of the data set in errors."""
         name = f"data set {self.name!r}"
         return name if self.file is None else f"{name} of {self.file}"
 
@@ -218,7 +218,7 @@ class Schema:
 
     @property
     def columns(self) -> dict[str, Kind]:
-        """What each column means, those of the features first."""
+        """Meaning of each column, features first."""
         columns: dict[str, Kind] = {**self.features, **self.tasks}
         if self.group is not None:
             columns.setdefault(self.group, Id())

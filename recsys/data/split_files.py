@@ -1,4 +1,4 @@
-"""Where a split is: in one file, or in a folder of parts."""
+"""Files of a split: one file, or a folder of parts."""
 
 import re
 from pathlib import Path
@@ -60,7 +60,7 @@ def files_of(place: Path) -> list[Path]:
 
 
 def is_part(file: Path) -> bool:
-    """Whether a file in a folder of parts is one by its name.
+    """Returns whether a file in a folder of parts is one by its name.
 
     Other programs leave files beside the parts, such as `_SUCCESS`.
     """

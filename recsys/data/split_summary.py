@@ -12,7 +12,7 @@ from recsys.features.id_values import Unseen
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """What there is to know about a split before training.
+    """Facts about a split before training.
 
     Attributes:
         rows: Number of rows.

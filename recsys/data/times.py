@@ -197,7 +197,7 @@ def _numbers(column: pd.Series, file: object) -> pd.Series:
 
 
 def _end_in_years(column: pd.Series) -> bool:
-    """Whether all numbers read as days and months before a year: 26042020."""
+    """Returns whether all numbers read as day, month and year: 26042020."""
     days, years = np.divmod(column.to_numpy("float64"), 10_000)
     first, second = np.divmod(days, 100)
     months = np.minimum(first, second)

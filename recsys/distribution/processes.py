@@ -21,7 +21,7 @@ _KERAS = tuple(
 
 @dataclass(frozen=True)
 class Processes:
-    """Which of the processes this is that train one model together.
+    """Place of this process among those that train one model.
 
     Attributes:
         address: `host:port` where the first one listens.

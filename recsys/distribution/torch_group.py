@@ -16,12 +16,12 @@ from keras_moe.types import Tensor
 
 
 def num_processes() -> int:
-    """How many processes there are; 1 unless `join` was called."""
+    """Number of processes; 1 unless `join` was called."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def process_index() -> int:
-    """Which of them this is, counted from 0."""
+    """Index of this process."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 

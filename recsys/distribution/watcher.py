@@ -130,7 +130,7 @@ class _Watcher:
                 self._tell("alive")
 
     def _hear_own(self) -> bool:
-        """Whether its process is one to be watched no longer."""
+        """Returns whether its process is one to be watched no longer."""
         for word, *rest in self.own.read():
             if word == "leave":
                 self._tell("leave")

@@ -1,4 +1,4 @@
-"""What can go wrong although every argument was right."""
+"""Errors that are not due to arguments."""
 
 from dataclasses import dataclass
 from typing import Self

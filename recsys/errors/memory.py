@@ -1,4 +1,4 @@
-"""How much memory there is, also where a container has less of it."""
+"""The available memory, also within the limits of a container."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the backends raise where memory runs out, as one kind of error."""
+"""The backends' out-of-memory errors, as one kind of error."""
 
 import re
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def clear_memory_errors() -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that there is not enough memory.
+    """Returns whether an exception says that there is not enough memory.
 
     A `MemoryError`, too, that of NumPy or Arrow; not an error of this package,
     which is clear already, or of an argument.

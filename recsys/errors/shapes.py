@@ -178,7 +178,7 @@ def first_error(error: ValidationError) -> ErrorDetails:
 
 
 def is_of_type(error: ErrorDetails) -> bool:
-    """Whether a value has another type than it should."""
+    """Returns whether a value has another type than it should."""
     return error["type"].endswith("_type")
 
 

@@ -1,4 +1,4 @@
-"""What comes from files, in a form that a terminal can show."""
+"""Contents of files in a form that a terminal can show."""
 
 import difflib
 import math

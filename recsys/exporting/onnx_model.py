@@ -184,7 +184,7 @@ def _of_one_batch(
 def _computed(
     served: "ServedRanker", encoded: Mapping[str, Sequence[OnnxValue]]
 ) -> "tuple[onnx.ModelProto, dict[str, OnnxValue]]":
-    """What the model computes of encoded features, and its outputs."""
+    """The model's computation on encoded features, and its outputs."""
     names: list[str] = []
 
     def compute(*tensors: "tf.Tensor") -> "list[tf.Tensor]":

@@ -19,7 +19,7 @@ EXPERTS = "/experts"
 
 
 class ServedRanker:
-    """What is computed of a ranker where it is served, in any format.
+    """The computation of a served ranker, in any format.
 
     Experts that no static gate uses are left out, and a permutation of the
     experts is folded into their weights.

@@ -134,7 +134,7 @@ class TwoStageModel:
         return tf.where(scores > -float("inf"), numbers, 0)
 
     def _times_seen(self, seen: "tf.Tensor") -> "tf.Tensor":
-        """How often each item was seen, int32 `(batch, 1 + items)`.
+        """Counts of each seen item, int32 `(batch, 1 + items)`.
 
         It takes no more memory than the scores of all items, however many
         were seen.

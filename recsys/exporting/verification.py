@@ -174,7 +174,7 @@ def _difference(
 def _tolerated(
     ranker: Ranker, task: str, predictions: np.ndarray
 ) -> np.ndarray:
-    """By how much each prediction may differ: rounding grows with the size."""
+    """Tolerance of each prediction: rounding grows with the size."""
     center = ranker.constants[task] if task in ranker.target_scales else 0.0
     size = np.abs(predictions - center)
     unit = ranker.target_scales.get(task, max(1.0, size.max(initial=0.0)))

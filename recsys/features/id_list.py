@@ -1,4 +1,4 @@
-"""What features with a list of ids in each row have in common."""
+"""Common parts of features with a list of ids per row."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping

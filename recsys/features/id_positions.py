@@ -1,4 +1,4 @@
-"""Where ids stand among others, whatever form either has."""
+"""Positions of ids among others, in any form."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""What makes two values one id.
+"""Canonical forms of ids.
 
 Two values are one id if, and only if, their canonical texts are equal,
 whatever holds them and whatever stands beside them:
@@ -196,7 +196,7 @@ def _held(integers: Any, absent: np.ndarray, column: pd.Series) -> pd.Series:
 
 @dataclass(frozen=True)
 class Unseen:
-    """How many ids of a feature a split has that training does not.
+    """Number of a split's ids that training does not have.
 
     Attributes:
         ids: How many different ids the split has.

@@ -107,7 +107,7 @@ def packed(column: pa.ChunkedArray) -> pd.Series | None:
 
 
 def is_packed(column: pd.Series) -> bool:
-    """Whether a column that was checked is as `packed` returns it."""
+    """Returns whether a column that was checked is as `packed` returns it."""
     return isinstance(column.dtype, pd.ArrowDtype)
 
 
@@ -126,7 +126,7 @@ def packed_again(column: pd.Series) -> pd.Series | None:
 
 
 def _fit(integers: pa.Array) -> bool:
-    """Whether Arrow's integers are what `as_ids` has as `int64`."""
+    """Returns whether Arrow's integers are what `as_ids` has as `int64`."""
     least, most = compute.min_max(integers).as_py().values()
     return not len(integers) or max(-least, most) <= LARGEST_INTEGER
 

@@ -93,7 +93,7 @@ class FittedNumber(FittedFeature):
 
     @property
     def scale(self) -> np.float32:
-        """What a model divides by: the deviation, or 1 of what is constant.
+        """The divisor of values: the deviation, or 1 for constant ones.
 
         A deviation below the step from the mean to the next float32 is that
         step, since the model's numbers are no finer.
@@ -156,7 +156,7 @@ Moments = tuple[int, float, float]
 
 
 def _moments(column: pd.Series) -> Moments:
-    """How many numbers there are, their mean and their variance."""
+    """Number, mean and variance of the values."""
     numbers = column.dropna().to_numpy(np.float64)
     if not len(numbers):
         return 0, 0.0, 0.0

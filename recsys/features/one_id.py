@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OneId(Feature):
-    """What features with one id in each row have in common.
+    """Common parts of features with one id per row.
 
     Args:
         dim: Width of the vectors; that of the model unless given.

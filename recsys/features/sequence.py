@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Sequence(IdList):
-    """What happened one after the other, oldest first, such as a history.
+    """Events in order, oldest first, such as a history.
 
     What a model sees is one vector as in `Ids`, or the sum of the vectors
     weighted by what is asked about (`TargetAttention`).

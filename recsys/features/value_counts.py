@@ -13,7 +13,7 @@ MOST_HELD = 1 << 18
 
 
 class ValueCounts:
-    """How often each value of a column is there, which comes in parts.
+    """Counts of each value of a column that comes in parts.
 
     Counts are exact. The values are held in memory as long as they are few,
     and go to temporary files beyond that, which the end of the context

@@ -16,7 +16,7 @@ VALIDATION_RETRIEVAL = "val_retrieval_"
 
 @dataclass(frozen=True)
 class EpochChoice:
-    """What the epoch that is kept is chosen by.
+    """Criterion for the best epoch.
 
     Attributes:
         column: The column of the history.
@@ -110,5 +110,5 @@ def default_choice(config: TrainConfig) -> str:
 
 
 def _trains_towers(config: TrainConfig) -> bool:
-    """Whether towers are trained beside the tasks."""
+    """Returns whether towers are trained beside the tasks."""
     return config.retrieval and config.tower is None

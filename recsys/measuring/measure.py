@@ -113,7 +113,7 @@ def _balance(
     measured: Callable[[np.ndarray], np.ndarray],
     loads: Mapping[str, Sequence[np.ndarray]],
 ) -> JsonObject:
-    """What the loads say, the mean of the tasks and by task."""
+    """Figures of the loads, as mean over tasks and by task."""
     by_task = {
         task: float(np.mean([measured(level) for level in levels]))
         for task, levels in loads.items()
@@ -125,7 +125,7 @@ def _balance(
 def _routing(
     use: Mapping[str, Sequence[ExpertUse]], shared: bool
 ) -> JsonObject:
-    """What the use of experts says by task, and of experts that all share."""
+    """Figures of the use of experts, by task and for shared experts."""
     by_task = {
         task: {
             "most_frequent_set": _mean(

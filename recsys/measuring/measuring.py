@@ -16,7 +16,7 @@ from recsys.tasks import Task
 
 @dataclass(frozen=True)
 class Measuring:
-    """How a run measures: what its model, its configuration and its data say.
+    """Settings of a run's measurements, from model, configuration and data.
 
     Attributes:
         schema: What the columns of the data mean.

@@ -33,7 +33,7 @@ from recsys.tasks.chains import labels_of
 
 
 def has_routing(model: MultiTaskModel) -> bool:
-    """Whether any gate is at work in the model."""
+    """Returns whether any gate is at work in the model."""
     return any(isinstance(layer, Gate) for layer in each_layer(model))
 
 

@@ -1,4 +1,4 @@
-"""Which metrics are shown where there is room for few of them."""
+"""Selection of metrics for outputs with room for few."""
 
 from itertools import chain
 

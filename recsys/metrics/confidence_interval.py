@@ -15,7 +15,7 @@ RowsMetric = Callable[[ScoredRows], GroupMean | float | None]
 
 
 class Interval(NamedTuple):
-    """Where a metric lies, with some confidence."""
+    """A metric with its confidence interval."""
 
     low: float
     high: float
@@ -157,7 +157,7 @@ def _is_number(whole: GroupMean | float | None) -> bool:
 def _draws(
     num_units: int, resamples: int, seed: int
 ) -> Iterator[npt.NDArray[np.float64]]:
-    """How often each unit is drawn, float64 `(num_units,)` for a resample."""
+    """Counts of each unit, float64 `(num_units,)` for a resample."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
         drawn = generator.integers(num_units, size=num_units, dtype=np.int64)

@@ -7,7 +7,7 @@ import pandas as pd
 
 @dataclass(frozen=True, eq=False)
 class ExpertUse:
-    """How a gate used its experts for the rows of a split.
+    """Use of a gate's experts for the rows of a split.
 
     Attributes:
         sets: The experts of nonzero weight of each row as bits, the first
@@ -41,7 +41,7 @@ class ExpertUse:
 
     @property
     def mutual_information(self) -> float | None:
-        """What an expert tells of the row that chose it, in bits.
+        """Information of an expert about the row that chose it, in bits.
 
         Of a row taken by chance, and an expert of it taken by its weight:
 
@@ -62,7 +62,7 @@ class ExpertUse:
 
     @property
     def dead(self) -> npt.NDArray[np.bool_]:
-        """Which experts no row gives weight, boolean array `(n,)`."""
+        """Experts without weight in any row, boolean array `(n,)`."""
         used = np.bitwise_or.reduce(self.sets, axis=0)
         bits = np.unpackbits(used, count=len(self.weights), bitorder="little")
         return bits == 0

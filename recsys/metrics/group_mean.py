@@ -30,7 +30,7 @@ class GroupMean:
 
     @property
     def num_groups(self) -> int:
-        """How many groups have a value."""
+        """Number of groups with a value."""
         return int(np.count_nonzero(self.weights))
 
     @property

@@ -9,7 +9,7 @@ IN_GROUPS = "binary, within groups"
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric of a task is called, how it is computed, where it is shown.
+    """A metric of a task: its name, computation and places in outputs.
 
     Every metric is in `metrics.json`.
 
@@ -52,7 +52,7 @@ class Metric:
         return f"{self.name}@{k}" if self.at_k else self.name
 
     def is_called(self, name: str) -> bool:
-        """Whether `metrics.json` calls it so, with any k.
+        """Returns whether `metrics.json` calls it so, with any k.
 
         Args:
             name: A name in `metrics.json`.

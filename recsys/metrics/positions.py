@@ -12,7 +12,7 @@ from recsys.metrics.scored_rows import check_positive
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """How many rows stand above and in each tie of each group's ranking.
+    """Numbers of rows above and in each tie of each group's ranking.
 
     A row of weight 0 is in no ranking. Beyond that the weights of rows change
     no ranking: a group counts with the mean weight of its rows, so that a

@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Where in the ranking of a catalogue the item of each row is.
+    """Ranks of the rows' items in a catalogue.
 
     Where items tie, metrics give their expected value over all orders of them,
     as those of rankings of rows do (`recsys.metrics.positions`).

@@ -126,7 +126,7 @@ class ScoredRows:
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """Which rows weigh anything, boolean `(N,)`."""
+        """Rows with a positive weight, boolean `(N,)`."""
         if self.weights is None:
             return np.ones(len(self), bool)
         return self.weights > 0

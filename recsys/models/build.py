@@ -248,7 +248,7 @@ def _retrieval(
 def _label_statistics(
     config: TrainConfig, dataset: AnyDataset, source: MultiTaskModel | None
 ) -> JsonObject:
-    """What a model keeps of labels: those of the data, or of its source."""
+    """Label statistics of a model: from the data, or from its source."""
     if source is not None:
         return {
             "num_classes": source.num_classes,

@@ -1,4 +1,4 @@
-"""What a training takes at the least, before memory is asked for."""
+"""A lower bound on a training's memory, before it is allocated."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -253,7 +253,7 @@ def _retrieval(
 
 
 def _dense(units: list[int]) -> int:
-    """How many numbers layers of these widths have, the first one's inputs."""
+    """Number of parameters of layers of these widths, inputs first."""
     return sum((inputs + 1) * outputs for inputs, outputs in pairwise(units))
 
 

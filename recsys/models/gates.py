@@ -97,7 +97,7 @@ def default_options(name: str, k: int) -> JsonObject:
 
 
 def becomes_sparse(name: str) -> bool:
-    """Whether the gate of that name has a `k` that it has to train for.
+    """Returns whether the gate of that name has a `k` that it has to train for.
 
     Example:
     >>> becomes_sparse("comet"), becomes_sparse("top-k")

@@ -1,4 +1,4 @@
-"""What the labels of a training split are like, for the model to keep."""
+"""Statistics of the training labels, for the model to keep."""
 
 from typing import Any
 

@@ -306,7 +306,7 @@ class MultiTaskModel(
     def mixture_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> tuple[Tensor, Tensor | None]:
-        """What the experts and what the gates see, `None` for the same."""
+        """Inputs of experts and gates, `None` for the same."""
         raise NotImplementedError
 
     def call(

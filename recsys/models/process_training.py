@@ -37,7 +37,7 @@ class ProcessTraining:
 
     @property
     def losses(self) -> list[Tensor]:
-        """What layers have added to the loss, as Keras asks for it."""
+        """Losses added by layers, as Keras asks for them."""
         of_replica = _of_replica.get()
         if of_replica is not None:
             return of_replica

@@ -261,7 +261,7 @@ class Ranker(MultiTaskModel):
         rows: Mapping[str, Tensor],
         names: Sequence[str],
     ) -> Tensor | None:
-        """What a tower sees: one vector of the features of one side.
+        """Input of a tower: one vector of the features of one side.
 
         The other side cannot be asked about: there is no attention to it.
         `None` where there are no features.

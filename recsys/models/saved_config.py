@@ -1,4 +1,4 @@
-"""What the configuration in a model's file says, checked value by value."""
+"""The configuration in a model's file, checked value by value."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping

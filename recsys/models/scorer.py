@@ -29,7 +29,7 @@ from recsys.terminal.tensorflow_log import relevant_log
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model says about each row of a split.
+    """Outputs of a model for each row of a split.
 
     Attributes:
         predictions: For each task, float64 array `(rows,)`, or
@@ -200,7 +200,7 @@ def _selected(weights: Any) -> Tensor:
 
 
 def _count_of_all(selected: dict[str, list[Tensor]]) -> Tensor:
-    """How many experts any task of each row selects."""
+    """Number of experts selected by any task of each row."""
     counts = [
         ops.sum(ops.max(ops.stack(tasks), axis=0), axis=-1)
         for tasks in zip(*selected.values(), strict=True)  # Of one level.
@@ -209,7 +209,7 @@ def _count_of_all(selected: dict[str, list[Tensor]]) -> Tensor:
 
 
 def _mean_counts(levels: list[Tensor]) -> Tensor:
-    """How many experts each row selects, on average over the levels."""
+    """Number of experts selected by each row, averaged over levels."""
     counts = [ops.sum(selected, axis=-1) for selected in levels]
     return ops.mean(ops.stack(counts), axis=0)
 

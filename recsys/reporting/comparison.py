@@ -234,7 +234,7 @@ class PlannedRun:
             check_config(self.config, schema)
 
     def result(self) -> JsonObject | None:
-        """What the table needs to know, or `None` while it is not trained."""
+        """The entry of the table, or `None` before training."""
         run = Run(self.config.out)
         if not run.is_finished:
             return None

@@ -1,4 +1,4 @@
-"""How losses differ between dense and sparse inference."""
+"""Differences of losses between dense and sparse inference."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -109,7 +109,7 @@ def dense_and_sparse(run: Trained) -> dict[str, np.ndarray]:
 
 
 def _has_softmax(gate: LogitGate) -> bool:
-    """Whether the softmax of linear logits is what the gate makes sparse."""
+    """Returns whether the gate sparsifies the softmax of linear logits."""
     is_linear = type(gate).compute_logits is LogitGate.compute_logits
     return is_linear and gate.has_softmax
 

@@ -1,4 +1,4 @@
-"""What an example costs, by what the cost depends on."""
+"""The cost of an example, by what it depends on."""
 
 from dataclasses import dataclass
 from math import prod

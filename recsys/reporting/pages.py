@@ -17,7 +17,7 @@ from recsys.reporting.section import Section
 
 @dataclass(frozen=True)
 class Pages:
-    """What a report says.
+    """The contents of a report.
 
     Args:
         title: The heading of all.

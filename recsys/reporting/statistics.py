@@ -1,4 +1,4 @@
-"""How the results of repeated runs are summed up and compared."""
+"""Statistics of repeated runs, and their comparison."""
 
 import warnings
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ class Trained:
 
     @property
     def setting(self) -> str:
-        """What the trainings of one table have in common."""
+        """Settings shared by the trainings of one table."""
         weights = ", ".join(
             f"{task} {weight:g}"
             for task, weight in self.config.task_weights.items()

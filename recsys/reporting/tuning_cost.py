@@ -1,4 +1,4 @@
-"""How many trials a gate needs to be tuned: the papers' bootstrap."""
+"""Trials needed to tune a gate: the papers' bootstrap."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a hyperparameter of a gate is worth: trials with it, and without."""
+"""The gain of a gate's hyperparameter: trials with it, and without."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence

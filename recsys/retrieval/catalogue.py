@@ -22,7 +22,7 @@ Encoded = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """What a training split knows of its items.
+    """The items of a training split with their features.
 
     Attributes:
         item: The feature that says which item a row has.
@@ -40,7 +40,7 @@ class Catalogue:
 
     @property
     def num_items(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return len(self.counts) - 1
 
     @property

@@ -8,7 +8,7 @@ from recsys.errors.shown import printable
 
 @dataclass(frozen=True)
 class FeatureRole:
-    """Which tower sees a feature, and why.
+    """The tower that sees a feature, and the reason.
 
     Attributes:
         tower: "item" or "query".

@@ -165,12 +165,12 @@ class Retrieval(keras.layers.Layer):
 
     @property
     def width(self) -> int:
-        """How many numbers a vector has that is compared with others."""
+        """Width of the vectors that are compared."""
         return self.dim + (self.correction == IN_SCORES)
 
     @property
     def query_variables(self) -> list[keras.Variable]:
-        """What the vectors of queries are made with."""
+        """The layers of the query vectors."""
         variables = list(self.query_tower.variables)
         if self.query_id is not None:
             variables += self.id_vectors[self.query_id].variables

@@ -12,7 +12,7 @@ Pairs = tuple[pd.Series, np.ndarray]
 
 
 class Seen:
-    """Which items each user has had.
+    """The items each user has had.
 
     Args:
         users: The users, each once, in any order, as `as_ids` has them.

@@ -91,7 +91,7 @@ class UserTargets:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many targets each user has, int64 `(U,)`."""
+        """Number of targets of each user, int64 `(U,)`."""
         return np.diff(self.starts)
 
     def within(self, start: int, end: int) -> np.ndarray:

@@ -31,7 +31,7 @@ def fingerprint(source: str | Path) -> dict[str, str]:
 
 
 def _is_data(file: Path) -> bool:
-    """Whether it is the schema, a split or a part of one."""
+    """Returns whether it is the schema, a split or a part of one."""
     name = file.parts[0]
     return name == SCHEMA_FILE or (
         name.partition(".")[0] in SPLITS and is_part(file)

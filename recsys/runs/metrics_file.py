@@ -27,7 +27,7 @@ def _checked(scores: JsonObject) -> JsonObject:
 
 
 class RoutingMetrics(BaseModel):
-    """How a gate uses its experts, as `recsys.metrics.ExpertUse` says it.
+    """Use of a gate's experts, as in `recsys.metrics.ExpertUse`.
 
     Attributes:
         most_frequent_set: Share of the rows with the commonest set of experts.

@@ -129,7 +129,7 @@ class ItemVectors(keras.layers.Layer):
             variable.assign(ops.convert_to_numpy(features[name]))
 
     def _added(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """What the features add, `(B, D)`."""
+        """Contribution of the features, `(B, D)`."""
         added: Any = 0.0
         for name, table in self.tables.items():
             ids = ops.convert_to_tensor(inputs[name])

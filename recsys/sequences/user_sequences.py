@@ -12,7 +12,7 @@ from recsys.features.id_values import unified_ids
 
 @dataclass(frozen=True, eq=False)
 class UserSequences:
-    """What each user has had, in its order.
+    """Items of each user, in order.
 
     Attributes:
         items: Numbers of items, one user after the other, int32 `(rows,)`,

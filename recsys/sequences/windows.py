@@ -1,4 +1,4 @@
-"""What a sequence tower is trained on: parts of users' sequences."""
+"""Training data of a sequence tower: parts of users' sequences."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

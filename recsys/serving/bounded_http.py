@@ -27,7 +27,7 @@ _LATE = (
 
 @dataclass
 class HttpBounds:
-    """What the connections of a server may take.
+    """Limits of a server's connections.
 
     Args:
         head_seconds: How long a head may take to come, and a connection be

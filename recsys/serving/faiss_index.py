@@ -59,7 +59,7 @@ class FaissIndex(ABC):
 
     @property
     def num_items(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return int(self._index.ntotal)
 
     def tune(

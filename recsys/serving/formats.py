@@ -14,7 +14,7 @@ from recsys.serving.tensor_spec import Runner
 
 
 class Format(NamedTuple):
-    """What is known of a format without TensorFlow and Keras.
+    """A format, described without TensorFlow and Keras.
 
     Attributes:
         title: What messages call it.

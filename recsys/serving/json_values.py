@@ -180,7 +180,7 @@ def from_array(name: str, values: np.ndarray) -> list[Any]:
 
 
 def _width(values: list[Any], size: int | None) -> int:
-    """How long the lists have to be."""
+    """Required length of the lists."""
     if size is not None:
         return size
     return len(values[0]) if values and isinstance(values[0], list) else 0
@@ -245,7 +245,7 @@ def _as_numbers(values: list[Any], dtype: str) -> tuple[Any, list[int]]:
 
 
 def _all_within(array: np.ndarray, dtype: str) -> bool:
-    """Whether all values are in the range of a type; NaN is in none."""
+    """Returns whether all values are in the range of a type; NaN is in none."""
     low, high = _BOUNDS[dtype]
     return not array.size or bool(low <= array.min() and array.max() <= high)
 

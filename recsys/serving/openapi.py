@@ -1,4 +1,4 @@
-"""What a server takes and returns, as OpenAPI has it."""
+"""OpenAPI description of a server's requests and answers."""
 
 from collections.abc import Mapping
 

@@ -36,7 +36,7 @@ _SIGNS_AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class PredictRequest:
-    """What a request asks of a model.
+    """A request to a model.
 
     Attributes:
         signature: Name of the signature.
@@ -109,7 +109,7 @@ class PredictRequest:
 
     @property
     def num_values(self) -> int:
-        """How many values its inputs have, defaults included."""
+        """Number of values of its inputs, defaults included."""
         return sum(int(values.size) for values in self.inputs.values())
 
     def answer(self, outputs: Arrays) -> bytes:
@@ -125,7 +125,7 @@ class PredictRequest:
 
 
 class _Room:
-    """How many values a request may have.
+    """Limit on the values of a request.
 
     Args:
         rows: How many rows it has.

@@ -18,7 +18,7 @@ _Positive = Annotated[float, Field(gt=0, le=1e6)]
 @with_clear_errors
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class ServeOptions:
-    """How a model is served.
+    """Options of serving a model.
 
     Args:
         host: Address to listen on.

@@ -23,7 +23,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class ListLength:
-    """How much of a list a model looks at.
+    """The part of a list that a model uses.
 
     Attributes:
         most: Most elements that count.
@@ -54,7 +54,7 @@ class TensorSpec:
 
     @property
     def filler(self) -> Any:
-        """What is behind the end of short lists, `None` where none may be.
+        """Padding of short lists, `None` if lists must be complete.
 
         It is the default, where that is a list of one element.
         """
@@ -89,7 +89,7 @@ class TaskClasses:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a model can be asked: its inputs and outputs by name.
+    """Signature of a model: its inputs and outputs by name.
 
     Attributes:
         inputs: The inputs.

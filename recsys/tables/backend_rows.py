@@ -1,4 +1,4 @@
-"""What the backend does with rows of a table, in a module for each backend.
+"""Operations on rows of a table, in a module for each backend.
 
 `is_row_gradient`, `whole`, `summed`, `inner_product`, `read` and `write`; and
 `lookup`, which JAX has elsewhere: `recsys.tables.jax_step`.

@@ -42,7 +42,7 @@ def look_up(table: jax.Array, ids: jax.Array) -> jax.Array:
 
 
 def is_row_gradient(gradient: object) -> bool:
-    """Whether a gradient is of rows, not of a whole table."""
+    """Returns whether a gradient is of rows, not of a whole table."""
     return isinstance(gradient, RowGradient)
 
 

@@ -62,7 +62,7 @@ class _JaxLookups(RowLookups):
 
 
 class Forward(NamedTuple):
-    """What is known after the forward pass of a step.
+    """The results of a step's forward pass.
 
     Attributes:
         loss: The loss, or several of them in one tensor.

@@ -1,4 +1,4 @@
-"""What the variables of tables, and of their slots, are marked as.
+"""Marks of the variables of tables and of their slots.
 
 An optimizer, a checkpoint or a lookup is given variables, and never the layers
 that they are of.

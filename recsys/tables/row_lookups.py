@@ -13,7 +13,7 @@ class TrainsByRows(Protocol):
     """An optimizer that wants the gradients of some tables by rows."""
 
     def trains_by_rows(self, variable: keras.Variable) -> bool:
-        """Whether a variable is such a table."""
+        """Returns whether a variable is such a table."""
 
 
 class RowLookups:
@@ -37,7 +37,7 @@ class RowLookups:
         _current.reset(self._tokens.pop())
 
     def take(self, table: keras.Variable) -> bool:
-        """Whether a table is to be looked up by `lookup`."""
+        """Returns whether a table is to be looked up by `lookup`."""
         return self.optimizer.trains_by_rows(table)
 
     def lookup(self, table: keras.Variable, ids: Tensor) -> Tensor:

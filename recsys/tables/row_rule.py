@@ -11,7 +11,7 @@ Shape = tuple[int, ...]
 
 
 class RowRule(ABC):
-    """How an optimizer changes the rows that a batch has looked up.
+    """The update of the rows that a batch has looked up.
 
     A rule is a pure function: it holds hyperparameters and no state.
     """
@@ -27,7 +27,7 @@ class RowRule(ABC):
 
     @property
     def initial_slot(self) -> float:
-        """What every number of a slot starts at."""
+        """Initial value of every number of a slot."""
         return 0.0
 
     @abstractmethod

@@ -49,7 +49,7 @@ def splitting_tables(minimum_rows: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class RowSplit:
-    """How the rows of a table and of its slots are split.
+    """The split of the rows of a table and of its slots.
 
     Attributes:
         mesh: The `jax.sharding.Mesh` of the devices.
@@ -74,7 +74,7 @@ class RowSplit:
 
     @property
     def num_devices(self) -> int:
-        """How many devices share the rows."""
+        """Number of devices that share the rows."""
         return prod(self.mesh.shape[axis] for axis in self.axes)
 
     @property
@@ -85,7 +85,7 @@ class RowSplit:
 
     @property
     def padded_rows(self) -> int:
-        """How many rows the devices have together, with padding."""
+        """Number of rows of all devices, padding included."""
         return self.num_rows + -self.num_rows % self.num_devices
 
     @property

@@ -10,7 +10,7 @@ from recsys.tables.row_split import Shape
 
 
 def spans_processes(variable: Any) -> bool:
-    """Whether no process has all values of a variable."""
+    """Returns whether no process has all values of a variable."""
     split = marks(variable).split
     if split is not None:
         return split.spans_processes

@@ -110,7 +110,7 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         self.rate_factor = rate_factor
 
     def trains_by_rows(self, variable: keras.Variable) -> bool:
-        """Whether a variable is a table, and large enough for the rule."""
+        """Returns whether a variable is a table large enough for the rule."""
         return (
             marks(variable).is_table
             and variable.trainable

@@ -28,7 +28,7 @@ def whole_lookup(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
 
 
 def is_row_gradient(gradient: object) -> bool:
-    """Whether a gradient is of rows, not of a whole table."""
+    """Returns whether a gradient is of rows, not of a whole table."""
     return isinstance(gradient, tf.IndexedSlices)
 
 

@@ -12,7 +12,7 @@ def lookup(table: keras.Variable, ids: torch.Tensor) -> torch.Tensor:
 
 
 def is_row_gradient(gradient: torch.Tensor) -> bool:
-    """Whether a gradient is of rows, not of a whole table."""
+    """Returns whether a gradient is of rows, not of a whole table."""
     return isinstance(gradient, RowGradient) or gradient.is_sparse
 
 

@@ -66,5 +66,5 @@ def labels_of(
 
 
 def _both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Whether two things happened; one that did not is enough to know."""
+    """Returns whether both events happened; a single "no" decides."""
     return np.where((first == 0) | (second == 0), 0.0, first * second)

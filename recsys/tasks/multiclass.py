@@ -169,7 +169,7 @@ class Multiclass(Task):
 
 
 def _are_texts(column: pd.Series) -> bool:
-    """Whether all labels that are there are texts, and one is no number."""
+    """Returns whether all present labels are texts, one not a number."""
     if is_numeric_dtype(column):
         return False
     given = column[column.notna() & ~column.isin(MISSING_NUMBERS)]

@@ -14,7 +14,7 @@ DEFAULT_K = 10
 
 @dataclass(frozen=True, eq=False)
 class RowRoles:
-    """What rows count, and what they belong to, where metrics are taken.
+    """Weights and groups of rows, for metrics.
 
     Attributes:
         weights: Float64 array `(rows,)`, or `None` where each counts once.
@@ -37,7 +37,7 @@ class RowRoles:
 
     @property
     def units(self) -> np.ndarray | None:
-        """What is drawn anew for intervals, int array `(rows,)`.
+        """Units of resampling for intervals, int array `(rows,)`.
 
         Each group is one, and so is each row that belongs to none. `None`
         where each row is, or where nothing is drawn.

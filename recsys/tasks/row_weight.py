@@ -16,7 +16,7 @@ _EXPECTED = f"a number from 0 to {LARGEST_WEIGHT:.0e}"
 
 
 class RowWeight(Kind):
-    """How much a row counts, in every loss and metric; none is missing."""
+    """Weight of a row in every loss and metric; none is missing."""
 
     type = "weight"
 

@@ -1,1 +1,1 @@
-"""What a terminal shows while a command runs."""
+"""Terminal output while a command runs."""

@@ -1,4 +1,4 @@
-"""What a command is doing, said from its first second on.
+"""Progress of a command, shown from its first second on.
 
 Importing this starts the clock, and imports nothing else.
 """

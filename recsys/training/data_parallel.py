@@ -162,12 +162,12 @@ def _tables_split(config: TrainConfig) -> AbstractContextManager[None]:
 
 
 def process_index(config: TrainConfig) -> int:
-    """Which of the processes this is that share a training, counted from 0."""
+    """Index of this process among those that share a training."""
     return process_share(config).index
 
 
 def process_share(config: TrainConfig) -> Share:
-    """Which of the processes this is that share a training, and of how many."""
+    """Index of this process in a shared training, and number of processes."""
     backend = keras.backend.backend()
     if config.distribute == "none" or backend == "tensorflow":
         return WHOLE

@@ -26,7 +26,7 @@ def expert_parallel(config: TrainConfig, devices: list[str]) -> ExpertParallel:
 
 
 def _group_size(config: TrainConfig, num_devices: int) -> int:
-    """How many devices have all experts together."""
+    """Number of devices that have all experts together."""
     size = config.expert_devices
     if (size is None) != (config.distribute == "experts"):
         raise ValueError(

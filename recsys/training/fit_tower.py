@@ -129,7 +129,7 @@ def training_sequences(
 def _counting(
     train: Any, schema: Schema, label: str | None
 ) -> Iterator[np.ndarray]:
-    """Which rows of each part count, boolean arrays."""
+    """The rows of each part that count, boolean arrays."""
     assert schema.item_id is not None, "checked before"
     if label in (None, ALL_ROWS):
         for part in column_parts(train, schema.item_id):
@@ -165,7 +165,7 @@ def _validated(
 
 
 def _row(found: keras.callbacks.History, measured: Any) -> dict[str, Any]:
-    """What the table has of an epoch."""
+    """The table's entries for an epoch."""
     (loss,) = found.history["loss"]
     if not np.isfinite(loss):
         raise NonFiniteLossError(

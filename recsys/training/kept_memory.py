@@ -32,7 +32,7 @@ def keep_memory() -> None:
 
 
 def _is_set(parameter: str) -> bool:
-    """Whether the user has a value for it."""
+    """Returns whether the user has a value for it."""
     variable = f"MALLOC_{parameter.upper()}"  # Some have `_` behind.
     return (
         variable in os.environ

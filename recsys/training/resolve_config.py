@@ -131,7 +131,7 @@ def _with_table_optimizer(config: TrainConfig, schema: Schema) -> TrainConfig:
 
 
 def _excludes_seen(config: TrainConfig, schema: Schema) -> bool | None:
-    """Whether seen items are no candidates; open where nothing is retrieved."""
+    """Returns whether seen items are excluded; open without retrieval."""
     given = config.retrieval_exclude_seen
     if given is not None or not config.retrieval:
         return given

@@ -17,7 +17,7 @@ _EXPECTED = "a checkpoint that Orbax has written"
 
 
 def is_sharded(variables: Sequence[keras.Variable]) -> bool:
-    """Whether no process could write all values of the variables.
+    """Returns whether no process could write all values of the variables.
 
     Raises:
         ModuleNotFoundError: So it is, and Orbax, which then writes them, is

@@ -23,7 +23,7 @@ from recsys.training.warm_start_fields import check_fixed
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where a run begins that goes on from another one.
+    """The starting point of a run that continues from another one.
 
     The run has the other one's weights, and what was fitted for them: moments
     of numbers, borders of buckets, scales and constants of labels stay, since

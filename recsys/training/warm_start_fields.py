@@ -1,4 +1,4 @@
-"""What the configuration of a run that goes on from another may change."""
+"""Fields that a run started from another one may change."""
 
 import os
 

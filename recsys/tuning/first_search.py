@@ -1,4 +1,4 @@
-"""What is searched on data that are in no paper, within minutes, not days.
+"""The search space for data in no paper, for minutes rather than days.
 
 The papers give a trial 100 epochs or more, and stop it after 25 without a
 better validation loss. 20 epochs, and 3 without a better loss, are what a

@@ -80,7 +80,7 @@ class SweepProgress:
         )
 
     def _left(self) -> str:
-        """How long the other trials will take if they take as long."""
+        """Estimated time of the remaining trials."""
         mean = (time.monotonic() - self.start) / (self.done - self.before)
         seconds = round(mean * (self.trials - self.done))
         hours, minutes = divmod(math.ceil(seconds / 60), 60)

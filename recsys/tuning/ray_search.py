@@ -209,7 +209,7 @@ def _connect(address: str, variables: Mapping[str, str]) -> None:
 
 
 def _resources(workers: int) -> dict[str, float]:
-    """What each trial gets, by Ray's name."""
+    """Resources of each trial, by Ray's name."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     cpus = [int(machine.get("CPU", 0)) for machine in machines]
     gpus = [int(machine.get("GPU", 0)) for machine in machines]

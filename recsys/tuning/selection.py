@@ -1,4 +1,4 @@
-"""Which trials of a sweep may be its best: those that became sparse."""
+"""Candidates for the best trial of a sweep: those that became sparse."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def most_experts(gate: str, k: int) -> int | None:
 
 
 def is_sparse_enough(config: TrainConfig, validation: JsonMapping) -> bool:
-    """Whether a trial may be chosen as the best of its sweep.
+    """Returns whether a trial may be chosen as the best of its sweep.
 
     One with static gates may not, either, if their selectors were not binary
     at the end of its training.

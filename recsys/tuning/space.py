@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Space:
-    """Which configurations a sweep tries.
+    """The configurations that a sweep tries.
 
     Args:
         given: Fields of `TrainConfig` that all trials share, by name.

@@ -1,4 +1,4 @@
-"""What a sweep has come to, as a terminal shows it at its end."""
+"""Summary of a finished sweep, for a terminal."""
 
 import json
 import shlex

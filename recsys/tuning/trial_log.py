@@ -23,7 +23,7 @@ _PATIENCE = 60.0
 
 
 class TrialRecord(BaseModel):
-    """What is known of a trial that has come to its end.
+    """The record of a finished trial.
 
     Attributes:
         trial: Its name, as KerasTuner draws it.

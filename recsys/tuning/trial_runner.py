@@ -81,7 +81,7 @@ class TrialRunner:
     def _fields(
         self, trial: str, drawn: JsonMapping
     ) -> tuple[JsonObject, JsonObject]:
-        """What is trained, and what was drawn for it, by field."""
+        """The configuration to train, and the drawn fields."""
         values = self.space.decode(drawn)
         if _EPOCHS in drawn:
             values["epochs"] = drawn[_EPOCHS]

@@ -23,7 +23,7 @@ class Gradients(Enum):
 
 
 class TaskWeighting(ABC):
-    """How much the loss of each task counts, step by step.
+    """Adaptive weights of the tasks' losses, step by step.
 
     A loss is what Keras would add up: a task's loss times its fixed weight.
     What the method says is a factor on top, so fixed weights are those of all
@@ -65,7 +65,7 @@ class TaskWeighting(ABC):
 
     @property
     def num_tasks(self) -> int:
-        """How many tasks are weighed."""
+        """Number of weighted tasks."""
         return len(self.task_weights)
 
     def build(self, optimizer: keras.optimizers.Optimizer) -> None:

@@ -1,4 +1,4 @@
-"""How TensorFlow differentiates several losses of one forward pass."""
+"""Gradients of several losses of one forward pass on TensorFlow."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How PyTorch differentiates several losses of one forward pass."""
+"""Gradients of several losses of one forward pass on PyTorch."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

@@ -19,7 +19,7 @@ def weighted_gradients(
     pull_back: PullBack,
     variables: Sequence[keras.Variable],
 ) -> Sequence[Tensor | None]:
-    """How the losses of tasks become gradients, on every backend.
+    """Gradients of the tasks' losses, on every backend.
 
     Args:
         weighting: The method that weighs them.

@@ -70,7 +70,7 @@ def digits(raw_dir: Path, seed: int, progress: Progress) -> ImageDataset:
 
 
 def sizes(num_images: int) -> list[int]:
-    """How many of SVHN's images go to each split.
+    """Number of SVHN's images per split.
 
     Example:
     >>> sizes(630_420)

@@ -33,7 +33,7 @@ def read_download(
 
 
 def is_in_download(raw_dir: Path, archive: str, member: str) -> bool:
-    """Whether `read_download` of a file would find it.
+    """Returns whether `read_download` of a file would find it.
 
     Raises:
         DataError: The archive is broken.

@@ -1,4 +1,4 @@
-"""What each user had done before each row."""
+"""Histories of users before each row."""
 
 import numpy as np
 import pandas as pd

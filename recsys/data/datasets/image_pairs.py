@@ -1,4 +1,4 @@
-"""Which images are put together on one canvas, by number."""
+"""Numbers of the images to combine on one canvas."""
 
 from collections.abc import Callable
 

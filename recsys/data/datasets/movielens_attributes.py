@@ -1,4 +1,4 @@
-"""What MovieLens tells of users and movies, in the forms of its releases."""
+"""MovieLens's attributes of users and movies, by release."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

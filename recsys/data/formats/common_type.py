@@ -103,7 +103,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    """Whether a column comes back from another type as it was."""
+    """Returns whether a column comes back from another type as it was."""
     if types.is_dictionary(column.type):
         column = compute.dictionary_decode(column)
     there = cast_or_none(column, kind)

@@ -76,7 +76,7 @@ def field_of(name: str, found: TextType) -> pa.Field:
 
 
 def has_whole_floats(field: pa.Field) -> bool:
-    """Whether all values of a column of a text file are like `5.0`.
+    """Returns whether all values of a column of a text file are like `5.0`.
 
     Args:
         field: As `field_of` returns it, or another one.

@@ -66,7 +66,7 @@ def exact(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is that of lists, of any form."""
+    """Returns whether an Arrow type is that of lists, of any form."""
     return (
         _has_offsets(kind)
         or types.is_fixed_size_list(kind)
@@ -127,7 +127,7 @@ def _has_offsets(kind: pa.DataType) -> bool:
 
 
 def _has_gaps(column: pa.ChunkedArray) -> bool:
-    """Whether integers are missing in lists: they would become floats."""
+    """Returns whether lists miss integers, which would become floats."""
     if not _has_offsets(column.type):
         return False
     values = compute.list_flatten(column)

@@ -1,4 +1,4 @@
-"""What stands between the fields of a text file."""
+"""The separator of a text file."""
 
 import csv
 import gzip
@@ -80,7 +80,7 @@ def _beginning(path: Path) -> str:
 
 
 def _divides(text: str, separator: str, width: int | None) -> bool:
-    """Whether the first two lines have the same number of fields, over 1."""
+    """Returns whether the first two lines have as many fields, over 1."""
     try:
         reader = csv.reader(io.StringIO(text), delimiter=separator)
         header, row = next(reader, []), next(reader, None)

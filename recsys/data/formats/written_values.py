@@ -1,4 +1,4 @@
-"""How the values of a Parquet file are written in a text file."""
+"""Text forms of a Parquet file's values."""
 
 import base64
 import datetime

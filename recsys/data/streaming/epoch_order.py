@@ -9,7 +9,7 @@ from recsys.data.streaming.row_order import RowOrder
 
 @dataclass(frozen=True)
 class Share:
-    """Which of the equal parts of all rows, and how many parts there are."""
+    """Index of an equal part of all rows, and number of parts."""
 
     index: int = 0
     count: int = 1

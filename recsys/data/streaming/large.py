@@ -10,7 +10,7 @@ MOST_BYTES = 1 << 28
 
 
 def is_large(source: str | Path) -> bool:
-    """Whether a data set is read as it is needed, unless told otherwise.
+    """Returns whether a data set is streamed by default.
 
     That is so for tables whose files have more than 256 MiB together, on any
     machine, so that what a training does depends on its data alone.

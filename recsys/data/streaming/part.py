@@ -77,7 +77,7 @@ class Part:
 
     @property
     def group_sizes(self) -> list[int]:
-        """How many rows each row group has."""
+        """Number of rows of each row group."""
         groups = range(self.metadata.num_row_groups)
         return [self.metadata.row_group(group).num_rows for group in groups]
 

@@ -119,7 +119,7 @@ class SplitStream:
 
     @property
     def sizes(self) -> list[int]:
-        """How many rows each unit has."""
+        """Number of rows of each unit."""
         return [unit.num_rows for unit in self.units]
 
     def __len__(self) -> int:

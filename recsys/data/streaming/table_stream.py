@@ -129,7 +129,7 @@ def _chunks(part: Part, name: str) -> Iterator[pa.Array]:
 
 
 def _has_null(part: Part, name: str) -> bool:
-    """Whether a column of integers has nulls, or does not say so."""
+    """Returns whether a column of integers has nulls, or does not say so."""
     groups = [part.metadata.row_group(g) for g in range(len(part.group_sizes))]
     chunks = (
         group.column(column)

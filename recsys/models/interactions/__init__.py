@@ -1,4 +1,4 @@
-"""How features meet before the experts see them, by name."""
+"""Interactions of features before the experts, by name."""
 
 import keras
 

@@ -1,4 +1,4 @@
-"""What the benchmarks on MovieLens-100K have in common."""
+"""Common parts of the benchmarks on MovieLens-100K."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What the benchmarks on S3-Rec's files have in common."""
+"""Common parts of the benchmarks on S3-Rec's files."""
 
 from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark

@@ -1,1 +1,1 @@
-"""What happens during a training, one callback a file, and their order."""
+"""Callbacks of a training, one a file, and their order."""

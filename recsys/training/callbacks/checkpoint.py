@@ -42,7 +42,7 @@ _LOWEST_LOSS = EpochChoice()
 
 @dataclass
 class Progress:
-    """How far a training has come.
+    """Progress of a training.
 
     Attributes:
         history: For each epoch, what it logged.
@@ -64,7 +64,7 @@ class Progress:
 
 
 class _Epoch(BaseModel, extra="allow"):
-    """What one epoch logged, beside its number."""
+    """Logs of one epoch, with its number."""
 
     epoch: StrictInt
     __pydantic_extra__: dict[str, StrictFloat]
@@ -128,7 +128,7 @@ class Checkpoint(keras.callbacks.Callback):
         return len(self.progress.history)
 
     def is_done(self, epochs: int) -> bool:
-        """Whether no epoch is left to train."""
+        """Returns whether no epoch is left to train."""
         return self.epochs >= epochs or self.progress.wait >= self.patience
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:

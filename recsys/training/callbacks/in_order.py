@@ -77,7 +77,7 @@ def in_order(
 
 
 def has_search(config: TrainConfig) -> bool:
-    """Whether permutations are searched for while a model is trained."""
+    """Returns whether training searches for permutations."""
     searched = config.gate_choice.searched
     return searched and config.architecture != "shared-bottom"
 

@@ -20,7 +20,7 @@ _ON_IDS = (*_ON_IMAGES, "hash", "hash+")
 
 @dataclass(frozen=True)
 class Published(published.Published):
-    """What is published for one data set.
+    """Published settings for one data set.
 
     Attributes:
         gamma: Of DSelect-k and COMET.

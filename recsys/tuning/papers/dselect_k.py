@@ -19,7 +19,7 @@ _BOUNDED = ("top-k", "dselect-k")
 
 @dataclass(frozen=True)
 class Published(published.Published):
-    """What is published for one data set.
+    """Published settings for one data set.
 
     Attributes:
         k: Of Top-k and DSelect-k.

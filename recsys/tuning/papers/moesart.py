@@ -35,7 +35,7 @@ _TUNED = [0.0, 0.01, 0.1, 1.0, 10.0]
 
 @dataclass(frozen=True)
 class Published(published.Published):
-    """What is published for one data set.
+    """Published settings for one data set.
 
     Attributes:
         trimmed_lasso_weight: Of MOESART.

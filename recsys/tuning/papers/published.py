@@ -5,7 +5,7 @@ from recsys.files.json_files import JsonObject
 
 @dataclass(frozen=True)
 class Published:
-    """What a paper has for one data set.
+    """A paper's settings for one data set.
 
     Attributes:
         gates: Names of the gates that are compared on it.
