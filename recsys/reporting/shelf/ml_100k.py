@@ -59,6 +59,7 @@ def split_of_ml_100k(
                 "two towers and ranker",
                 "train",
                 {"retrieval": True, "retrieval_label": retrieval_label},
+                seeds=3,
             ),
         ),
         published=tuple(

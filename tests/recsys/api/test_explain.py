@@ -65,7 +65,7 @@ def test_the_command_tells_the_features(
     words = ["explain", "--run", str(own_run), "--data", str(data)]
     assert recsys_command([*words, "--repeats", "1"]) == 0
     shown = capsys.readouterr().out
-    assert "40 rows grows where a feature is shuffled" in shown
+    assert "loss of 40 rows when a feature is shuffled" in shown
     for name in ("user", "film", "age"):
         assert f"  {name}\n" in shown
 
