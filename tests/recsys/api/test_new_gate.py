@@ -24,6 +24,7 @@ RECIPE = Path(__file__).parents[3] / "CONTRIBUTING.md"
 def my_gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[layers.Gate]]:
     """The class of the recipe, with its export and its registry line."""
     _, _, recipe = RECIPE.read_text().partition("## How to add a gate")
+    recipe, _, _ = recipe.partition("\n## ")
     (block,) = re.findall(r"   ```python\n(.*?)   ```", recipe, re.DOTALL)
     module = types.ModuleType("my_gate")
     exec(re.sub("^   ", "", block, flags=re.MULTILINE), vars(module))
