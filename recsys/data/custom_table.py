@@ -75,68 +75,65 @@ def custom_table(
     negative_sampling: str = "uniform",
     evaluation_negatives: int = 0,
 ) -> Dataset:
-    """Prepares a table of one's own, in one file or split already.
+    """Prepares your own table, in one file or already split.
 
-    The columns are told by type, each by its name or by a pattern such as
-    `categorical_*`, or all of them by a file like `dataset.json`, which knows
-    every kind of feature and task with its options. What is not told is left
-    out. So are files, of which several make one split where all have the same
-    columns.
+    Columns are assigned by type, by name or by a pattern such as
+    `categorical_*`, or all of them by a file like `dataset.json`, which has
+    every kind of feature and task with its options. Other columns are left
+    out. Several files with the same columns can make one split.
 
     Args:
-        raw_dir: Folder with the files, which names the data set.
-        seed: Seed of the splits that are drawn.
+        raw_dir: Folder with the files; its name becomes that of the data set.
+        seed: Seed of random splits.
         progress: Shows how many files are read.
-        train: Files with the rows to train on: Parquet, CSV (`.csv`) or, with
-            tabs, `.tsv`, packed or not (`.csv.gz`). A split without a file of
-            its own is taken off its rows.
-        validation: Files with the rows for validation, if there are any.
-        test: Files with the rows for the test, if there are any.
-        ids: Features of which only equality counts.
-        numbers: Features that are numbers.
+        train: Files with the training rows: Parquet, CSV (`.csv`) or, with
+            tabs, `.tsv`, compressed or not (`.csv.gz`). A split without a file
+            of its own is taken from these rows.
+        validation: Files with the validation rows, if any.
+        test: Files with the test rows, if any.
+        ids: Features compared only for equality.
+        numbers: Numeric features.
         binary: Tasks with labels 0 and 1.
-        regression: Tasks with numbers as labels.
+        regression: Tasks with numeric labels.
         multiclass: Tasks with classes 0, 1, 2, ... as labels.
-        exclude: Columns that are neither, whatever pattern they match.
+        exclude: Columns to leave out, even if a pattern matches them.
         schema: JSON file in `raw_dir` with the content of a `dataset.json`.
-        group: Column that says which rows belong together, such as a user's:
-            an id feature or one beside the features.
-        weight: Column with how much each row counts in losses and metrics,
-            which patterns do not take.
-        time: Column with when each row was, which patterns do not take:
-            numbers, dates, or texts in ISO 8601. The data set names it, unless
-            it is a feature of `schema` without being its time.
-        time_format: What a time looks like in a text that is not in ISO 8601,
-            in the directives of `strptime`, such as `%d/%m/%Y %H:%M`.
-        separator: What separates the fields of a text file, of any suffix:
-            comma, tab, semicolon or pipe. Found out unless given.
-        header: What the first row of a text file is: the names of its columns
+        group: Column that groups rows, such as a user's: an id feature, or a
+            column beside the features.
+        weight: Column with the weight of each row in losses and metrics.
+            Patterns do not match it.
+        time: Column with the time of each row: numbers, dates, or texts in ISO
+            8601. Patterns do not match it. The data set records it, unless it
+            is a feature of `schema` without being its time.
+        time_format: Format of time texts not in ISO 8601, in the directives of
+            `strptime`, such as `%d/%m/%Y %H:%M`.
+        separator: Separator of a text file with any suffix: comma, tab,
+            semicolon or pipe. Default: detected.
+        header: Content of a text file's first row: the names of its columns
             (first-row), or data (none).
-        columns: Names of all columns of files without a header, in their
-            order.
-        validation_share: Share of the training rows that are for validation
-            where there is no file for it.
+        columns: Names of all columns, in order, of files without a header.
+        validation_share: Share of the training rows to use for validation, if
+            there is no file for it.
         test_share: The same for the test.
-        split: "time" to take these shares off the end of the training rows
-            in the order of their times, "random" to draw them. By time where
-            there is one, unless given.
-        user: Id feature that says whom items are recommended to. Unless
-            given, the group where that is an id feature, or the id feature
-            called user.
-        item: Id feature that says what is recommended. The one called item
-            unless given.
+        split: "time" takes these shares from the end of the training rows,
+            ordered by time; "random" draws them. Default: time if there is
+            one.
+        user: Id feature of the user to recommend to. Default: the group if
+            that is an id feature, else the id feature called user.
+        item: Id feature of the item to recommend. Default: the one called
+            item.
         item_features: Further features of the item, such as its genres.
-            Unless given, those that never differ between two training rows of
-            the same item.
-        positive: Binary task that the files have no column for: 1 in all of
-            their rows, 0 in the negatives.
+            Default: those that never differ between two training rows of the
+            same item.
+        positive: Binary task without a column in the files: 1 in all of their
+            rows, 0 in the negatives.
         negatives: Rows to add for each training row with a 1 in a binary
             task: its user and time with an item that the user has in no
             split, and 0 in all binary tasks.
-        negative_sampling: How the items of these rows are drawn: uniform, or
-            popularity, each as often as it has positive training rows.
-        evaluation_negatives: The same as negatives for the validation and the
-            test split, which get none unless it is given.
+        negative_sampling: Distribution of the negatives' items: uniform, or
+            popularity (in proportion to their positive training rows).
+        evaluation_negatives: The same as negatives, for the validation and
+            test splits. Default: none.
 
     Returns:
         The data set.

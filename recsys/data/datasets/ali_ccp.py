@@ -81,8 +81,8 @@ def ali_ccp(
             one `field\x02id\x03weight`.
         seed: Seed of the validation split.
         progress: Shows how many examples are read.
-        rows: Most examples of training and validation together, and of the
-            test, the first ones; all unless given.
+        rows: Maximum number of examples of training and validation together,
+            and of the test, from the start of the files. Default: all.
         validation_share: Share of the training examples that are drawn for
             validation.
 

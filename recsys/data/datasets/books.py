@@ -61,7 +61,7 @@ def books(
         progress: Shows how far reading is.
         keep: `"k-core"` counts again until every user and book left has
             `min_records`; `"one-pass"` counts once.
-        min_records: Fewest records of a user, and of a book.
+        min_records: Minimum number of records of a user, and of a book.
 
     Returns:
         The data set.

@@ -37,8 +37,8 @@ def item_lists(
         train: Name of the file with the items to train on, packed where it
             ends in `.gz` or `.xz`. A line is a user and then items.
         test: The same for the test.
-        validation: The same for validation. Unless given, it is drawn from
-            the items to train on.
+        validation: The same for validation. Default: drawn from the training
+            items.
         validation_share: Share of each user's items that is drawn, rounded to
             a whole number of them.
 

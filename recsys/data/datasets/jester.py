@@ -38,7 +38,7 @@ def jester(
             have the published number of ratings; fewer are taken as a subset.
         seed: Seed of the splits.
         progress: Shows how many parts are read.
-        scale: What ratings are divided by.
+        scale: Divisor of the ratings.
 
     Returns:
         The data set.

@@ -60,7 +60,7 @@ class MultiMNIST:
             seed: Seed of the pairs. Which images a split draws from does not
                 depend on it.
             progress: Shows how many splits are done.
-            pairs: How pairs are drawn: "balanced" (each image twice at each
+            pairs: Draws of the pairs: "balanced" (each image twice at each
                 corner), "authors" (twice at the top left, with two others
                 that are drawn uniformly, as in the published code) or
                 "uniform" (both drawn uniformly, as the papers say).

@@ -39,12 +39,12 @@ def rated_items(
             is a user, an item, a rating from 1 to 5 and, or not, a timestamp,
             whole numbers between tabs (MovieLens's u.data) or `::`
             (ratings.dat).
-        archive: Zip archive that the file may be in. None unless given.
-        by: Whose ratings are dealt out at random: those of each user (user),
-            so that all give the same shares, or all together (row).
+        archive: Zip archive with the file. Default: none.
+        by: Unit of the random split: the ratings of each user, with equal
+            shares (user), or all ratings together (row).
         validation_share: Share of the ratings for validation.
         test_share: The same for the test.
-        like: The lowest rating that counts as one of a liked item.
+        like: Lowest rating that counts as a like.
 
     Returns:
         The data set.

@@ -50,13 +50,12 @@ def sequences(
         progress: Shows how much is read.
         file: Name of the file, packed where it ends in `.gz` or `.xz`. A line
             is a user and then items, all or one, oldest first.
-        length: Most items of a history, the last ones.
-        train_length: The same for the rows of the training split, which a
-            sequence tower does not read the histories of; 0 for none. As
-            length says unless given.
+        length: Maximum length of a history; the last items are kept.
+        train_length: The same for the training split, whose histories a
+            sequence tower does not read; 0 for none. Default: length.
         attributes: Name of a JSON file, which may be packed: an object with a
             list of attributes for each item. They become a feature of the
-            items. None unless given.
+            items. Default: none.
 
     Returns:
         The data set.
