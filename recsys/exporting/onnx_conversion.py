@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recsys.exporting import onnx_sparse_matmul
+from recsys.exporting.converter_types import Graph
+from recsys.exporting.converter_types import Node
 from recsys.exporting.onnx_einsum import convert_einsum
 from recsys.features.onnx_graph import OnnxGraph
 from recsys.features.onnx_graph import OnnxValue
@@ -17,8 +19,6 @@ from recsys.terminal.tensorflow_log import relevant_log
 if TYPE_CHECKING:
     import onnx
     import tensorflow as tf
-    from tf2onnx.graph import Graph
-    from tf2onnx.graph import Node
 
 
 # The latest that tf2onnx writes. What it writes for it means the same in the
@@ -26,18 +26,14 @@ if TYPE_CHECKING:
 CONVERTED_OPSET = 18
 
 
-def _convert_select(
-    graph: "Graph", node: "Node", name: str, args: object
-) -> None:
+def _convert_select(graph: Graph, node: Node, name: str, args: object) -> None:
     """Converts a choice; tf2onnx multiplies by 0, which NaN does not heed."""
     node.type = "Where"
     for attribute in list(node.attr):
         del node.attr[attribute]
 
 
-def _convert_log1p(
-    graph: "Graph", node: "Node", name: str, args: object
-) -> None:
+def _convert_log1p(graph: Graph, node: Node, name: str, args: object) -> None:
     """Converts log(1 + x), exact for small x, to log(u) x / (u - 1).
 
     Here u = 1 + x as it is rounded; where that is 1, x (Higham: Accuracy and

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tf2onnx.graph import Graph
-    from tf2onnx.graph import Node
+from recsys.exporting.converter_types import Graph
+from recsys.exporting.converter_types import Node
 
 
 class MatrixProduct(NamedTuple):
@@ -90,9 +88,7 @@ def _arrangement(
     return order, [-1 if -1 in group else prod(group) for group in lengths]
 
 
-def convert_einsum(
-    graph: "Graph", node: "Node", name: str, args: object
-) -> None:
+def convert_einsum(graph: Graph, node: Node, name: str, args: object) -> None:
     """Converts a sum of products of TensorFlow to a matrix product.
 
     Onnxruntime multiplies by a constant matrix several times faster than its
@@ -137,13 +133,13 @@ def convert_einsum(
 
 
 def _arranged(
-    graph: "Graph", value: str, order: list[int], shape: list[int]
+    graph: Graph, value: str, order: list[int], shape: list[int]
 ) -> str:
     attributes = {"perm": order}
     ordered = graph.make_node("Transpose", [value], attr=attributes).output[0]
     return _reshaped(graph, ordered, shape)
 
 
-def _reshaped(graph: "Graph", value: str, shape: list[int]) -> str:
+def _reshaped(graph: Graph, value: str, shape: list[int]) -> str:
     (constant,) = graph.make_consts([np.array(shape)])
     return graph.make_node("Reshape", [value, constant.output[0]]).output[0]

@@ -9,13 +9,13 @@ second and so on: as many steps as the row with the most experts has.
 from functools import cache
 from typing import TYPE_CHECKING
 
+from recsys.exporting.converter_types import Graph
+from recsys.exporting.converter_types import Node
 from recsys.features.onnx_graph import OPSETS
 from recsys.features.onnx_graph import OnnxGraph
 
 if TYPE_CHECKING:
     import onnx
-    from tf2onnx.graph import Graph
-    from tf2onnx.graph import Node
 
 NAME = "SparseMatMul"
 
@@ -78,15 +78,11 @@ def sparse_matmul() -> "onnx.FunctionProto":
     return parser.parse_function(_FUNCTION)
 
 
-def convert_matrix(
-    graph: "Graph", node: "Node", name: str, args: object
-) -> None:
+def convert_matrix(graph: Graph, node: Node, name: str, args: object) -> None:
     """Leaves TensorFlow's sparse matrix to the node that multiplies by it."""
 
 
-def convert_matmul(
-    graph: "Graph", node: "Node", name: str, args: object
-) -> None:
+def convert_matmul(graph: Graph, node: Node, name: str, args: object) -> None:
     """Converts TensorFlow's product to a call of the function.
 
     Args:
