@@ -55,7 +55,7 @@ def rows(
             "user": pd.Series(users),
             "item": pd.Series(items),
             "brand": [f"brand of {item}" for item in items],
-            "age": [float(len(str(user))) + hash(user) % 7 for user in users],
+            "age": [float(sum(str(user).encode()) % 7) for user in users],
             "tags": [np.array([f"tag of {item}"], object) for item in items],
             "hour": number.astype(float),
             "click": pd.Series(clicks, dtype="float64"),
