@@ -44,7 +44,8 @@ _FIELDS = {
         "standardize_targets",
     ),
     "Retrieval": (
-        *("retrieval", "retrieval_weight", "retrieval_dim"),
+        *("retrieval", "retrieval_loss", "retrieval_loss_options"),
+        *("retrieval_weight", "retrieval_dim"),
         *("retrieval_correction", "retrieval_ids", "retrieval_penalty"),
         *("retrieval_label", "retrieval_exclude_seen"),
         "retrieval_exclude_seen_targets",
@@ -122,6 +123,7 @@ def given_fields(options: JsonMapping) -> JsonObject:
     }
     reads: dict[str, Callable[[str], Any]] = {
         "gate_options": str,
+        "retrieval_loss_options": str,
         "task_options": str,
         "task_weights": float,
     }

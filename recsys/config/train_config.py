@@ -31,6 +31,7 @@ from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
 from recsys.config.presets import Sizes
 from recsys.config.retrieval_defaults import with_retrieval_defaults
+from recsys.config.retrieval_losses import RETRIEVAL_LOSSES
 from recsys.config.tower_config import TowerConfig
 from recsys.config.weightings import WEIGHTINGS
 from recsys.errors.bounds import LARGEST_COUNT
@@ -198,13 +199,27 @@ class TrainConfig(TowerConfig):
     retrieval_weight: Weight = 1.0
     """Weight of the retrieval loss."""
 
+    retrieval_loss: Annotated[Text, one_of(RETRIEVAL_LOSSES)] = "softmax"
+    """Loss of the towers: softmax (over the items of the batch), full-softmax
+    (over a catalogue of up to 50,000 items), sampled-softmax (over uniformly
+    drawn items), mixed-softmax (over the batch's and drawn ones), gbce
+    (generalised binary cross-entropy), bpr (Bayesian personalised ranking) or
+    cosine-contrastive (SimpleX)."""
+
+    retrieval_loss_options: Options = field(default_factory=dict)
+    """Hyperparameters of the retrieval loss, by name: num_negatives (drawn per
+    batch, 1000), hard_negatives (keep so many with the highest scores),
+    temperature (of cosine scores), calibration (gbce), margin and
+    negative_weight (cosine-contrastive)."""
+
     retrieval_dim: Width = 32
     """Width of query and item vectors."""
 
-    retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] = "scores"
-    """Correction for frequent items, with q an item's share of the rows:
-    subtract log q from the logits in training (training), or add log q to the
-    scores in retrieval (scores)."""
+    retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] | None = None
+    """Popularity of items, with q an item's share of the rows: learned by the
+    vectors (training; the softmax over a batch subtracts log q from its
+    logits), or added to the scores as log q (scores). Default: scores for the
+    softmax losses, training for the others."""
 
     retrieval_ids: Annotated[Text, one_of(RETRIEVAL_IDS)] = "vectors"
     """Use of the user and item ids in the towers: as inputs, by the ranker's

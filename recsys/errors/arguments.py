@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from contextlib import suppress
 from types import UnionType
+from typing import Annotated
 from typing import Any
 from typing import get_args
 from typing import get_origin
@@ -69,7 +70,7 @@ def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
             f"{what}: {name} must be given once. "
             f"Received: {shortened(given, 300)}"
         )
-    kinds = get_args(hint) or (hint,)
+    kinds = [_plain(kind) for kind in get_args(hint) or (hint,)]
     if type(None) in kinds and value.lower() == "none":
         return None
     if bool in kinds and value.lower() in ("true", "false"):
@@ -85,3 +86,8 @@ def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
         f"{what}: {name} must be of type {expected}. "
         f"Received: {name}={shown(value)}"
     )
+
+
+def _plain(kind: Any) -> Any:
+    """A type without the bounds that it is annotated with."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind

@@ -27,6 +27,11 @@ from recsys.models.ranker import Ranker
 from recsys.models.tower import create_sequence_retrieval
 from recsys.models.tower import history_feature
 from recsys.retrieval.catalogue import Catalogue
+from recsys.retrieval.losses import RetrievalLoss
+from recsys.retrieval.losses import create_loss
+from recsys.retrieval.losses.full_softmax import MOST_ITEMS
+from recsys.retrieval.losses.full_softmax import FullSoftmax
+from recsys.retrieval.retrieval import IN_SCORES
 from recsys.retrieval.retrieval import Retrieval
 
 
@@ -239,10 +244,22 @@ def _retrieval(
         units=config.sizes.head_units,
         weight=config.retrieval_weight,
         label=config.retrieval_label,
-        correction=config.retrieval_correction,
+        correction=config.retrieval_correction or IN_SCORES,
         vectors=vectors,
         penalty=config.retrieval_penalty if vectors else 0.0,
+        loss=_loss(config, catalogue),
     )
+
+
+def _loss(config: TrainConfig, catalogue: Catalogue) -> RetrievalLoss:
+    loss = create_loss(config.retrieval_loss, config.retrieval_loss_options)
+    if isinstance(loss, FullSoftmax) and catalogue.num_items > MOST_ITEMS:
+        raise ValueError(
+            f"`retrieval_loss` must not be {loss.type} for more than "
+            f"{MOST_ITEMS:,} items; sampled-softmax and mixed-softmax draw "
+            f"some of them. Received: {catalogue.num_items:,} items"
+        )
+    return loss
 
 
 def _label_statistics(

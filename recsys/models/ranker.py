@@ -285,14 +285,23 @@ class Ranker(MultiTaskModel):
             self._tower_vectors(inputs, rows, self._seen_by_tower(names))
             for names in (self.query_names, self.retrieval.item_names)
         )
+        drawn = self.retrieval.draw()
         loss = self.retrieval(
             queries,
             items,
             inputs[self.retrieval.item],
             inputs[ROW_WEIGHTS],
             self._query_ids(inputs),
+            drawn,
+            None if drawn is None else self._seen_of_items(drawn),
         )
         self.note_loss(RETRIEVAL_LOSS, loss)
+
+    def _seen_of_items(self, numbers: Tensor) -> Tensor | None:
+        """Input of the item tower for items of the catalogue."""
+        assert self.retrieval is not None, "asked for with retrieval alone"
+        inputs = self.retrieval.inputs_of(numbers)
+        return self._tower_inputs(inputs, self.retrieval.item_names)
 
     def mixture_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None

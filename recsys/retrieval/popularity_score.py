@@ -36,8 +36,18 @@ def with_log_share(items: Tensor, numbers: Tensor, sampling: Tensor) -> Tensor:
         Menon et al. Long-Tail Learning via Logit Adjustment. ICLR 2021,
         section 4.
     """
+    logs = log_shares(numbers, sampling)
+    return ops.concatenate([items, logs[:, None]], axis=-1)
+
+
+def log_shares(numbers: Tensor, sampling: Tensor) -> Tensor:
+    """Returns log q of items, `(B,)`; the rarest's for those without a row.
+
+    Args:
+        numbers: Integer tensor `(B,)`, which items these are.
+        sampling: Float tensor `(N + 1,)`, as of `with_log_share`.
+    """
     known = sampling[1:]
     least = ops.min(ops.where(known > 0, known, 1.0))
     shares = ops.take(sampling, numbers, axis=0)
-    logs = ops.log(ops.maximum(shares, least))
-    return ops.concatenate([items, logs[:, None]], axis=-1)
+    return ops.log(ops.maximum(shares, least))

@@ -17,7 +17,11 @@ from recsys.distribution.process_group import all_rows
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
 from recsys.retrieval.feature_roles import FeatureRole
-from recsys.retrieval.in_batch_softmax import in_batch_softmax
+from recsys.retrieval.losses import RetrievalLoss
+from recsys.retrieval.losses import create_loss
+from recsys.retrieval.negatives import Items
+from recsys.retrieval.negatives import hardest
+from recsys.retrieval.popularity_score import log_shares
 from recsys.retrieval.popularity_score import with_log_share
 from recsys.retrieval.popularity_score import with_one
 
@@ -37,10 +41,10 @@ class Retrieval(keras.layers.Layer):
 
     The vector of a query, <u, ·>, is large for the items that it is to be
     answered with. The towers see what the ranker sees of features; they are
-    trained by `in_batch_softmax`, whose mean over the rows that count is added
-    to the loss. With `vectors`, a tower does not see the id of that name: the
-    id has a free vector p, which is added to what the tower makes of the other
-    features f, with D = `dim`,
+    trained by a loss of `recsys.retrieval.losses`, whose mean over the rows
+    that count is added to the model's. With `vectors`, a tower does not see
+    the id of that name: the id has a free vector p, which is added to what the
+    tower makes of the other features f, with D = `dim`,
 
         u = tower(f) + √D p
 
@@ -60,16 +64,19 @@ class Retrieval(keras.layers.Layer):
         weight: Float, weight of the loss. Defaults to 0.1.
         label: Binary task whose label is 1 in the rows that count; all rows
             do with `None` (default).
-        correction: Where log q, q the share of rows with an item, makes up
-            for items being in a batch as often as in the data: subtracted
-            from the logits in `"training"` (default), so that the vectors
-            have to tell how popular an item is, or in `"scores"`, where it is
-            added to what items are retrieved by, <u, v> + log q, and is not
-            learned: v has one number more then, log q, and u a 1.
+        correction: How scores account for q, the share of rows with an item:
+            with `"training"` (default) the vectors have to learn how popular
+            an item is; with `"scores"`, log q is part of the score that items
+            are retrieved by, <u, v> + log q, and is not learned: v has one
+            number more then, log q, and u a 1. In either case the softmax
+            losses subtract in training the logarithm of how often an item is
+            a candidate, such as log q for the items of a batch.
         vectors: By name of an id, that of the item or of the query, a layer
             that looks up its free vectors, `dim` wide. None by default.
         penalty: Float, weight of the squared norms of `vectors` in the loss.
             Defaults to 0.
+        loss: Loss that the towers are trained by; the softmax over the items
+            of the batch with `None` (default).
         towers: The query tower and the item tower of a class derived from
             this one; dense layers with `None` (default).
         **kwargs: `name`, `trainable`, `dtype`.
@@ -96,6 +103,10 @@ class Retrieval(keras.layers.Layer):
         weights: Float tensor `(B,)`, how much each row counts.
         query_ids: Integer tensor `(B,)`, the ids of the query that has free
             vectors; `None` for none.
+        drawn: Integer tensor `(N,)`, the items that `draw` has returned;
+            `None` (default) for none.
+        drawn_items: Tensor `(N, width)`, what the item tower sees of them;
+            `None` where that is nothing.
 
     Returns:
         Float32 scalar, the loss without its weight.
@@ -123,6 +134,7 @@ class Retrieval(keras.layers.Layer):
         correction: str = IN_TRAINING,
         vectors: Mapping[str, keras.layers.Layer] | None = None,
         penalty: float = 0.0,
+        loss: RetrievalLoss | None = None,
         towers: tuple[keras.layers.Layer, keras.layers.Layer] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -141,6 +153,11 @@ class Retrieval(keras.layers.Layer):
         self.correction = correction
         self.id_vectors = dict(vectors or {})
         self.penalty = penalty
+        self.loss = loss or create_loss("softmax", {})
+        self.negatives = self.loss.negatives(num_items, self.loss.num_negatives)
+        self.seed = (
+            keras.random.SeedGenerator() if self.negatives.draws else None
+        )
         self.roles: Mapping[str, FeatureRole] = {}
         towers = towers or (self._tower(), self._tower())
         self.query_tower, self.item_tower = towers
@@ -218,6 +235,14 @@ class Retrieval(keras.layers.Layer):
             autocast=False,
         )
 
+    def draw(self) -> Tensor | None:
+        """Returns the items that a batch is compared with beside its own.
+
+        Returns:
+            Int32 tensor `(N,)`; `None` if there are none.
+        """
+        return self.negatives.draw(self.seed) if self.negatives.draws else None
+
     def call(
         self,
         queries: Tensor | None,
@@ -225,28 +250,74 @@ class Retrieval(keras.layers.Layer):
         numbers: Tensor,
         weights: Tensor,
         query_ids: Tensor | None = None,
+        drawn: Tensor | None = None,
+        drawn_items: Tensor | None = None,
     ) -> Tensor:
         # What is unknown is no item.
         weights = ops.where(numbers > 0, ops.cast(weights, "float32"), 0.0)
         free_queries = self._free(self.query_id, query_ids, training=True)
         free_items = self._free(self.item, numbers, training=True)
-        queries = _sum(self.query_tower, queries, free_queries)
-        items = _sum(self.item_tower, items, free_items)
+        queries = self._scaled(_sum(self.query_tower, queries, free_queries))
+        items = self._unit(_sum(self.item_tower, items, free_items))
         norms = _squares(free_queries) + _squares(free_items)
         norms = ops.zeros_like(weights) + norms
         queries, items, numbers, weights, norms = all_rows(
             (queries, items, numbers, weights, norms)
         )
-        shares = ops.take(self.sampling, numbers, axis=0)
-        if self.correction == IN_SCORES:
-            shares = ops.ones_like(shares)
-        losses = in_batch_softmax(queries, items, numbers, shares)
+        losses = self._row_losses(queries, items, numbers, drawn, drawn_items)
         total = ops.sum(weights)
         total = ops.where(total > 0, total, 1.0)
         loss = ops.sum(weights * losses) / total
         norm = ops.sum(weights * norms) / total
         self.add_loss(self.weight * (loss + self.penalty * norm))
         return loss
+
+    def _row_losses(
+        self,
+        queries: Tensor,
+        items: Tensor,
+        numbers: Tensor,
+        drawn: Tensor | None,
+        drawn_items: Tensor | None,
+    ) -> Tensor:
+        """The loss of each row of the batch, `(B,)`."""
+        num_rows = ops.shape(queries)[0]
+        others: Items | None = None
+        if drawn is not None:
+            free = self._free(self.item, drawn)
+            vectors = self._unit(_sum(self.item_tower, drawn_items, free))
+            others = self._compared(vectors, drawn, num_rows)
+        candidates = self.negatives.candidates(
+            ops.cast(queries, "float32"),
+            self._compared(items, numbers, num_rows),
+            others,
+        )
+        if self.loss.hard_negatives is not None:
+            candidates = hardest(candidates, self.loss.hard_negatives)
+        return self.loss.losses(candidates, self.num_items)
+
+    def _compared(
+        self, vectors: Tensor, numbers: Tensor, num_rows: int | Tensor
+    ) -> Items:
+        """Items with what is added to their scores in training."""
+        shares = ops.take(self.sampling, numbers, axis=0)
+        corrections = ops.zeros_like(shares)
+        if self.correction == IN_SCORES:
+            corrections += log_shares(numbers, self.sampling)
+        if self.loss.corrects:
+            counts = self.negatives.expected_counts(shares, num_rows)
+            corrections -= ops.log(counts)
+        return Items(ops.cast(vectors, "float32"), numbers, corrections)
+
+    def _unit(self, vectors: Tensor) -> Tensor:
+        """Vectors as scores need them: unit vectors for cosines."""
+        if not (self.loss.cosines or self.loss.temperature):
+            return vectors
+        return ops.normalize(ops.cast(vectors, "float32"), axis=-1)
+
+    def _scaled(self, queries: Tensor) -> Tensor:
+        """Query vectors, divided by the temperature."""
+        return self._unit(queries) / (self.loss.temperature or 1.0)
 
     def query_vectors(
         self, features: Tensor | None, ids: Tensor | None = None
@@ -258,7 +329,7 @@ class Retrieval(keras.layers.Layer):
             ids: The ids that have free vectors, as in a call.
         """
         free = self._free(self.query_id, ids)
-        vectors = _sum(self.query_tower, features, free)
+        vectors = self._scaled(_sum(self.query_tower, features, free))
         return vectors if self.correction == IN_TRAINING else with_one(vectors)
 
     def item_vectors(self, features: Tensor | None, numbers: Tensor) -> Tensor:
@@ -269,7 +340,7 @@ class Retrieval(keras.layers.Layer):
             numbers: Integer tensor `(B,)`, the items.
         """
         free = self._free(self.item, numbers)
-        vectors = _sum(self.item_tower, features, free)
+        vectors = self._unit(_sum(self.item_tower, features, free))
         if self.correction == IN_TRAINING:
             return vectors
         return with_log_share(vectors, numbers, self.sampling)
@@ -310,6 +381,18 @@ class Retrieval(keras.layers.Layer):
             for name, variable in self.features.items()
         }
         return {self.item: np.asarray(numbers, np.int32), **further}
+
+    def inputs_of(self, numbers: Tensor) -> dict[str, Tensor]:
+        """Returns the inputs of the model that are of items, as tensors.
+
+        Args:
+            numbers: Integer tensor `(N,)`.
+        """
+        further = {
+            name: ops.take(variable, numbers, axis=0)
+            for name, variable in self.features.items()
+        }
+        return {self.item: numbers, **further}
 
     def update_index(self, vectors: TensorLike) -> None:
         """Replaces the items' vectors.
@@ -355,6 +438,7 @@ class Retrieval(keras.layers.Layer):
                 for name, layer in self.id_vectors.items()
             },
             "penalty": self.penalty,
+            "loss": self.loss.declaration,
         }
 
     @classmethod
@@ -362,7 +446,9 @@ class Retrieval(keras.layers.Layer):
         restore = keras.saving.deserialize_keras_object
         vectors = config.get("vectors", {}).items()
         restored = {name: restore(layer) for name, layer in vectors}
-        return cls(**{**config, "vectors": restored})
+        options = dict(config["loss"])
+        loss = create_loss(options.pop("type"), options)
+        return cls(**{**config, "vectors": restored, "loss": loss})
 
 
 def _sum(

@@ -132,7 +132,8 @@ class SequenceRetrieval(Retrieval):
 
     def get_config(self) -> Config:
         config = super().get_config()
-        for name in ("units", "weight", "correction", "vectors", "penalty"):
+        of_towers = ("units", "weight", "correction", "vectors", "penalty")
+        for name in (*of_towers, "loss"):
             del config[name]
         return {
             **config,

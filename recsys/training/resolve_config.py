@@ -19,6 +19,8 @@ from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
 from recsys.retrieval.counting_rows import counting_label
+from recsys.retrieval.losses import loss_class
+from recsys.retrieval.losses import typed_loss_options
 from recsys.tasks.task_options import typed_task_options
 
 # What the papers train on ratings as they are, and so must whoever compares
@@ -64,6 +66,10 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=_standardizes(config.standardize_targets, schema),
         retrieval_label=_retrieval_label(config, schema),
+        retrieval_loss_options=typed_loss_options(
+            config.retrieval_loss, config.retrieval_loss_options
+        ),
+        retrieval_correction=_correction(config),
         retrieval_exclude_seen=_excludes_seen(config, schema),
         select=config.select or default_choice(config),
         backend=keras.backend.backend(),
@@ -136,6 +142,18 @@ def _excludes_seen(config: TrainConfig, schema: Schema) -> bool | None:
     if given is not None or not config.retrieval:
         return given
     return schema.user_id is not None
+
+
+def _correction(config: TrainConfig) -> str:
+    loss = loss_class(config.retrieval_loss)
+    given = config.retrieval_correction
+    if given == "scores" and loss.cosines:
+        raise ValueError(
+            "`retrieval_correction` must be training, or left out, for the "
+            f"loss {loss.type}, whose scores are cosines. "
+            "Received: retrieval_correction='scores'"
+        )
+    return given or ("scores" if loss.corrects else "training")
 
 
 def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:

@@ -13,7 +13,9 @@ from recsys.distribution.process_group import all_rows
 from recsys.distribution.process_group import num_shares
 from recsys.distribution.process_group import own_rows
 from recsys.distribution.process_group import shared_with
-from recsys.retrieval.in_batch_softmax import in_batch_softmax
+from recsys.retrieval.losses import create_loss
+from recsys.retrieval.negatives import Items
+from recsys.retrieval.negatives import Negatives
 from recsys.retrieval.retrieval import Retrieval
 
 pytestmark = pytest.mark.once("torch")
@@ -77,7 +79,11 @@ def test_items_of_other_processes_are_told_apart() -> None:
         loss = retrieval(queries, items, numbers, weights)
         towers = retrieval.query_tower(queries), retrieval.item_tower(items)
         rows = all_rows((*towers, ops.convert_to_tensor(numbers)))
-    losses = in_batch_softmax(*rows, ops.full((8,), 0.1))
+    queries, items, numbers = rows
+    candidates = Negatives(9, 0).candidates(
+        queries, Items(items, numbers, ops.full((8,), -np.log(0.1))), None
+    )
+    losses = create_loss("softmax", {}).losses(candidates, 9)
     expected = ops.average(losses, weights=group.all_rows(ops.ones(4)))
     np.testing.assert_allclose(
         ops.convert_to_numpy(loss), ops.convert_to_numpy(expected), rtol=1e-5

@@ -18,7 +18,9 @@ from recsys.measuring.curves import read_history
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.models.build import build_model
 from recsys.models.ranker import Ranker
-from recsys.retrieval.in_batch_softmax import in_batch_softmax
+from recsys.retrieval.losses import create_loss
+from recsys.retrieval.negatives import Items
+from recsys.retrieval.negatives import Negatives
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.runs.run import Run
 from recsys.training.batches import create_batches
@@ -404,12 +406,16 @@ def test_softmax_of_a_batch_is_what_the_layer_returns(
     )
     numbers = np.array([1, 2, 2], np.int32)
     shares = ops.take(ranker.retrieval.sampling, numbers)
-    expected = in_batch_softmax(
+    candidates = Negatives(ranker.retrieval.num_items, 0).candidates(
         ranker.retrieval.query_tower(queries),
-        ranker.retrieval.item_tower(items),
-        numbers,
-        shares,
+        Items(
+            ranker.retrieval.item_tower(items),
+            ops.convert_to_tensor(numbers),
+            -ops.log(shares),
+        ),
+        None,
     )
+    expected = create_loss("softmax", {}).losses(candidates, 30)
     weights = np.array([0.0, 1.0, 3.0], np.float32)
     losses = ops.convert_to_numpy(expected)
     received = ranker.retrieval(queries, items, numbers, weights)
