@@ -15,6 +15,7 @@ from recsys.features.feature import FittedFeature
 from recsys.features.id import FittedId
 from recsys.models.gates import gate_class
 from recsys.retrieval.catalogue import Catalogue
+from recsys.retrieval.losses import create_loss
 from recsys.tables import RowRule
 
 _BYTES = 4  # Of a float32 or an int32.
@@ -248,8 +249,14 @@ def _retrieval(
         text = f"free vectors of {one.num_rows:,} ids of {name!r}"
         copies = _table_copies(config, one.num_rows, dim)
         yield Part(text, "`retrieval_dim`", one.num_rows * dim, copies)
-    text = f"the logits of {rows:,} queries for as many items"
-    yield Part(text, "`batch_size`", rows**2, copies=2)
+    loss = create_loss(config.retrieval_loss, config.retrieval_loss_options)
+    negatives = loss.negatives(catalogue.num_items, loss.num_negatives)
+    compared = negatives.num_candidates(rows)
+    text = f"the scores of {compared:,} items for {rows:,} queries"
+    options = "`batch_size`"
+    if negatives.draws:
+        options += " and `retrieval_loss`"
+    yield Part(text, options, rows * compared, copies=2)
 
 
 def _dense(units: list[int]) -> int:

@@ -66,6 +66,14 @@ class Negatives:
         self.num_items = num_items
         self.count = count
 
+    def num_candidates(self, num_rows: int) -> int:
+        """Returns how many candidates a row of a batch has.
+
+        Args:
+            num_rows: Integer, the number of rows in the batch.
+        """
+        return num_rows
+
     def draw(self, seed: keras.random.SeedGenerator | None) -> Tensor:
         """Returns the items beside those of the rows, int32 `(N,)`."""
         raise NotImplementedError
@@ -102,6 +110,9 @@ class UniformNegatives(Negatives):
 
     draws = True
 
+    def num_candidates(self, num_rows: int) -> int:
+        return 1 + self.count
+
     def draw(self, seed: keras.random.SeedGenerator | None) -> Tensor:
         return keras.random.randint(
             (self.count,), 1, self.num_items + 1, seed=seed
@@ -123,6 +134,9 @@ class UniformNegatives(Negatives):
 class MixedNegatives(UniformNegatives):
     """The items of the other rows, and items drawn uniformly."""
 
+    def num_candidates(self, num_rows: int) -> int:
+        return num_rows + self.count
+
     def expected_counts(self, shares: Tensor, num_rows: int | Tensor) -> Tensor:
         return ops.cast(num_rows, "float32") * shares + (
             self.count / self.num_items
@@ -137,6 +151,9 @@ class MixedNegatives(UniformNegatives):
 
 class AllItems(UniformNegatives):
     """All other items of the catalogue."""
+
+    def num_candidates(self, num_rows: int) -> int:
+        return self.num_items
 
     def draw(self, seed: keras.random.SeedGenerator | None) -> Tensor:
         return ops.arange(1, self.num_items + 1, dtype="int32")

@@ -80,6 +80,10 @@ def expected_negatives(
 def test_own_item_and_negatives(kind: type[Negatives], seed: int) -> None:
     parts, numbers, more, scores = candidates_of(kind, seed)
     assert (parts["own"].sum(axis=1) == 1).all()
+    assert parts["scores"].shape == (
+        5,
+        kind(NUM_ITEMS, COUNT).num_candidates(5),
+    )
     assert not (parts["own"] & ~parts["counted"]).any()
     for row, number in enumerate(numbers):
         own = parts["scores"][row][parts["own"][row]]
