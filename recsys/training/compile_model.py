@@ -1,14 +1,19 @@
+from collections.abc import Mapping
+from pkgutil import resolve_name
+from typing import Any
+
 import keras
 import numpy as np
 
 from recsys.config.train_config import TrainConfig
+from recsys.config.weightings import WEIGHTINGS
 from recsys.distribution.process_group import num_shares
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.shared_weights import shared_weights
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
 from recsys.tables.marks import marks
 from recsys.training.create_optimizer import create_optimizer
-from recsys.weighting import create_weighting
+from recsys.weighting.task_weighting import TaskWeighting
 
 
 def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
@@ -47,6 +52,20 @@ def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
             seed=config.seed,
         )
         model.weighting.build(model.optimizer)
+
+
+def create_weighting(
+    name: str, task_weights: Mapping[str, float], **options: Any
+) -> TaskWeighting:
+    """Creates a method of weighing.
+
+    Args:
+        name: One of `WEIGHTINGS`.
+        task_weights: The fixed weight of each task's loss.
+        **options: Those of `TaskWeighting` and of the method.
+    """
+    kind: type[TaskWeighting] = resolve_name(WEIGHTINGS[name])
+    return kind(task_weights, **options)
 
 
 def _create_loss_metrics(model: MultiTaskModel) -> None:

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import recsys
+from recsys.config.weightings import WEIGHTINGS
 from recsys.runs.run import Run
 from recsys.training.callbacks.finite_loss import FiniteLoss
-from recsys.weighting import WEIGHTINGS
 
 Settings = Callable[..., dict[str, Any]]
 

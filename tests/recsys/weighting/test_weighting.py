@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from keras import ops
 
+from recsys.config.weightings import WEIGHTINGS
 from recsys.tables import LazyAdam
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer
 from recsys.tables import TableTraining
 from recsys.training.callbacks.task_weight_history import TaskWeightHistory
-from recsys.weighting import WEIGHTINGS
-from recsys.weighting import create_weighting
+from recsys.training.compile_model import create_weighting
 from recsys.weighting.pcgrad import PCGrad
 from recsys.weighting.task_weighting import TaskWeighting
 from recsys.weighting.weighted_training import WeightedTraining
