@@ -1,7 +1,7 @@
-"""When sparse execution is faster than dense.
+"""Estimates when sparse execution is faster than dense.
 
 The constants were measured on CPUs: `benchmarks/break_even.py` measures them
-anew, and says how often and how far these are wrong.
+again and reports how often, and by how much, the estimate is wrong.
 """
 
 import keras

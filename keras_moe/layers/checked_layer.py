@@ -25,17 +25,17 @@ class CheckedLayer(keras.layers.Layer):
 
     @property
     def _smallest_ranks(self) -> Mapping[str, int]:
-        """By the names of the tensors, the fewest axes that each may have."""
+        """Minimum number of axes by tensor name."""
         return {}
 
     @property
     def _structured(self) -> Mapping[str, tuple[type, ...]]:
-        """Of those that may be several tensors, the types that hold them."""
+        """Types of containers by name, of arguments of several tensors."""
         return {}
 
     @property
     def _widths(self) -> Mapping[str, int | None]:
-        """By the name of an argument, the size of its last axis, if known."""
+        """Size of the last axis by name of an argument, if known."""
         return {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -83,7 +83,7 @@ class Execution:
     def limit(
         self, weights: Sequence[Tensor], training: bool | None
     ) -> list[Tensor]:
-        """In sparse mode, each gate's `k` largest weights of every row."""
+        """Keeps the `k` largest weights of each gate and row in sparse mode."""
         return [
             keep_largest(weight, gate.k)
             if self._is_limited(gate, training) and gate.k is not None
@@ -92,7 +92,7 @@ class Execution:
         ]
 
     def _is_limited(self, gate: Gate, training: bool | None) -> bool:
-        """Whether the mixture, not the gate, enforces `k`."""
+        """Returns whether the mixture, not the gate, enforces `k`."""
         return (
             self.mode == "sparse"
             and gate.k is not None
@@ -135,7 +135,7 @@ class Execution:
         return run_on_devices(run, self.experts, [rows, weights], expert_axis)
 
     def _runs_on_devices(self, rows: Tensor) -> bool:
-        """Whether each device runs the experts on its own rows.
+        """Returns whether each device runs the experts on its own rows.
 
         Eager calls do not: XLA would compile the function anew for each.
         """
@@ -146,7 +146,7 @@ class Execution:
         )
 
     def _expert_axis(self, rows: Tensor) -> str | None:
-        """Along which axis each device runs its own experts, if any."""
+        """Returns the axis along which devices have their own experts."""
         if not (
             self.experts.stacked and is_traced_by_jax(rows) and rows.shape[0]
         ):
@@ -268,7 +268,7 @@ class Execution:
         return exported
 
     def _is_dense(self, shape: Sequence[int | None]) -> bool:
-        """Whether all experts run for any batch."""
+        """Returns whether all experts run for any batch."""
         if (
             self.mode == "dense"
             or self.experts.sparse_unsupported_reason is not None

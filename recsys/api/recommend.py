@@ -302,9 +302,9 @@ def _predicted(
     inputs: Mapping[str, np.ndarray],
     numbers: np.ndarray,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """By column, the predictions for items, and which experts made them.
+    """Returns predictions for items, and the experts that made them, by column.
 
-    Nothing of tasks that have not been trained.
+    Untrained tasks have none.
     """
     if retrieval.alone:
         return {}, {}

@@ -167,7 +167,7 @@ def _content(
     schema: Schema,
     fields: JsonMapping,
 ) -> Any:
-    """What is searched: as told, or as a started sweep does, or a paper."""
+    """The search space: given, or a started sweep's, or a paper's."""
     if space is not None and paper is not None:
         raise ValueError(
             "`space` or `paper` must be given, not both. Received: "

@@ -23,7 +23,7 @@ class Option:
 
     @property
     def is_integer(self) -> bool:
-        """Whether values are whole numbers."""
+        """True if values are integers."""
         return isinstance(self.first, int)
 
 

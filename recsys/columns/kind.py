@@ -72,7 +72,7 @@ class Kind(BaseModel):
 
     @property
     def declaration(self) -> Declaration:
-        """What `dataset.json` says: the type alone if all else is default."""
+        """Entry of `dataset.json`: the type alone if all else is default."""
         options = self.model_dump(exclude_defaults=True)
         return {"type": self.type, **options} if options else self.type
 

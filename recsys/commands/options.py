@@ -206,7 +206,7 @@ def _option(field: Field[Any], hint: Any, text: str) -> Any:
 
 
 def _place(field: Field[Any]) -> int:
-    """Where the help lists a field: by groups, in their order."""
+    """Position of a field in the help: by groups, in their order."""
     names = list(GROUPS)
     return names.index(field.name) if field.name in names else len(names)
 

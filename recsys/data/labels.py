@@ -1,4 +1,4 @@
-"""Whether there is anything to learn and to measure in a split."""
+"""Checks that a split has labels to learn from and to measure by."""
 
 import logging
 from collections.abc import Iterable

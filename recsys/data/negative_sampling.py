@@ -109,7 +109,7 @@ def with_negatives(
 
 @dataclass(frozen=True)
 class _Sampler:
-    """What is drawn from.
+    """Splits from which negatives are drawn.
 
     Attributes:
         schema: What the columns mean.

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class RowTime(Kind):
-    """When a row was; none is missing.
+    """Time of a row; none is missing.
 
     Attributes:
-        feature: What the column means to a model, too, and whose form it keeps
-            then. `None` (default) where it is no feature.
+        feature: The feature that the column is as well, whose form it then
+            keeps. `None` (default) if it is no feature.
     """
 
     type = "time"

@@ -202,7 +202,7 @@ class Schema:
 
     @property
     def holds_images(self) -> bool:
-        """Whether the rows are images rather than those of a table."""
+        """True if the rows are images, `False` if they are those of a table."""
         return any(isinstance(kind, Image) for kind in self.features.values())
 
     @property

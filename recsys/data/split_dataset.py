@@ -63,7 +63,7 @@ class SplitDataset(Generic[AnySplit]):
         )
 
     def _described_labels(self) -> Mapping[str, str]:
-        """What `described_labels` says of the training split."""
+        """The training split's labels, by `described_labels`."""
         return described_labels(self.split("train"), self.schema.tasks)
 
     def split(self, name: str) -> AnySplit:

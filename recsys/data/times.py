@@ -1,4 +1,4 @@
-"""When the rows of a log were: numbers, dates, or texts that say a date."""
+"""Times of the rows of a log: numbers, dates, or texts of a date."""
 
 import datetime
 import re

@@ -24,7 +24,7 @@ class Replicas:
 
     @property
     def index(self) -> int:
-        """Which replica calls, in a step or in what `on_each` runs."""
+        """Index of the calling replica, in a step or within `on_each`."""
         return int(tf.get_static_value(_replica().replica_id_in_sync_group))
 
     def all_rows(self, rows: Tensor) -> tf.Tensor:

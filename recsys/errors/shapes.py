@@ -183,12 +183,12 @@ def is_of_type(error: ErrorDetails) -> bool:
 
 
 def own_words(error: ErrorDetails) -> str:
-    """What a validator of this package says."""
+    """The message of a validator of this package."""
     return error["msg"].removeprefix("Value error, ")
 
 
 def expected_by(error: ErrorDetails, shape: Any) -> str:
-    """What a shape expects where there is an error."""
+    """The expectation of a shape at an error."""
     if error["type"] in UNKNOWN:
         known = TypeAdapter(shape).json_schema()["properties"]
         hint = did_you_mean(error["loc"][-1], known)

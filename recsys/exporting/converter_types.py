@@ -1,7 +1,7 @@
-"""What the signatures of conversions to ONNX are written in.
+"""Types in the signatures of conversions to ONNX.
 
-The converter has no public names for its classes, so these say what is meant
-alone.
+The converter has no public names for its classes, so these names only say what
+is meant.
 """
 
 from typing import Any

@@ -12,7 +12,7 @@ from recsys.exporting.converter_types import Node
 
 
 class MatrixProduct(NamedTuple):
-    """How two tensors are arranged for `MatMul`, and what comes of it.
+    """Axes of two tensors for `MatMul`, and those of the product.
 
     Attributes:
         left: Order of the first tensor's axes, and its shape thereafter.

@@ -94,7 +94,7 @@ class SavedModelFormat(ExportFormat):
 
 
 def _defaults(folder: Path) -> "dict[str, tf.Tensor]":
-    """By input, what a server takes where a request leaves it out.
+    """Values by input, for a request that leaves the input out.
 
     Servers read the file for it; in Python, TensorFlow does not.
     """

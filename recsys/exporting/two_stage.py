@@ -92,7 +92,7 @@ class TwoStage:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """By feature of the query, the name of its input."""
+        """Names of inputs by feature of the query."""
         names = input_names([*self.ranker.query_names, SEEN])
         return {name: names[name] for name in self.ranker.query_names}
 
@@ -174,7 +174,7 @@ class TwoStage:
         write_warmup(folder, SIGNATURE, self._drawn_requests(max(BATCH_SIZES)))
 
     def _drawn_requests(self, count: int) -> Arrays:
-        """By input, an array `(count, ...)`: each has seen one item."""
+        """Arrays `(count, ...)` by input: each row has seen one item."""
         retrieval = self.ranker.retrieval
         assert retrieval is not None, "asked for with retrieval alone"
         fitted, rows = self.ranker.fitted, drawn_rows(self.ranker, count)

@@ -112,7 +112,7 @@ class TwoStageModel:
     def _fits(
         self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
     ) -> "dict[str, tf.Tensor]":
-        """What items are retrieved by `(batch, size)`, where it is needed."""
+        """Retrieval scores `(batch, size)` of items, where they are needed."""
         import tensorflow as tf
 
         if self._vectors is None:
@@ -151,7 +151,7 @@ class TwoStageModel:
     def _predict(
         self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
     ) -> "dict[str, tf.Tensor]":
-        """By column, what is predicted `(batch, size)`."""
+        """Predictions `(batch, size)` by column."""
         import tensorflow as tf
 
         ranker, items = self.ranker, tf.reshape(numbers, [-1])

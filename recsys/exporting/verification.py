@@ -159,7 +159,7 @@ class LiveOutputs(keras.Model):
 def _difference(
     ranker: Ranker, output: str, received: np.ndarray | None, wanted: np.ndarray
 ) -> str | None:
-    """In which way what was received is not what was wanted, if any."""
+    """The difference between what was received and expected, if any."""
     if received is None:
         return "no such output"
     if received.shape != wanted.shape:

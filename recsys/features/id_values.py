@@ -134,7 +134,7 @@ def _whole(column: pd.Series, file: object) -> pd.Series:
 
 
 def _rounded_from(kind: npt.DTypeLike) -> int:
-    """From which integer on a float may be a rounded neighbour."""
+    """Smallest integer whose float may be that of a rounded neighbour."""
     return int(min(2 ** (np.finfo(kind).nmant + 1), LARGEST_EXACT))
 
 

@@ -1,4 +1,4 @@
-"""What the features of a model are encoded with in an ONNX file."""
+"""The part of an ONNX graph that encodes features."""
 
 from typing import TYPE_CHECKING
 from typing import Any

@@ -89,7 +89,7 @@ class Vocabulary(keras.layers.Layer):
 
     @property
     def holds_strings(self) -> bool:
-        """Whether the ids are strings rather than integers."""
+        """True if the ids are strings, `False` if they are integers."""
         return not pd.api.types.is_integer_dtype(self.values)
 
     def encode(self, column: pd.Series) -> np.ndarray:

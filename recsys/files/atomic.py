@@ -107,7 +107,7 @@ def _remove_if_dead(unfinished: Path) -> None:
 
 
 def _prefix(name: str) -> str:
-    """What the folders begin with in which a file of this name is written."""
+    """Prefix of the temporary folders of a file's writers."""
     return f"{UNFINISHED}{short_name(name, _LONGEST)}-"
 
 

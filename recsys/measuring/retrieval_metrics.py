@@ -99,7 +99,7 @@ class RetrievalMetrics:
         self._total += counts.sum()
 
     def _gains(self, ranks: Ranks) -> Iterator[npt.NDArray[np.float64]]:
-        """Of each metric, what the rows gain, float64 `(rows,)`."""
+        """Gains of the rows by metric, each float64 `(rows,)`."""
         for metric in self._metrics.values():
             yield ranks.mean_gains(metric.gains)
 

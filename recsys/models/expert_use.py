@@ -1,4 +1,4 @@
-"""What a compiled pass returns of the use of experts, and what becomes of it.
+"""The use of experts: returned by a compiled pass, then summed up.
 
 The experts of each row leave the graph as bits, a byte for eight of them, and
 sums of a batch as one row, so that what is kept of a split hardly grows with

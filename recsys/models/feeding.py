@@ -61,7 +61,7 @@ class _OwnRows(keras.utils.PyDataset):
 
 
 def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
-    """What `predict`, or `fit` without `shuffle`, is to be given for batches.
+    """Returns batches as `predict`, or `fit` without `shuffle`, takes them.
 
     On TensorFlow, Keras makes a `tf.data` pipeline of them that tunes itself,
     and whose end waits, every other time, for the tuner to wake up: after a

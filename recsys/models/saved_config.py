@@ -42,7 +42,7 @@ class _Shape(BaseModel):
 
 
 class _State(_Shape):
-    """What is fitted for features of any kind."""
+    """Fitted values of a feature of any kind."""
 
     mean: FiniteFloat = 0.0
     variance: Annotated[FiniteFloat, Field(ge=0)] = 1.0

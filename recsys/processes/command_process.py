@@ -42,7 +42,7 @@ class CommandProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be given another command."""
+        """True if it can run another command."""
         return self._process.poll() is None
 
     def run(self, arguments: Sequence[str], log: Path) -> int:

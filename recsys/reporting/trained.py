@@ -70,7 +70,7 @@ class Trained:
 
     @property
     def has_model(self) -> bool:
-        """Whether the run folder holds the model, and rows to draw it on."""
+        """True if the run folder has the model and rows to draw it on."""
         return self.run.model.is_file() and self.run.sample.is_file()
 
     @cached_property
@@ -86,9 +86,10 @@ class Trained:
         return Sample.read(self.run.sample, self.loaded)
 
     def scores(self) -> dict[str, float]:
-        """What tables say of the run beside its loss on the test split.
+        """Returns the figures of the run in tables, apart from its test loss.
 
-        Experts per example, how long gates took to choose, the tasks' scores.
+        Experts per example, percent of training until gates were binary, scores
+        of the tasks.
         """
         test = self.metrics["test"]
         values = {

@@ -149,7 +149,7 @@ def _table(setting: str, runs: Sequence[Trained]) -> list[Table]:
 def _relative(
     counts: Sequence[float], reference: Sequence[float] | None
 ) -> list[str]:
-    """Of an example, and of all epochs, relative to the reference."""
+    """Operations per example, and of all epochs, relative to the reference."""
     if reference is None:
         return []
     return [

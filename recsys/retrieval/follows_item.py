@@ -70,7 +70,7 @@ def _of_same(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def _distances(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """How far values are apart; of what is no number, whether they are."""
+    """Distances of values by row; of other than floats, 1 where they differ."""
     rows = len(some), -1
     if not rows[0]:
         return np.zeros(0)

@@ -207,7 +207,7 @@ Received: inf, of '^' in 'watch * 0^-1'
         return token
 
     def _within(self, parse: Callable[[], None]) -> None:
-        """What is one level deeper."""
+        """Parses one level deeper."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self._refuse(f"at most {_DEEPEST} levels, no more")

@@ -454,7 +454,7 @@ class Retrieval(keras.layers.Layer):
 def _sum(
     tower: keras.layers.Layer, features: Tensor | None, free: Tensor | None
 ) -> Any:
-    """What a tower makes of features, and free vectors, if there are both."""
+    """Sum of a tower's output and free vectors, or the one that there is."""
     if features is None:
         return free
     vectors = tower(features)

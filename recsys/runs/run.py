@@ -78,7 +78,7 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        """Whether training came to its end and was evaluated."""
+        """True if training has ended and the model was evaluated."""
         return (
             self.metrics.is_file()
             and self.read_metrics().get("test") is not None

@@ -39,7 +39,7 @@ class _Waiting:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What those have in common that can be put together."""
+        """Key of the requests that fit into the same batch."""
         inputs = self.request.inputs
         return (
             self.request.signature,

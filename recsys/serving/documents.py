@@ -17,7 +17,7 @@ _Model = Served[LoadedModel]
 
 
 class Documents:
-    """What a server says about a version, made once, beside other requests.
+    """Descriptions of a version, made once, without holding up requests.
 
     Args:
         name: The model's name.

@@ -150,7 +150,7 @@ def _without(numbers: np.ndarray, seen: np.ndarray, count: int) -> np.ndarray:
 
 
 def _distinct(seen: np.ndarray) -> np.ndarray:
-    """How many items each row has, each once."""
+    """Number of different items of each row."""
     ordered = np.sort(seen, axis=1)
     is_first = np.ones(ordered.shape, bool)
     is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]

@@ -138,13 +138,13 @@ def _filled_up(
 def _cut(
     values: np.ndarray, lengths: np.ndarray, filler: Any, length: ListLength
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a model looks at of lists that stand one after the other.
+    """Cuts concatenated lists to the elements that a model looks at.
 
     Args:
         values: Array of the elements of all lists.
         lengths: How many of them each list has, `(rows,)`.
-        filler: What a model passes over in a list.
-        length: How much it looks at of the rest.
+        filler: Element of a list that a model skips.
+        length: The part of the rest that it looks at.
 
     Returns:
         The same of what is kept.

@@ -1,4 +1,4 @@
-"""How much of its lists a model looks at, as its export has written it."""
+"""Lengths of lists that a model looks at, written by its export."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -163,7 +163,7 @@ def _version(name: str) -> int | None:
 
 
 def _fingerprint(folder: Path) -> object:
-    """What changes when a file below a folder does."""
+    """Value that changes when a file below a folder does."""
     files = []
     for path in sorted(folder.rglob("*")):
         try:

@@ -154,7 +154,7 @@ class _Room:
 
 
 def _content(body: bytes, max_rows: int, max_values: int) -> Any:
-    """What a body says, unless it says more than any request can."""
+    """Parses a body, unless it has more values than any request can."""
     with reading(_BODY, "JSON", RequestError):
         text = body.decode()
     signs = sum(map(text.count, ",[{"))
@@ -263,7 +263,7 @@ def _named_columns(
 
 
 def _checked_lengths(columns: Mapping[str, Any], max_rows: int) -> int:
-    """How many rows there are: columns have one for each, or one for all."""
+    """Number of rows; a column has one value for each, or one for all."""
     if not columns:
         raise RequestError.at("inputs", "at least one input", "none")
     counts = {

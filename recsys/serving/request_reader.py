@@ -75,9 +75,9 @@ class RequestReader:
 
 
 def _or_error(read: Callable[[], Result]) -> Result | RequestError:
-    """What a function returns, or its error without what it was raised on.
+    """Returns a function's result, or its error without the traceback.
 
-    An error keeps the variables of all functions that it has passed through.
+    A traceback keeps the variables of all functions on it.
     """
     try:
         return read()

@@ -131,9 +131,9 @@ def _spec(info: Any, default: "np.ndarray | None" = None) -> TensorSpec:
 
 
 def _reason(error: Exception) -> str:
-    """What TensorFlow says is wrong, without where in the graph it is.
+    """The reason in an error of TensorFlow, without the place in the graph.
 
-    That stands before and, indented, behind it.
+    The place stands before it and, indented, behind it.
     """
     lines = [line for line in str(error).splitlines() if line[:1].strip()]
     return (lines or ["no message"])[-1][:200]

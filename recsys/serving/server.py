@@ -170,7 +170,7 @@ def _keep_what_is_there() -> None:
 
 
 def _connections_with_files() -> int:
-    """How many connections leave enough files to open for all else."""
+    """Most connections that leave enough files to open for all else."""
     if sys.platform == "win32":  # It has no such limit.
         return sys.maxsize
     import resource

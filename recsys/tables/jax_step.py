@@ -175,11 +175,11 @@ def finish(
     gradients: Sequence[Any],
     loss: Tensor,
 ) -> tuple[Logs, State]:
-    """What follows on the gradients of a step: the optimizer and the metrics.
+    """Applies the gradients of a step and updates the metrics.
 
     Args:
         model: A compiled and built Keras model.
-        state: That before the step.
+        state: The state before the step.
         data: The batch.
         done: What `forward` returned.
         gradients: The gradient of each trainable variable.

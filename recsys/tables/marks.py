@@ -14,7 +14,7 @@ from recsys.tables.row_split import RowSplit
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """What is known of a variable; most are no table, and have the defaults.
+    """Attributes of a variable; most are no table and have the defaults.
 
     Attributes:
         is_table: Whether it is the table of a `TableEmbedding`.

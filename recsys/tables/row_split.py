@@ -79,7 +79,7 @@ class RowSplit:
 
     @property
     def spans_processes(self) -> bool:
-        """Whether no process has all of the devices."""
+        """True if the devices belong to more than one process."""
         devices = self.mesh.devices.flat
         return len({device.process_index for device in devices}) > 1
 

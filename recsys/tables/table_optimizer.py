@@ -23,10 +23,10 @@ from recsys.tables.row_rule import Shape
 
 
 class _Filled:
-    """What Keras's `Constant` is, which takes the memory of a slot twice.
+    """Initializer like Keras's `Constant`, which takes a slot's memory twice.
 
-    Not a function: Keras compiles the `__call__` of what makes large variables
-    for several devices, which JAX does not take of a function.
+    Not a function: Keras compiles the `__call__` of the initializer of a large
+    variable for several devices, and JAX refuses that of a function.
     """
 
     def __init__(self, value: float) -> None:

@@ -32,7 +32,7 @@ class RowRoles:
 
     @property
     def has_groups(self) -> bool:
-        """Whether rows may belong to something."""
+        """True if rows may belong to groups."""
         return self.groups is not None
 
     @property

@@ -56,7 +56,7 @@ class Choices:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether there is nothing to choose."""
+        """True if there is only one value."""
         return len(self.values) == 1
 
     @property
@@ -142,7 +142,7 @@ class Range:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether there is nothing to choose."""
+        """True if there is only one value."""
         return False
 
     @property

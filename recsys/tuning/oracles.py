@@ -40,7 +40,7 @@ class _Trial(BaseModel):
 
 
 class _State(BaseModel):
-    """What of a saved state KerasTuner does not check, but uses much later."""
+    """Parts of a saved state that KerasTuner uses later without a check."""
 
     trials: list[_Trial]
     ongoing_trials: dict[str, str]

@@ -143,7 +143,7 @@ def _gate_options(
 def _smooth_steps(
     gate: GateChoice, data_set: str, published: Published | None
 ) -> JsonObject:
-    """What the COMET paper has for it and DSelect-k, but not on SVHN."""
+    """The COMET paper's values for COMET and DSelect-k; none for SVHN."""
     if published is None:
         return dict(first_search.SMOOTH_STEPS)
     own = comet.PUBLISHED.get(data_set)

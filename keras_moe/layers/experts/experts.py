@@ -75,11 +75,11 @@ class Experts(CheckedLayer):
 
     @property
     def _takes_pairs(self) -> bool:
-        """Whether `call` accepts `pairs`, `keras_moe.ops._pairs.Pairs`.
+        """True if `call` accepts `pairs`, `keras_moe.ops._pairs.Pairs`.
 
-        Its inputs are then the rows `(N, *features)` that the pairs are of,
-        and with weights it returns the sums for these rows. Faster than to
-        gather before and to add up behind.
+        Its inputs are then the rows `(N, *features)` of the pairs, and with
+        weights it returns the sums for these rows: faster than gathering
+        before the call and adding up after it.
         """
         return False
 

@@ -37,7 +37,7 @@ _GENRES_100K = (
 
 @dataclass(frozen=True)
 class Attributes:
-    """Where a release has its users and movies, and what they look like.
+    """Files and line formats of a release's users and movies.
 
     Args:
         users: Path of the users in the archive.

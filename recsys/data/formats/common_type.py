@@ -69,7 +69,7 @@ def _decoded(kind: pa.DataType) -> pa.DataType:
 
 
 def _promoted(kinds: set[pa.DataType]) -> pa.DataType | None:
-    """What Arrow promotes types to, `None` where there is no such type."""
+    """The type that Arrow promotes types to, `None` if there is none."""
     ordered = sorted(kinds, key=str)
     # Texts and bytes would be bytes.
     if any(map(types.is_nested, kinds)) or len({*map(_is_text, kinds)}) > 1:

@@ -95,5 +95,5 @@ def _stored(schema: pa.Schema) -> pa.Schema:
 
 
 def _nullable_type(integers: pa.DataType) -> str:
-    """What pandas calls integers that may be missing, such as `UInt8`."""
+    """Pandas's name of integers that may be missing, such as `UInt8`."""
     return str(integers).replace("int", "Int").replace("u", "U")

@@ -7,12 +7,11 @@ _WHOLE_FLOATS = r"^-?\d+\.0+(\|-?\d+\.0+)*$"
 
 
 class TextType:
-    """Whether a column's texts, seen in parts, are integers.
+    """Finds the type of a column's texts, integer or string, part by part.
 
-    They are where each of them is what an integer is written as, and can be
-    written as it stands again. All else is texts: `007` and `7.0` are, and so
-    are `1e5` and `true`. Parts may come in any division: the type is that of
-    all of them.
+    Integers are texts that an integer is written back as. All others are
+    strings, `007`, `7.0`, `1e5` and `true` among them. The division into parts
+    does not matter: the type is that of all of them.
 
     Example:
     >>> column = TextType()
@@ -49,8 +48,8 @@ class TextType:
 
     @property
     def whole_floats(self) -> bool:
-        """Whether all are integers written as floats, `5.0`, or lists of such.
+        """True if all are integers written as floats, `5.0`, or lists of them.
 
-        That is what a program writes that has no integers beside missing ones.
+        A program whose integers cannot be missing writes them so.
         """
         return self._whole_floats and not self._integers

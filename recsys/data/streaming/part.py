@@ -72,7 +72,7 @@ class Part:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a text file."""
+        """True if it is a text file."""
         return self.stored != self.file
 
     @property

@@ -32,7 +32,7 @@ class ShelfFile:
 
     @property
     def shown(self) -> str:
-        """What it may be called, for people."""
+        """Accepted names and the archive, as messages show them."""
         inside = "" if self.archive is None else f" in {self.archive}"
         return " or ".join(self.names) + inside
 

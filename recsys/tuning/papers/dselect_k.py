@@ -90,7 +90,7 @@ PUBLISHED: dict[str, Published] = {
 
 
 def sparsity_weight(data_set: str, holds_images: bool) -> list[float]:
-    """Of Gumbel-softmax; on data that are not in the paper, as on the like."""
+    """Gumbel-softmax's weights; on data not in the paper, as on like data."""
     like = "multi-mnist" if holds_images else "movielens-1m"
     return PUBLISHED.get(data_set, PUBLISHED[like]).sparsity_weight
 
@@ -111,7 +111,7 @@ def batch_sum(weight: float, batch_size: int, static: bool) -> float:
 
 
 def unreachable(num_experts: int, batch_size: int, static: bool) -> JsonObject:
-    """What the published code does where some codes have no expert.
+    """Options of the published code for codes without an expert.
 
     Both the original code and that of the COMET paper sum the penalty over the
     batch, with the weight 1 (`_add_regularization_loss`).

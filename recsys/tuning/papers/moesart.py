@@ -87,7 +87,7 @@ PUBLISHED: dict[str, Published] = {
 
 
 def trimmed_lasso_weight(data_set: str) -> list[float]:
-    """Of MOESART; on data that are not in the paper, as on most that are."""
+    """MOESART's weights; on data not in the paper, those of most data in it."""
     if data_set in PUBLISHED:
         return PUBLISHED[data_set].trimmed_lasso_weight
     return _TUNED
