@@ -7,9 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.types import Tensor
+
 
 def check_integer(
-    name: str, value: Any, minimum: int, maximum: int | None = None
+    name: str, value: object, minimum: int, maximum: int | None = None
 ) -> int:
     """Returns `value` when it is an integer within the bounds.
 
@@ -31,18 +33,18 @@ def check_integer(
             f"`{name}` must be an integer. "
             f"Received: {name}={value!r} of type {type(value).__name__}"
         )
-    value = value.__index__()
-    if value < minimum or (maximum is not None and value > maximum):
+    number: int = value.__index__()
+    if number < minimum or (maximum is not None and number > maximum):
         bound = (
             f"at least {minimum}"
             if maximum is None
             else f"between {minimum} and {maximum}"
         )
-        raise ValueError(f"`{name}` must be {bound}. Received: {name}={value}")
-    return value
+        raise ValueError(f"`{name}` must be {bound}. Received: {name}={number}")
+    return number
 
 
-def check_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: object) -> float:
     """Returns `value` as a float when it is a finite number above 0."""
     number = _as_float(name, value)
     if not 0 < number < float("inf"):
@@ -53,7 +55,7 @@ def check_positive(name: str, value: Any) -> float:
     return number
 
 
-def check_non_negative(name: str, value: Any) -> float:
+def check_non_negative(name: str, value: object) -> float:
     """Returns `value` as a float when it is a finite number, at least 0."""
     number = _as_float(name, value)
     if not 0 <= number < float("inf"):
@@ -64,7 +66,7 @@ def check_non_negative(name: str, value: Any) -> float:
     return number
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """Returns `value` when it is one of the strings in `choices`."""
     if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(choice) for choice in choices)
@@ -74,7 +76,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def check_tensor(name: str, value: Any, smallest_rank: int = 0) -> None:
+def check_tensor(name: str, value: object, smallest_rank: int = 0) -> None:
     """Raises an error unless `value` is a tensor of numbers.
 
     Args:
@@ -107,7 +109,7 @@ def check_tensor(name: str, value: Any, smallest_rank: int = 0) -> None:
         )
 
 
-def check_count(name: str, value: Any, minimum: int) -> None:
+def check_count(name: str, value: object, minimum: int) -> None:
     """Raises an error unless `value` is an integer, or a tensor of one.
 
     Args:
@@ -128,7 +130,7 @@ def check_count(name: str, value: Any, minimum: int) -> None:
         )
 
 
-def as_tensor(name: str, value: Any, smallest_rank: int = 0) -> Any:
+def as_tensor(name: str, value: object, smallest_rank: int = 0) -> Tensor:
     """Returns `value` as a tensor of the backend.
 
     Args:
@@ -158,7 +160,7 @@ def as_tensor(name: str, value: Any, smallest_rank: int = 0) -> Any:
     return ops.convert_to_tensor(value)
 
 
-def _is_real(dtype: Any) -> bool:
+def _is_real(dtype: object) -> bool:
     try:
         known = keras.backend.standardize_dtype(dtype)
     except ValueError:  # Objects, and what only one backend knows.

@@ -9,11 +9,16 @@ the next ones.
 import inspect
 from collections.abc import Iterable
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 
 from keras_moe.types import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from jax.extend.core import JaxprEqn
 
 
 def each_layer(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
@@ -27,7 +32,9 @@ def each_layer(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     return layers
 
 
-def own_layout(variable: keras.Variable) -> Any:
+def own_layout(
+    variable: keras.Variable,
+) -> keras.distribution.TensorLayout | None:
     """Returns the layout that a variable was made with, or `None`.
 
     `Variable._layout` of Keras; the public
@@ -103,7 +110,7 @@ def optimizer_class(optimizer: Any) -> Any:
 
 
 def slots(
-    optimizer: keras.optimizers.Optimizer, variable: Any
+    optimizer: keras.optimizers.Optimizer, variable: keras.Variable
 ) -> list[keras.Variable]:
     """Returns what Adam or Adagrad keeps of a weight.
 
@@ -138,16 +145,19 @@ class StepsOfAll:
 
     def _update_all(
         self,
-        gradients: Sequence[Any],
-        variables: Sequence[Any],
-        learning_rate: Any,
+        gradients: Sequence["torch.Tensor"],
+        variables: Sequence[keras.Variable],
+        learning_rate: "torch.Tensor",
     ) -> None:
         """Changes all weights, called by Keras on PyTorch alone."""
         base: Any = super()
         base._parallel_update_step(gradients, variables, learning_rate)
 
     def _parallel_update_step(
-        self, grads: Sequence[Any], variables: Sequence[Any], learning_rate: Any
+        self,
+        grads: Sequence["torch.Tensor"],
+        variables: Sequence[keras.Variable],
+        learning_rate: "torch.Tensor",
     ) -> None:
         self._update_all(grads, variables, learning_rate)
 
@@ -166,7 +176,7 @@ def is_graph_for_xla() -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
-def apply_adam(**arguments: Any) -> None:
+def apply_adam(**arguments: object) -> None:
     """Changes a weight and its moments in one pass, on TensorFlow.
 
     `tf.raw_ops.ResourceApplyAdam`, its arguments; public optimizers that call
@@ -178,7 +188,7 @@ def apply_adam(**arguments: Any) -> None:
     tf.raw_ops.ResourceApplyAdam(**arguments)
 
 
-def apply_adagrad(**arguments: Any) -> None:
+def apply_adagrad(**arguments: object) -> None:
     """Changes a weight and its accumulator in one pass, on TensorFlow.
 
     `tf.raw_ops.ResourceApplyAdagradV2`, its arguments; no public optimizer
@@ -226,7 +236,7 @@ def is_transformed_on_torch() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def is_literal(operand: Any) -> bool:
+def is_literal(operand: object) -> bool:
     """Returns whether an operand of a jaxpr is a number, its attribute `val`.
 
     `jax.extend.core.Literal`; `jax.extend` promises nothing from release to
@@ -237,7 +247,9 @@ def is_literal(operand: Any) -> bool:
     return isinstance(operand, Literal)
 
 
-def bind_again(equation: Any, operands: Sequence[Any]) -> Any:
+def bind_again(
+    equation: "JaxprEqn", operands: Sequence[Tensor]
+) -> Tensor | Sequence[Tensor]:
     """Computes an equation of a jaxpr of other operands, on JAX.
 
     `Primitive.get_bind_params` and `Primitive.bind`; `jax.core.eval_jaxpr`

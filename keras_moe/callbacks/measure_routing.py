@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from typing import Any
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -13,11 +14,15 @@ from keras_moe.metrics import LoadPerExpert
 from keras_moe.metrics import SimplexViolation
 from keras_moe.metrics import WeightEntropy
 from keras_moe.metrics import WeightPerExpert
+from keras_moe.types import Structure
+
+# Of a task by name: floats, or arrays with a value for each expert.
+Statistics: TypeAlias = dict[str, Any]
 
 
 def measure_routing(
-    routing_model: RoutingModel, batches: Iterable[Any]
-) -> dict[str, dict[str, Any]]:
+    routing_model: RoutingModel, batches: Iterable[Structure]
+) -> dict[str, Statistics]:
     """Measures how a model routes, exactly over all batches together.
 
     Args:

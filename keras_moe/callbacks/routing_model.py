@@ -1,5 +1,4 @@
 from collections.abc import Iterable
-from typing import Any
 
 import keras
 from keras import ops
@@ -8,6 +7,7 @@ from keras_moe.distribution.devices import on_all_devices
 from keras_moe.layers.routing_record import RoutingRecord
 from keras_moe.layers.routing_record import record_routing
 from keras_moe.ops._bounded import bounded
+from keras_moe.types import Structure
 from keras_moe.types import Tensor
 
 
@@ -60,7 +60,7 @@ class RoutingModel(keras.Model):
             if not model.jit_compile:
                 self.jit_compile = False
 
-    def call(self, inputs: Any) -> list[tuple[Tensor, ...]]:
+    def call(self, inputs: Structure) -> list[tuple[Tensor, ...]]:
         with record_routing() as records:
             self.routed(inputs, training=False)
         self.tasks = _name_tasks(records)

@@ -1,10 +1,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 import keras
 import numpy as np
 
+from keras_moe.callbacks.measure_routing import Statistics
 from keras_moe.callbacks.measure_routing import measure_routing
 from keras_moe.callbacks.routing_model import RoutingModel
 from keras_moe.callbacks.routing_plots import experts_per_example_curve
@@ -13,6 +13,7 @@ from keras_moe.callbacks.routing_plots import require_matplotlib
 from keras_moe.callbacks.sample import Sample
 from keras_moe.checks import check_integer
 from keras_moe.types import Logs
+from keras_moe.types import Structure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +105,7 @@ class RoutingMonitor(keras.callbacks.Callback):
 
     def __init__(
         self,
-        data: Any,
+        data: Structure,
         every: int = 1,
         plots: str | Path | None = None,
         batch_size: int = 1024,
@@ -116,7 +117,7 @@ class RoutingMonitor(keras.callbacks.Callback):
             require_matplotlib()  # Now, not after hours of training.
         self.epochs: list[int] = []
         self._sample = Sample(data, batch_size)
-        self._measurements: list[dict[str, dict[str, Any]]] = []
+        self._measurements: list[dict[str, Statistics]] = []
 
     @property
     def loads(self) -> dict[str, np.ndarray]:
@@ -191,7 +192,7 @@ class RoutingMonitor(keras.callbacks.Callback):
         is_last = epoch + 1 == (self.params or {}).get("epochs")
         return since_first % self.every == 0 or is_last
 
-    def _measure(self, epochs_done: int) -> dict[str, dict[str, Any]]:
+    def _measure(self, epochs_done: int) -> dict[str, Statistics]:
         statistics = measure_routing(self._routing_model, self._sample)
         self.epochs.append(epochs_done)
         self._measurements.append(statistics)
@@ -206,7 +207,7 @@ class RoutingMonitor(keras.callbacks.Callback):
         }
 
 
-def _as_logs(statistics: dict[str, dict[str, Any]]) -> dict[str, float]:
+def _as_logs(statistics: dict[str, Statistics]) -> dict[str, float]:
     """Names every number as the class docstring says."""
     overall = [task["experts_per_example"] for task in statistics.values()]
     logs = {"experts_per_example": float(np.mean(overall))}

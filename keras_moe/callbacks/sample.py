@@ -1,9 +1,9 @@
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 
 from keras_moe.checks import check_integer
+from keras_moe.types import Structure
 from keras_moe.types import Tensor
 
 
@@ -20,12 +20,12 @@ class Sample:
         ValueError: If there are no rows, or arrays differ in their number.
     """
 
-    def __init__(self, data: Any, batch_size: int) -> None:
+    def __init__(self, data: Structure, batch_size: int) -> None:
         self.data = data
         self.batch_size = check_integer("batch_size", batch_size, 1)
         self.num_rows = _count_rows(keras.tree.flatten(data))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Structure]:
         """Yields the batches, each with the structure of the data."""
         for start in range(0, self.num_rows, self.batch_size):
             rows = slice(start, start + self.batch_size)

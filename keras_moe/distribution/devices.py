@@ -50,7 +50,7 @@ Carried = TypeVar("Carried")
 class _Axes(NamedTuple):
     """The axes that the function is mapped over which is being traced."""
 
-    mesh: Any
+    mesh: "jax.sharding.Mesh"
     rows: tuple[str, ...]
     experts: str | None = None
 
@@ -114,7 +114,7 @@ def map_over_devices(
     of_rows, everywhere = PartitionSpec(axes.rows), PartitionSpec()
     of_weights = PartitionSpec(expert_axis) if expert_axis else everywhere
 
-    def on_device(*arguments: Any) -> tuple[ByRow, Replicated]:
+    def on_device(*arguments: object) -> tuple[ByRow, Replicated]:
         token = _mapped.set(axes)
         try:
             return function(*arguments)
@@ -283,7 +283,7 @@ def axis_of_experts(variables: Sequence[keras.Variable]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _layout(variable: keras.Variable) -> Any:
+def _layout(variable: keras.Variable) -> "jax.sharding.Sharding | None":
     """JAX's sharding of a variable, if there is a distribution."""
     distribution = keras.distribution.distribution()
     if distribution is None:

@@ -1,7 +1,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import keras
 
@@ -132,7 +131,9 @@ class ExpertParallel(keras.distribution.ModelParallel):
         axes = ["rows", *[None] * (len(data_shape) - 1)]
         return keras.distribution.TensorLayout(axes, self._rows)
 
-    def get_variable_layout(self, variable: keras.Variable) -> Any:
+    def get_variable_layout(
+        self, variable: keras.Variable
+    ) -> keras.distribution.TensorLayout | None:
         own = own_layout(variable)
         if own is not None or not self._splits(variable.shape):
             return super().get_variable_layout(variable)

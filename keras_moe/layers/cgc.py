@@ -17,6 +17,7 @@ from keras_moe.layers.shared_parts import all_serialized
 from keras_moe.layers.shared_parts import restored
 from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Structure
 from keras_moe.types import Tensor
@@ -221,7 +222,7 @@ class CGC(GatedLayer):
             output: self._split(output, weight)
             for output, weight in zip(self._gate_of, weights, strict=True)
         }
-        sums = dict.fromkeys(self._gate_of, 0.0)
+        sums: dict[str, FloatLike] = dict.fromkeys(self._gate_of, 0.0)
         for group, execution in self._executions.items():
             readers = self._readers(group)
             slices = [parts[output][group] for output in readers]
@@ -321,7 +322,9 @@ class CGC(GatedLayer):
         return cls(**{**config, **parts})
 
 
-def _check_tasks(gates: Any, task_experts: Any) -> None:
+def _check_tasks(
+    gates: Mapping[str, object], task_experts: Mapping[str, object]
+) -> None:
     for name, value in (("gates", gates), ("task_experts", task_experts)):
         if not isinstance(value, Mapping):
             raise TypeError(

@@ -1,5 +1,6 @@
 import inspect
 import reprlib
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 
 from keras_moe.checks import check_tensor
 from keras_moe.layers.configuration import described
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
 
 
 class CheckedLayer(keras.layers.Layer):
@@ -38,7 +41,7 @@ class CheckedLayer(keras.layers.Layer):
         """Size of the last axis by name of an argument, if known."""
         return {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         # Not at each call, which may be one that a compiler traces.
         parameters = [
@@ -51,7 +54,7 @@ class CheckedLayer(keras.layers.Layer):
             each.name for each in parameters if each.default is each.empty
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         given = {**dict(zip(self._names, args, strict=False)), **kwargs}
         for name in self._required:
             if name in self._smallest_ranks and given.get(name) is None:
@@ -70,7 +73,7 @@ class CheckedLayer(keras.layers.Layer):
         except NotImplementedError:  # Of a layer of one's own without one.
             return str(super().__repr__())
 
-    def _check_argument(self, name: str, value: Any) -> None:
+    def _check_argument(self, name: str, value: Structure) -> None:
         if name == "training":
             _check_training(name, value)
         elif name not in self._smallest_ranks and not name.endswith("mask"):
@@ -82,7 +85,7 @@ class CheckedLayer(keras.layers.Layer):
         else:
             self._check_tensor(name, name, value)
 
-    def _check_tensor(self, shown: str, name: str, value: Any) -> None:
+    def _check_tensor(self, shown: str, name: str, value: Tensor) -> None:
         """Checks one tensor of the argument `name`, shown as `shown`."""
         check_tensor(shown, value, self._smallest_ranks.get(name, 0))
         width = self._widths.get(name)
@@ -100,13 +103,13 @@ def _unmasked(name: str) -> str:
     return "inputs" if name == "mask" else name.removesuffix("_mask")
 
 
-def _entries(structure: Any) -> Any:
+def _entries(structure: Structure) -> Iterable[tuple[str | int, Tensor]]:
     if isinstance(structure, Mapping):
         return structure.items()
     return enumerate(structure)
 
 
-def _check_training(name: str, value: Any) -> None:
+def _check_training(name: str, value: object) -> None:
     if not isinstance(value, (bool, int, np.bool_)):
         raise TypeError(
             f"`{name}` must be a boolean or None. Received: "

@@ -1,15 +1,16 @@
 import inspect
 from collections.abc import Collection
 from collections.abc import Mapping
-from typing import Any
 
 import keras
+
+from keras_moe.types import Config
 
 # Of more layers in a list, `repr` shows one.
 LONGEST_LIST = 4
 
 
-def serialized_parameters(layer: keras.layers.Layer) -> dict[str, Any]:
+def serialized_parameters(layer: keras.layers.Layer) -> Config:
     """The initializers and regularizers of a layer, for its configuration.
 
     Args:
@@ -58,7 +59,7 @@ def described(
     return f"{type(layer).__name__}({', '.join(shown)})"
 
 
-def _defaults(kind: type[keras.layers.Layer]) -> dict[str, Any]:
+def _defaults(kind: type[keras.layers.Layer]) -> dict[str, object]:
     """Returns the defaults of a layer's own and passed-on arguments."""
     return {
         name: parameter.default
@@ -70,16 +71,18 @@ def _defaults(kind: type[keras.layers.Layer]) -> dict[str, Any]:
     }
 
 
-def _holds_layers(value: Any) -> bool:
-    values = value.values() if isinstance(value, Mapping) else value
-    if not isinstance(value, (Mapping, list)):
-        values = [value]
+def _holds_layers(value: object) -> bool:
+    values: Collection[object] = [value]
+    if isinstance(value, Mapping):
+        values = value.values()
+    elif isinstance(value, list):
+        values = value
     return bool(values) and all(
         isinstance(each, keras.layers.Layer) for each in values
     )
 
 
-def _shortened(layers: Any) -> str:
+def _shortened(layers: object) -> str:
     """The layers, of a long list the first."""
     if isinstance(layers, list) and len(layers) > LONGEST_LIST:
         return f"[{layers[0]!r}, ... {len(layers)} in all]"

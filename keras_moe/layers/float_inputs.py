@@ -1,12 +1,11 @@
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_moe.types import DTypeLike
 from keras_moe.types import Tensor
 
 
-def as_float(inputs: Tensor, dtype: Any) -> Tensor:
+def as_float(inputs: Tensor, dtype: DTypeLike) -> Tensor:
     """Inputs as a layer multiplies them; Keras casts floats alone.
 
     Args:

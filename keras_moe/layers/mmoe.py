@@ -179,7 +179,7 @@ class MMoE(Mixture):
         return cls(**{**config, **parts})
 
 
-def _by_key(values: Structure) -> dict[str | int, Any]:
+def _by_key(values: Structure) -> dict[str | int, Structure]:
     """The values of a dict by name, those of a list by position."""
     if isinstance(values, Mapping):
         return dict(values)

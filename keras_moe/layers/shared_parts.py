@@ -20,7 +20,7 @@ from keras_moe.types import Config
 # Keras's own name for the number, which it heeds as well.
 NUMBER = "shared_object_id"
 
-_restored: ContextVar[dict[int, Any] | None] = ContextVar(
+_restored: ContextVar[dict[int, object] | None] = ContextVar(
     "restored", default=None
 )
 

@@ -2,6 +2,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 from scipy.optimize import linear_sum_assignment
 
@@ -225,15 +226,15 @@ class SinkhornPermutation(CheckedLayer):
             max_iterations=NUM_ITERATIONS[1],
         )
 
-    def _soft_matrix(self) -> np.ndarray[Any, Any]:
+    def _soft_matrix(self) -> npt.NDArray[np.float32]:
         sinkhorn = ops.convert_to_numpy(ops.exp(self._log_sinkhorn()))
         return sinkhorn.T if self.normalized == "rows" else sinkhorn
 
-    def _hard_matrix(self) -> np.ndarray[Any, Any]:
+    def _hard_matrix(self) -> npt.NDArray[np.float32]:
         order = ops.convert_to_numpy(self.order)
         return np.eye(self.num_experts, dtype="float32")[order]
 
-    def matrix(self) -> np.ndarray[Any, Any]:
+    def matrix(self) -> npt.NDArray[np.float32]:
         """Returns the `P` that training takes at this moment.
 
         Not for compiled functions.
@@ -323,6 +324,6 @@ class SinkhornPermutation(CheckedLayer):
         }
 
 
-def _assignment(soft: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _assignment(soft: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
     """The column of each row in the permutation matrix nearest to `soft`."""
     return linear_sum_assignment(soft, maximize=True)[1]

@@ -97,7 +97,7 @@ def block_size(
         [2, 32, 256]
     """
     size = int(4 * share) * num_rows // (4 * num_experts)
-    if isinstance(size, int):
+    if isinstance(num_rows, int) and isinstance(size, int):
         return min(max(size, 8), 256, num_rows)
     return ops.minimum(ops.clip(size, 8, 256), num_rows)
 

@@ -48,7 +48,7 @@ def check_group_sizes(
         )
 
 
-def _known_values(tensor: Any) -> np.ndarray[Any, Any] | None:
+def _known_values(tensor: Any) -> np.ndarray | None:
     """Its values, unless a graph or another device has them."""
     if isinstance(tensor, keras.KerasTensor):
         return None

@@ -8,8 +8,8 @@ beyond 32 MiB that XLA asks for in a step is faulted in anew by each step.
 """
 
 from collections.abc import Sequence
-from typing import Any
 from typing import NamedTuple
+from typing import TypeAlias
 
 import jax
 from keras import ops
@@ -43,13 +43,25 @@ class Perceptrons(NamedTuple):
 class _Arrays(NamedTuple):
     """All tensors that the loops read."""
 
-    inputs: Any  # (N, D)
-    kernels: Sequence[Any]  # (E, D, H) each.
-    biases: Sequence[Any]  # (E, H) each.
-    weights: Any  # (S,), or None.
-    kept: Sequence[Any]  # Boolean (S, H) each, or None.
-    rows: Any  # (S,)
-    layout: tuple[Any, ...]
+    inputs: jax.Array  # (N, D)
+    kernels: Sequence[jax.Array]  # (E, D, H) each.
+    biases: Sequence[jax.Array]  # (E, H) each.
+    weights: jax.Array | None  # (S,), or None.
+    kept: Sequence[jax.Array | None]  # Boolean (S, H) each, or None.
+    rows: jax.Array  # (S,)
+    layout: tuple[jax.Array, ...]
+
+
+# The outputs, and the values of each layer before the activation.
+_Forward: TypeAlias = tuple[jax.Array, tuple[jax.Array, ...]]
+
+# The gradients of inputs, kernels, biases and weights, if there are any.
+_Grads: TypeAlias = tuple[
+    jax.Array,
+    Sequence[jax.Array],
+    Sequence[jax.Array],
+    jax.Array | None,
+]
 
 
 def perceptrons_on_pairs(
@@ -104,7 +116,7 @@ def _forward(
     """The outputs, and the values of all layers before the activation."""
     num_pairs = arrays.rows.shape[0]
 
-    def step(block: Block, carry: Any) -> Any:
+    def step(block: Block, carry: _Forward) -> _Forward:
         outputs, kept_values = carry
         rows = block.read(arrays.rows)  # (C,)
         hidden = gather(arrays.inputs, rows)  # (C, D)
@@ -144,12 +156,12 @@ def _backward(
     arrays, kept_values = residuals
     num_pairs = arrays.rows.shape[0]
 
-    def step(block: Block, grads: Any) -> Any:
+    def step(block: Block, grads: _Grads) -> _Grads:
         of_inputs, of_kernels, of_biases, of_weights = grads
         of_kernels, of_biases = list(of_kernels), list(of_biases)
         rows = block.read(arrays.rows)  # (C,)
         values = [block.read(value) for value in kept_values]
-        if arrays.weights is None:
+        if arrays.weights is None or of_weights is None:
             above = block.read_inside(upstream_grad)  # (C, H)
         else:
             above = block.keep_inside(gather(upstream_grad, rows), num_pairs)
@@ -219,5 +231,5 @@ def _activate(
     return ops.where(block.read(kept), scaled, ops.zeros_like(scaled))
 
 
-def _add_to_rows(sums: Any, rows: Tensor, values: Tensor) -> Any:
+def _add_to_rows(sums: jax.Array, rows: Tensor, values: Tensor) -> jax.Array:
     return sums.at[rows].add(values, mode="promise_in_bounds")

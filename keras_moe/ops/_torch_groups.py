@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from typing import Any
+from typing import Protocol
 
 import torch
 
@@ -94,6 +95,17 @@ def _put_together(
     return torch.relu(products) if relu else products
 
 
+class _Context(Protocol):
+    """What a step forward leaves for the one backward."""
+
+    saved_tensors: tuple[torch.Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+    sizes: Sequence[int]
+    relu: bool
+
+    def save_for_backward(self, *tensors: torch.Tensor) -> None: ...
+
+
 class _InPlace(torch.autograd.Function):
     """Writes each result to its place at once.
 
@@ -126,12 +138,16 @@ class _InPlace(torch.autograd.Function):
         return products
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
+    def setup_context(
+        ctx: _Context, inputs: Sequence[Any], output: torch.Tensor
+    ) -> None:
         *tensors, ctx.sizes, ctx.relu = inputs
         ctx.save_for_backward(*tensors, *[output] * ctx.relu)
 
     @staticmethod
-    def backward(ctx: Any, upstream_grad: torch.Tensor) -> tuple[Any, ...]:
+    def backward(
+        ctx: _Context, upstream_grad: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
         if torch.is_grad_enabled():
             return _InPlace._differentiable_backward(ctx, upstream_grad)
         inputs, kernels, _, *products = ctx.saved_tensors
@@ -166,8 +182,8 @@ class _InPlace(torch.autograd.Function):
 
     @staticmethod
     def _differentiable_backward(
-        ctx: Any, upstream_grad: torch.Tensor
-    ) -> tuple[Any, ...]:
+        ctx: _Context, upstream_grad: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
         inputs, kernels, biases, *_ = ctx.saved_tensors
         needs = ctx.needs_input_grad[:3]
         products = _put_together(inputs, kernels, biases, ctx.sizes, ctx.relu)

@@ -1,11 +1,16 @@
 from abc import ABC
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 
 from keras_moe.private_names import StepsOfAll
+from keras_moe.types import Tensor
+
+if TYPE_CHECKING:
+    import torch
 
 
 class OnePass(StepsOfAll, ABC):
@@ -25,21 +30,21 @@ class OnePass(StepsOfAll, ABC):
 
     @abstractmethod
     def _tensorflow_step(
-        self, gradient: Any, variable: Any, learning_rate: Any
+        self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
     ) -> None:
         """Changes one weight by the kernel of TensorFlow."""
 
     @abstractmethod
     def _torch_step(
         self,
-        gradients: Sequence[Any],
-        variables: Sequence[Any],
-        learning_rate: Any,
+        gradients: Sequence["torch.Tensor"],
+        variables: Sequence[keras.Variable],
+        learning_rate: "torch.Tensor",
     ) -> None:
         """Changes weights by the kernel of PyTorch."""
 
     def update_step(
-        self, gradient: Any, variable: Any, learning_rate: Any
+        self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
     ) -> None:
         """Changes one weight, called by Keras on TensorFlow and JAX."""
         if keras.backend.backend() == "tensorflow" and self._has_kernel:
@@ -53,9 +58,9 @@ class OnePass(StepsOfAll, ABC):
 
     def _update_all(
         self,
-        gradients: Sequence[Any],
-        variables: Sequence[Any],
-        learning_rate: Any,
+        gradients: Sequence["torch.Tensor"],
+        variables: Sequence[keras.Variable],
+        learning_rate: "torch.Tensor",
     ) -> None:
         from keras_moe.optimizers import _torch_kernels as kernels
 
@@ -63,8 +68,8 @@ class OnePass(StepsOfAll, ABC):
         all_known = self._has_kernel and all(
             variable.dtype == "float32" for variable in variables
         )
-        known: list[Any] = []
-        others: list[Any] = []
+        known: list[tuple[torch.Tensor, keras.Variable]] = []
+        others: list[tuple[torch.Tensor, keras.Variable]] = []
         for gradient, variable in zip(gradients, variables, strict=True):
             is_known = all_known and kernels.takes(
                 variable, gradient, self._torch_devices

@@ -4,16 +4,17 @@ They take variables, run on all processors, and are compiled by XLA as well.
 """
 
 import math
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_moe.private_names import apply_adagrad
 from keras_moe.private_names import apply_adam
+from keras_moe.types import FloatLike
+from keras_moe.types import IntegerLike
 
 
-def takes(variable: Any, gradient: Any) -> bool:
+def takes(variable: keras.Variable, gradient: tf.Tensor) -> bool:
     """Returns whether the kernels compute a weight's step as Keras does.
 
     Not of gradients of rows, nor of half precision: Keras rounds there after
@@ -27,12 +28,12 @@ def takes(variable: Any, gradient: Any) -> bool:
 
 
 def adam(
-    variable: Any,
+    variable: keras.Variable,
     momentum: keras.Variable,
     velocity: keras.Variable,
-    gradient: Any,
-    learning_rate: Any,
-    step: Any,
+    gradient: tf.Tensor,
+    learning_rate: FloatLike,
+    step: IntegerLike,
     beta_1: float,
     beta_2: float,
     epsilon: float,
@@ -74,10 +75,10 @@ def adam(
 
 
 def adagrad(
-    variable: Any,
+    variable: keras.Variable,
     accumulator: keras.Variable,
-    gradient: Any,
-    learning_rate: Any,
+    gradient: tf.Tensor,
+    learning_rate: FloatLike,
     epsilon: float,
 ) -> None:
     """Changes a weight and its slot by a step of Adagrad.
@@ -98,5 +99,5 @@ def adagrad(
     )
 
 
-def _native(variable: Any) -> Any:
+def _native(variable: "keras.Variable | tf.Variable") -> tf.Variable:
     return variable.value if isinstance(variable, keras.Variable) else variable

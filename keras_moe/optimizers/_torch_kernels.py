@@ -1,14 +1,16 @@
 """PyTorch's kernels of optimizers: one pass over a weight and its slots."""
 
 from collections.abc import Sequence
-from typing import Any
 
+import keras
 import torch
 from torch.optim.adagrad import adagrad as _adagrad
 from torch.optim.adam import adam as _adam
 
 
-def takes(variable: Any, gradient: Any, devices: Sequence[str]) -> bool:
+def takes(
+    variable: keras.Variable, gradient: torch.Tensor, devices: Sequence[str]
+) -> bool:
     """Returns whether the kernels compute a weight's step as Keras does.
 
     Not of gradients of rows, nor of half precision: Keras rounds there after
@@ -30,10 +32,10 @@ def takes(variable: Any, gradient: Any, devices: Sequence[str]) -> bool:
 
 
 def adam(
-    variables: Sequence[Any],
-    slots: Sequence[Sequence[Any]],
-    gradients: Sequence[Any],
-    step_size: Any,
+    variables: Sequence[torch.Tensor],
+    slots: Sequence[Sequence[torch.Tensor]],
+    gradients: Sequence[torch.Tensor],
+    step_size: torch.Tensor,
     beta_1: float,
     beta_2: float,
     epsilon: float,
@@ -73,9 +75,9 @@ def adam(
 
 
 def adagrad(
-    variables: Sequence[Any],
-    accumulators: Sequence[Any],
-    gradients: Sequence[Any],
+    variables: Sequence[torch.Tensor],
+    accumulators: Sequence[torch.Tensor],
+    gradients: Sequence[torch.Tensor],
     learning_rate: float,
     epsilon: float,
 ) -> None:

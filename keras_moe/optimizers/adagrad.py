@@ -1,5 +1,6 @@
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
@@ -8,6 +9,11 @@ import numpy as np
 from keras_moe.optimizers._one_pass import OnePass
 from keras_moe.private_names import optimizer_class
 from keras_moe.private_names import slots
+from keras_moe.types import LearningRateLike
+from keras_moe.types import Tensor
+
+if TYPE_CHECKING:
+    import torch
 
 _Adagrad: Any = optimizer_class(keras.optimizers.Adagrad)
 
@@ -63,7 +69,7 @@ class Adagrad(OnePass, _Adagrad):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRateLike = 0.001,
         initial_accumulator_value: float = 0.1,
         epsilon: float = 1e-7,
         **kwargs: Any,
@@ -98,7 +104,7 @@ class Adagrad(OnePass, _Adagrad):
         return (math.sqrt(2) - 1) * self.epsilon / root
 
     def _tensorflow_step(
-        self, gradient: Any, variable: Any, learning_rate: Any
+        self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
     ) -> None:
         from keras_moe.optimizers import _tensorflow_kernels as kernels
 
@@ -109,9 +115,9 @@ class Adagrad(OnePass, _Adagrad):
 
     def _torch_step(
         self,
-        gradients: Sequence[Any],
-        variables: Sequence[Any],
-        learning_rate: Any,
+        gradients: Sequence["torch.Tensor"],
+        variables: Sequence[keras.Variable],
+        learning_rate: "torch.Tensor",
     ) -> None:
         from keras_moe.optimizers import _torch_kernels as kernels
 

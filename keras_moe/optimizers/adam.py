@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
@@ -7,6 +8,11 @@ from keras import ops
 from keras_moe.optimizers._one_pass import OnePass
 from keras_moe.private_names import optimizer_class
 from keras_moe.private_names import slots
+from keras_moe.types import LearningRateLike
+from keras_moe.types import Tensor
+
+if TYPE_CHECKING:
+    import torch
 
 _Adam: Any = optimizer_class(keras.optimizers.Adam)
 
@@ -66,7 +72,7 @@ class Adam(OnePass, _Adam):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRateLike = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
@@ -83,7 +89,7 @@ class Adam(OnePass, _Adam):
         return keras.backend.backend() == "torch" or not self.amsgrad
 
     def _tensorflow_step(
-        self, gradient: Any, variable: Any, learning_rate: Any
+        self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
     ) -> None:
         from keras_moe.optimizers import _tensorflow_kernels as kernels
 
@@ -102,9 +108,9 @@ class Adam(OnePass, _Adam):
 
     def _torch_step(
         self,
-        gradients: Sequence[Any],
-        variables: Sequence[Any],
-        learning_rate: Any,
+        gradients: Sequence["torch.Tensor"],
+        variables: Sequence[keras.Variable],
+        learning_rate: "torch.Tensor",
     ) -> None:
         from keras_moe.optimizers import _torch_kernels as kernels
 
@@ -122,7 +128,7 @@ class Adam(OnePass, _Adam):
             self.epsilon,
         )
 
-    def _step_size(self, learning_rate: Any) -> Any:
+    def _step_size(self, learning_rate: Tensor) -> Tensor:
         """The learning rate with the corrections of the moments' bias."""
         step = ops.cast(self.iterations + 1, "float32")
         kept_1, kept_2 = (

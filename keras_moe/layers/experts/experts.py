@@ -56,7 +56,7 @@ class Experts(CheckedLayer):
         self.num_experts = check_integer("num_experts", num_experts, 1)
         self.seed: int | None = None
 
-    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
+    def add_weight(self, *args: object, **kwargs: object) -> keras.Variable:
         with stacked_weights(self.stacked):
             return super().add_weight(*args, **kwargs)
 

@@ -5,9 +5,10 @@ has the same loops and computes a block's values anew, so that nothing is kept
 for it, and what a block adds goes to the gradients of its own layer alone.
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 from keras import ops
@@ -26,10 +27,14 @@ from keras_moe.types import Tensor
 class _Arrays(NamedTuple):
     """All tensors that the loops read."""
 
-    rows: Any  # (S, ...)
-    weights: Sequence[Sequence[Any]]  # Of each layer.
-    starts: Sequence[Sequence[Any]]  # The random states of each layer.
-    layout: tuple[Any, ...]
+    rows: Tensor  # (S, ...)
+    weights: Sequence[Sequence[Tensor]]  # Of each layer.
+    starts: Sequence[Sequence[Tensor]]  # The random states of each layer.
+    layout: tuple[Tensor, ...]
+
+
+# What goes from block to block: one tensor of all rows, and those of a layer.
+_Carry: TypeAlias = tuple[Tensor, list[Tensor]]
 
 
 class _LayerCall:
@@ -91,10 +96,12 @@ def layers_on_blocks(
     )
 
     # Everything is an argument: in a branch JAX loses what a closure holds.
-    def run(*args: Tensor) -> tuple[Any, Any]:
+    def run(
+        *args: Tensor,
+    ) -> tuple[tuple[Tensor, ...], Callable[..., list[Tensor | None]]]:
         arrays_ = keras.tree.pack_sequence_as(arrays, list(args))
 
-        def gradient(*upstream_grads: Any) -> list[Tensor | None]:
+        def gradient(*upstream_grads: object) -> list[Tensor | None]:
             # Of the outputs and of all draws; JAX passes one tuple of them.
             return _gradients(
                 calls, arrays_, keras.tree.flatten(upstream_grads)[0]
@@ -129,7 +136,7 @@ def _run_layer(
     """`outputs`, with those of one layer, and what a block drew at most."""
     weights, starts = arrays.weights[expert], arrays.starts[expert]
 
-    def step(block: Block, carry: Any) -> Any:
+    def step(block: Block, carry: _Carry) -> _Carry:
         outputs, most = carry
         values, draws = call(block, starts, block.read(arrays.rows), *weights)
         return block.write(outputs, values), list(map(ops.maximum, most, draws))
@@ -162,7 +169,7 @@ def _add_gradients(
     """`of_rows`, with those of one layer's rows, and its weights' gradients."""
     weights, starts = arrays.weights[expert], arrays.starts[expert]
 
-    def step(block: Block, grads: Any) -> Any:
+    def step(block: Block, grads: _Carry) -> _Carry:
         of_rows, of_weights = grads
         of_block, *of_values = pull_back(
             lambda *args: call(block, starts, *args)[0],

@@ -212,7 +212,7 @@ class MLPExperts(Experts):
         biases = [ops.convert_to_tensor(bias) for bias in self.biases]
         if not self.use_bias:
             biases = [ops.zeros_like(kernel[:, 0]) for kernel in kernels]
-        kept = [None] * len(kernels)
+        kept: list[Tensor | None] = [None] * len(kernels)
         if training and self.dropout > 0:
             shapes = [(pairs.rows.shape[0], units) for units in self.units]
             kept = [
@@ -314,7 +314,7 @@ def _get_activations(
     return [keras.activations.get(each) for each in activation]
 
 
-def _serialized(activations: Sequence[Activation]) -> Any:
+def _serialized(activations: Sequence[Activation]) -> object:
     """As a constructor takes them: one for all layers where they are alike."""
     configs = [keras.activations.serialize(each) for each in activations]
     alike = all(config == configs[0] for config in configs)

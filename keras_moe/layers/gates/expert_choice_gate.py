@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeVar
 
 import keras
 from keras import ops
@@ -21,6 +22,10 @@ from keras_moe.types import Config
 from keras_moe.types import IntegerLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
+
+# Tensors of all rows, and tensors that are the same everywhere.
+ByRow = TypeVar("ByRow")
+Same = TypeVar("Same")
 
 # How much of the running cut-offs an update keeps; the first ones keep less,
 # so that the mean is a true one from the start.
@@ -210,8 +215,10 @@ class ExpertChoiceGate(LogitGate):
         return weights if self.k is None else keep_largest(weights, self.k)
 
     def _map(
-        self, function: Callable[..., tuple[Any, Any]], rows: Sequence[Tensor]
-    ) -> tuple[Any, Any]:
+        self,
+        function: Callable[..., tuple[ByRow, Same]],
+        rows: Sequence[Tensor],
+    ) -> tuple[ByRow, Same]:
         """Calls a function on all rows, or on each device's on their own."""
         if self.synchronized:
             return function(rows, ())
@@ -246,6 +253,7 @@ class ExpertChoiceGate(LogitGate):
         share = self.capacity_factor / n
         largest = num_rows if self.k is None else self.k * num_rows // n
         if isinstance(num_rows, int):
+            assert isinstance(largest, int)
             return max(1, min(round(share * num_rows), largest))
         capacity = ops.round(share * ops.cast(num_rows, "float32"))
         capacity = ops.cast(capacity, num_rows.dtype)

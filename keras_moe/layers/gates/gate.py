@@ -398,7 +398,9 @@ def check_gate(name: str, gate: object) -> None:
         )
 
 
-def check_no_router_losses(arguments: Mapping[str, Any], reason: str) -> None:
+def check_no_router_losses(
+    arguments: Mapping[str, object], reason: str
+) -> None:
     """Raises a ValueError where the weight of a router's loss is given."""
     for name in ROUTER_LOSSES:
         if arguments.get(name):
