@@ -102,7 +102,7 @@ def _line(text: str) -> str:
     return shortened(printable(text), _MOST)
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Shows a warning in one line, without the line of code it comes from."""
     print("warning:", _line(str(message)), file=sys.stderr)
 

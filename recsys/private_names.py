@@ -65,7 +65,9 @@ def sharing_layers() -> AbstractContextManager[object]:
     return scope
 
 
-def loss_and_updates(model: "keras.Model", *state: Any, **options: Any) -> Any:
+def loss_and_updates(
+    model: "keras.Model", *state: object, **options: object
+) -> Any:
     """Returns what a training step on JAX differentiates, and what it keeps.
 
     `Model.compute_loss_and_updates` of Keras on JAX, its arguments and results;
@@ -198,7 +200,7 @@ def assign_any_shape(variable: "tf.Variable", value: "Tensor") -> None:
     tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
 
 
-def gather_all(array: Any) -> Any:
+def gather_all(array: object) -> Any:
     """Returns all of an array that is spread over processes, on JAX.
 
     `multihost_utils.process_allgather` of `jax.experimental`, which stands
@@ -234,7 +236,9 @@ def wait_for_all(place: str) -> None:
     multihost_utils.sync_global_devices(place)
 
 
-def frozen_graph(concrete: Any, given: list[str], returned: list[str]) -> Any:
+def frozen_graph(
+    concrete: object, given: list[str], returned: list[str]
+) -> Any:
     """Returns the graph of a function of TensorFlow, variables made constants.
 
     `tf2onnx.tf_loader.from_function`; the public `tf2onnx.convert` converts at
@@ -251,9 +255,9 @@ def frozen_graph(concrete: Any, given: list[str], returned: list[str]) -> Any:
 
 
 def onnx_graph(
-    graph: Any,
+    graph: object,
     handlers: Mapping[str, Callable[..., Any]],
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Returns tf2onnx's graph of one of TensorFlow.
 

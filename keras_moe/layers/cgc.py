@@ -1,6 +1,5 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -112,7 +111,7 @@ class CGC(GatedLayer):
         task_experts: Mapping[str, Experts | Sequence[keras.layers.Layer]],
         shared_gate: Gate | None = None,
         execution: str = "auto",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         _check_tasks(gates, task_experts)
         if shared_gate is not None:

@@ -99,7 +99,7 @@ class ConditionalMask(CheckedLayer):
         return {"inputs": 2, "routing_inputs": 2}
 
     def __init__(
-        self, keep_rate: float, seed: int | None = None, **kwargs: Any
+        self, keep_rate: float, seed: int | None = None, **kwargs: object
     ) -> None:
         # The routing inputs keep their precision.
         super().__init__(autocast=False, **kwargs)

@@ -120,7 +120,7 @@ class ConditionallyOverlappingMLP(CheckedLayer):
         kernel_regularizer: RegularizerLike = None,
         bias_regularizer: RegularizerLike = None,
         execution: str = "dense",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         # The masks see the inputs in full precision; each Dense casts them.
         super().__init__(autocast=False, **kwargs)

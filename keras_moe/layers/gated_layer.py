@@ -1,6 +1,5 @@
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -35,7 +34,7 @@ class GatedLayer(CheckedLayer):
     def _smallest_ranks(self) -> dict[str, int]:
         return {"inputs": 1, "gate_inputs": 1}
 
-    def __init__(self, execution: str, **kwargs: Any) -> None:
+    def __init__(self, execution: str, **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
         self.execution = execution

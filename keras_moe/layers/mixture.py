@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -22,7 +21,7 @@ class Mixture(GatedLayer):
         gates: Sequence[Gate],
         experts: Experts | Sequence[keras.layers.Layer],
         execution: str,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(execution, **kwargs)
         self.experts = as_experts(experts)

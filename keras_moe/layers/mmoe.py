@@ -1,6 +1,5 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
@@ -77,7 +76,7 @@ class MMoE(Mixture):
         gates: Mapping[str, Gate] | Sequence[Gate],
         experts: Experts | Sequence[keras.layers.Layer],
         execution: str = "auto",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         check_gates(gates)
         gate_list = list(_by_key(gates).values())

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
@@ -65,7 +64,7 @@ class MoE(Mixture):
         gate: Gate,
         experts: Experts | Sequence[keras.layers.Layer],
         execution: str = "auto",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         check_gate("gate", gate)
         super().__init__([gate], experts, execution, **kwargs)

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -77,7 +76,7 @@ class PLE(CheckedLayer):
     def _smallest_ranks(self) -> dict[str, int]:
         return self.levels[0]._smallest_ranks
 
-    def __init__(self, levels: Sequence[CGC], **kwargs: Any) -> None:
+    def __init__(self, levels: Sequence[CGC], **kwargs: object) -> None:
         _check_levels(levels)
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True

@@ -52,7 +52,7 @@ def restoring() -> Iterator[None]:
         _restored.reset(token)
 
 
-def restored(config: Any) -> Any:
+def restored(config: object) -> Any:
     """Returns the objects behind a configuration, or a dict or list of them."""
     if isinstance(config, (list, tuple)):
         return [restored(one) for one in config]

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +130,7 @@ class SinkhornPermutation(CheckedLayer):
         logits_initializer: InitializerLike = "random_uniform",
         seed: int | None = None,
         normalized: str = "rows",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         kwargs["dtype"] = "float32"
         super().__init__(**kwargs)

@@ -93,7 +93,7 @@ class SoftMoE(CheckedLayer):
         slot_initializer: InitializerLike = "lecun_normal",
         slot_regularizer: RegularizerLike = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True

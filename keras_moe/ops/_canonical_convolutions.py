@@ -62,7 +62,7 @@ def _convolve(
     filters: jax.Array,
     *,
     dimension_numbers: jax.lax.ConvDimensionNumbers,
-    **params: Any,
+    **params: object,
 ) -> jax.Array:
     """`conv_general_dilated`, in one order of axes whatever was asked for."""
     batch, channels, *spatial = dimension_numbers.lhs_spec

@@ -72,7 +72,7 @@ class Adagrad(OnePass, _Adagrad):
         learning_rate: LearningRateLike = 0.001,
         initial_accumulator_value: float = 0.1,
         epsilon: float = 1e-7,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             learning_rate, initial_accumulator_value, epsilon, **kwargs

@@ -77,7 +77,7 @@ class Adam(OnePass, _Adam):
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
         amsgrad: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             learning_rate, beta_1, beta_2, epsilon, amsgrad, **kwargs

@@ -1,7 +1,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -24,7 +23,7 @@ def compare(
     comparison: Comparison | str | Path,
     out: str | Path,
     jobs: int = 1,
-    **fields: Any,
+    **fields: object,
 ) -> pd.DataFrame:
     """Trains and tests several models alike; writes a table of the results.
 

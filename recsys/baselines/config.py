@@ -26,7 +26,7 @@ from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 
 
-def _as_text(path: Any) -> Any:
+def _as_text(path: object) -> Any:
     return os.fspath(path) if isinstance(path, os.PathLike) else path
 
 

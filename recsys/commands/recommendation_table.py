@@ -31,7 +31,7 @@ def print_recommendations(found: Any) -> None:
     Console(width=max(Console().width, needed)).print(table)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,6 +1,5 @@
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 
 import typer
 
@@ -29,7 +28,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out.")
     ] = False,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Train a model and write a run folder."""
     from recsys.training.warm_start_fields import with_fields_of_start

@@ -1,6 +1,5 @@
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 
 import typer
 
@@ -47,7 +46,7 @@ def tune(
         bool, typer.Option("--resume", help="Continue the sweep in --out.")
     ] = False,
     sparse_only: SparseOnly = True,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Search for the configuration with the lowest validation loss.
 

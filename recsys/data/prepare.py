@@ -59,7 +59,7 @@ def prepare(
     out: str | Path,
     seed: int = 0,
     progress: bool = True,
-    **options: Any,
+    **options: object,
 ) -> dict[str, int]:
     """Turns a raw download into a data folder.
 

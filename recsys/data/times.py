@@ -218,7 +218,7 @@ def _dates(column: pd.Series, file: object) -> pd.Series:
     return pd.to_datetime(column, utc=bool(zoned.iloc[0]))
 
 
-def _has_zone(time: Any) -> bool:
+def _has_zone(time: object) -> bool:
     return getattr(time, "tzinfo", None) is not None
 
 

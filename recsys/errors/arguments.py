@@ -17,7 +17,7 @@ class Repeated(tuple[str, ...]):
 
 
 def typed_arguments(
-    what: str, values: Mapping[str, Any], hints: Mapping[str, Any]
+    what: str, values: Mapping[str, object], hints: Mapping[str, object]
 ) -> dict[str, Any]:
     """Gives the texts among named values the types of a function's arguments.
 
@@ -54,7 +54,7 @@ def typed_arguments(
     }
 
 
-def _typed(what: str, name: str, value: Any, hint: Any) -> Any:
+def _typed(what: str, name: str, value: object, hint: object) -> Any:
     if not isinstance(value, str | Repeated):
         return value
     alternatives = get_args(hint) if get_origin(hint) is UnionType else (hint,)

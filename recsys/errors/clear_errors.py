@@ -36,7 +36,7 @@ def with_clear_errors(shape: type[Shape]) -> type[Shape]:
     validate: Any = shape.__init__
 
     @wraps(validate)
-    def init(self: Shape, *args: Any, **kwargs: Any) -> None:
+    def init(self: Shape, *args: object, **kwargs: object) -> None:
         try:
             validate(self, *args, **kwargs)
         except ValidationError as error:

@@ -121,7 +121,7 @@ def described(expected: str) -> WrapValidator:
 units. Received: [8, None]
     """
 
-    def check(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    def check(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
         try:
             return validate(value)
         except ValidationError as error:

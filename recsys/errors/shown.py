@@ -6,7 +6,6 @@ import reprlib
 from collections.abc import Iterable
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ class _Shorten(reprlib.Repr):
             return f"an integer of about {digits:,} digits"
         return repr(x)
 
-    def repr_dict(self, x: Mapping[Any, Any], level: int) -> str:
+    def repr_dict(self, x: Mapping[object, object], level: int) -> str:
         # Otherwise all names would be sorted to show a few.
         first = dict(islice(x.items(), self.maxdict))
         text = super().repr_dict(first, level)

@@ -1,7 +1,6 @@
 """The part of an ONNX graph that encodes features."""
 
 from typing import TYPE_CHECKING
-from typing import Any
 from typing import ClassVar
 from typing import NamedTuple
 
@@ -49,7 +48,7 @@ class OnnxGraph:
         self.constants: list[onnx.TensorProto] = []
         self.functions: dict[str, onnx.FunctionProto] = {}
 
-    def constant(self, value: Any, dtype: str = "int64") -> str:
+    def constant(self, value: object, dtype: str = "int64") -> str:
         """Adds a constant, and returns its name.
 
         Args:
@@ -64,7 +63,11 @@ class OnnxGraph:
         return name
 
     def add(
-        self, operator: str, *inputs: str, domain: str = "", **attributes: Any
+        self,
+        operator: str,
+        *inputs: str,
+        domain: str = "",
+        **attributes: object,
     ) -> str:
         """Adds a node of one output, and returns the output's name.
 
@@ -84,7 +87,7 @@ class OnnxGraph:
         *inputs: str,
         outputs: int,
         domain: str = "",
-        **attributes: Any,
+        **attributes: object,
     ) -> list[str]:
         """Adds a node, and returns the names of its outputs.
 

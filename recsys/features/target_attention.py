@@ -40,7 +40,7 @@ class TargetAttention(keras.layers.Layer):
         KDD 2018, section 4.3, equation 3.
     """
 
-    def __init__(self, units: Sequence[int] = (36,), **kwargs: Any) -> None:
+    def __init__(self, units: Sequence[int] = (36,), **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units = list(units)
         self.hidden = [

@@ -41,7 +41,7 @@ class Vocabulary(keras.layers.Layer):
     [1, 0, 0, 2]
     """
 
-    def __init__(self, size: int, **kwargs: Any) -> None:
+    def __init__(self, size: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.size = size
         self.values: pd.Index = pd.Index([])

@@ -32,7 +32,7 @@ class _NamedTwiceError(Exception):
 _FEW = 1000
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     if len(pairs) <= _FEW:
         content = dict(pairs)
         if len(content) == len(pairs):
@@ -128,7 +128,7 @@ def _around(error: json.JSONDecodeError) -> str:
     return f"{shown(found) if found else 'its end'} at column {error.colno}"
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Writes a JSON file, whole or not at all."""
     text = json.dumps(content, indent=2, ensure_ascii=False)
     with replacing(path) as unfinished:

@@ -73,7 +73,7 @@ def npz_names(file: Path) -> list[str]:
 
 
 def write_npz(
-    file: Path, arrays: Mapping[str, Any] | Iterable[tuple[str, Any]]
+    file: Path, arrays: Mapping[str, object] | Iterable[tuple[str, object]]
 ) -> None:
     """Writes arrays as a NumPy `.npz` file, whatever they are called.
 

@@ -1,6 +1,5 @@
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +39,7 @@ class ScoreAccumulator:
         self,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
-        groups: Any = None,
+        groups: object = None,
         weights: npt.ArrayLike | None = None,
     ) -> None:
         """Adds rows.

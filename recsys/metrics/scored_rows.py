@@ -71,7 +71,7 @@ class ScoredRows:
         cls,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
-        groups: Any = None,
+        groups: object = None,
         weights: npt.ArrayLike | None = None,
     ) -> Self:
         """Checks rows, and numbers their groups.
@@ -185,7 +185,7 @@ def checked_weights(weights: npt.ArrayLike) -> np.ndarray:
     return values
 
 
-def coded(groups: Any) -> tuple[npt.NDArray[np.int32], pd.Index]:
+def coded(groups: object) -> tuple[npt.NDArray[np.int32], pd.Index]:
     """Numbers groups in the order in which they appear.
 
     Returns:

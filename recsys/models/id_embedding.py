@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 from keras import ops
@@ -45,7 +44,7 @@ class IdEmbedding(TableEmbedding):
         input_dim: int,
         output_dim: int,
         unknown_rate: float = 0.01,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(input_dim, output_dim, **kwargs)
         if not 0 <= unknown_rate < 1:

@@ -146,7 +146,7 @@ class ImageClassifier(MultiTaskModel):
 
     @classmethod
     def from_config(
-        cls, config: Config, custom_objects: Any = None
+        cls, config: Config, custom_objects: object = None
     ) -> "ImageClassifier":
         restore = keras.saving.deserialize_keras_object
         return cls(**{**config, "mixture": restore(config["mixture"])})

@@ -94,7 +94,7 @@ class _Saved(_Shape):
     config: JsonObject
 
 
-def check_saved_config(content: Any, file: object, largest: int) -> None:
+def check_saved_config(content: object, file: object, largest: int) -> None:
     """Checks the configuration of a model, before a model is made of it.
 
     Args:
@@ -121,7 +121,7 @@ def check_saved_config(content: Any, file: object, largest: int) -> None:
 
 
 def _values(
-    content: Any, place: str, key: str = ""
+    content: object, place: str, key: str = ""
 ) -> Iterator[tuple[str, str, Any]]:
     """All values, with their places and the names that they go by."""
     if isinstance(content, Mapping):
@@ -133,7 +133,7 @@ def _values(
             yield from _values(value, f"{place}[{index}]", key)
 
 
-def _policy(value: Any) -> Any:
+def _policy(value: object) -> Any:
     """The name of a dtype, or of the policy that an object stands for."""
     if isinstance(value, Mapping):
         config = value.get("config")
@@ -141,7 +141,7 @@ def _policy(value: Any) -> Any:
     return value if isinstance(value, str) else None
 
 
-def _largest(value: Any) -> float:
+def _largest(value: object) -> float:
     numbers = value if isinstance(value, list) else [value]
     kinds = (int, float)
     return max((one for one in numbers if isinstance(one, kinds)), default=0)

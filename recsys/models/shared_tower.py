@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
@@ -34,7 +33,7 @@ class SharedTower(keras.layers.Layer):
     """
 
     def __init__(
-        self, layer: keras.layers.Layer, tasks: Sequence[str], **kwargs: Any
+        self, layer: keras.layers.Layer, tasks: Sequence[str], **kwargs: object
     ) -> None:
         super().__init__(**kwargs)
         self.layer = layer

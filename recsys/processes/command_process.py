@@ -64,7 +64,7 @@ class CommandProcess:
         self.cpu_seconds = reply["cpu_seconds"]
         return int(reply["status"])
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _ask(self, request: dict[str, object]) -> dict[str, Any] | None:
         """Its answer to a request; `None` if it has ended instead."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None

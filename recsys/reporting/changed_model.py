@@ -31,7 +31,7 @@ def with_configs(
     return changed
 
 
-def _walk(part: Any, change: Callable[[Config], Config]) -> Any:
+def _walk(part: object, change: Callable[[Config], Config]) -> Any:
     if isinstance(part, dict):
         return change(
             {key: _walk(value, change) for key, value in part.items()}

@@ -69,7 +69,7 @@ def _own_fields(fields: JsonObject) -> JsonObject:
     return fields
 
 
-def _listed_seeds(seeds: Any) -> Any:
+def _listed_seeds(seeds: object) -> Any:
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if not 1 <= seeds <= _MOST_SEEDS:
             raise ValueError(
@@ -160,7 +160,7 @@ class Comparison:
         comparison: Comparison = check_shape(read_json(Path(file)), cls, file)
         return comparison
 
-    def runs(self, out: Path, **fields: Any) -> list["PlannedRun"]:
+    def runs(self, out: Path, **fields: object) -> list["PlannedRun"]:
         """Returns all runs, each with a folder of its own in `out`.
 
         Args:

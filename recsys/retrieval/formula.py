@@ -65,7 +65,7 @@ class _Operation:
     name: str
     count: int  # How many it takes.
 
-    def __call__(self, functions: Any, *operands: Any) -> Any:
+    def __call__(self, functions: object, *operands: object) -> Any:
         if self.name in _OPERATORS:
             return _OPERATORS[self.name](*operands)
         return getattr(functions, _FUNCTIONS[self.name][0])(*operands)
@@ -130,7 +130,9 @@ Received: inf, of '^' in 'watch * 0^-1'
         if self._next.kind != "end":
             self._refuse("an operator, or its end,")
 
-    def __call__(self, values: Mapping[str, Any], functions: Any = None) -> Any:
+    def __call__(
+        self, values: Mapping[str, object], functions: object = None
+    ) -> Any:
         """Computes the formula.
 
         Args:
@@ -152,7 +154,7 @@ Received: inf, of '^' in 'watch * 0^-1'
         with np.errstate(all="ignore"):
             return self._computed(numbers, np)
 
-    def _computed(self, values: Mapping[str, Any], functions: Any) -> Any:
+    def _computed(self, values: Mapping[str, object], functions: object) -> Any:
         stack: list[Any] = []
         for step in self._steps:
             if isinstance(step, _Operation):

@@ -136,7 +136,7 @@ class Retrieval(keras.layers.Layer):
         penalty: float = 0.0,
         loss: RetrievalLoss | None = None,
         towers: tuple[keras.layers.Layer, keras.layers.Layer] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.item = item

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -35,7 +33,7 @@ class HistoryTower(keras.layers.Layer):
         items: ItemVectors,
         tower: SequenceTower,
         temperature: float | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.items = items

@@ -56,7 +56,7 @@ class HSTUBlock(keras.layers.Layer):
         length: int,
         num_heads: int = 2,
         dropout: float = 0.0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.length = length

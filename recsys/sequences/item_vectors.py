@@ -59,7 +59,7 @@ class ItemVectors(keras.layers.Layer):
         num_ids: Mapping[str, int] = {},
         widths: Mapping[str, int] = {},
         unit: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.num_items = num_items

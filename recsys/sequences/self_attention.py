@@ -41,7 +41,7 @@ class CausalSelfAttention(keras.layers.Layer):
         section III.B.
     """
 
-    def __init__(self, num_heads: int = 2, **kwargs: Any) -> None:
+    def __init__(self, num_heads: int = 2, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.supports_masking = True

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -46,7 +45,7 @@ class SequenceTower(keras.layers.Layer):
         blocks: Sequence[keras.layers.Layer],
         length: int,
         dropout: float = 0.0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.blocks = list(blocks)

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 
 from keras_moe.layers import MoE
@@ -53,7 +51,7 @@ class TransformerBlock(keras.layers.Layer):
         feed_forward: keras.layers.Layer,
         num_heads: int = 2,
         dropout: float = 0.0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.feed_forward = feed_forward

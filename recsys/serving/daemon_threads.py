@@ -3,7 +3,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from concurrent.futures import Future
-from typing import Any
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -37,7 +36,7 @@ class DaemonThreads(Executor):
         self._threads: list[threading.Thread] = []
 
     def submit(
-        self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any
+        self, fn: Callable[..., Result], /, *args: object, **kwargs: object
     ) -> "Future[Result]":
         future: Future[Result] = Future()
 

@@ -136,7 +136,7 @@ def _filled_up(
 
 
 def _cut(
-    values: np.ndarray, lengths: np.ndarray, filler: Any, length: ListLength
+    values: np.ndarray, lengths: np.ndarray, filler: object, length: ListLength
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cuts concatenated lists to the elements that a model looks at.
 
@@ -179,7 +179,7 @@ def from_array(name: str, values: np.ndarray) -> list[Any]:
     return list(texts.reshape(values.shape).tolist())
 
 
-def _width(values: list[Any], size: int | None) -> int:
+def _width(values: list[object], size: int | None) -> int:
     """Required length of the lists."""
     if size is not None:
         return size
@@ -203,7 +203,7 @@ def _received(value: object) -> str:
 
 
 def _checked(
-    values: list[Any], dtype: str, where: Callable[[int], str]
+    values: list[object], dtype: str, where: Callable[[int], str]
 ) -> np.ndarray:
     """An array of values, some at a time; `where` names one for an error."""
     is_text = dtype == "string"
@@ -219,7 +219,7 @@ def _checked(
     return checked
 
 
-def _as_texts(values: list[Any]) -> tuple[list[Any], list[int]]:
+def _as_texts(values: list[object]) -> tuple[list[Any], list[int]]:
     """The bytes of texts, and the places of values that are none."""
     texts = [_as_bytes(value) for value in values]
     return texts, [index for index, text in enumerate(texts) if text is None]
@@ -258,7 +258,7 @@ def _within(value: float, dtype: str) -> bool:
     return bool(low <= value <= high)
 
 
-def _as_bytes(value: Any) -> bytes | None:
+def _as_bytes(value: object) -> bytes | None:
     if isinstance(value, Mapping) and set(value) == {"b64"}:
         try:
             return base64.b64decode(value["b64"], validate=True)

@@ -5,7 +5,6 @@ by `{"outputs": ...}`. Where there is one output, its name is left out.
 """
 
 import json
-from typing import Any
 
 import numpy as np
 
@@ -53,7 +52,7 @@ def answer(outputs: Arrays, by_rows: bool) -> bytes:
     return f'{{"{key}":{text}}}'.encode()
 
 
-def _list_text(values: list[Any]) -> str:
+def _list_text(values: list[object]) -> str:
     parts = (
         _ENCODER.encode(values[start : start + _STEP])[1:-1]
         for start in range(0, len(values), _STEP)

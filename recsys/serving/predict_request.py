@@ -250,7 +250,7 @@ def _for_all(column: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _named_columns(
-    inputs: Any, specs: Mapping[str, TensorSpec]
+    inputs: object, specs: Mapping[str, TensorSpec]
 ) -> dict[str, Any]:
     if len(specs) == 1 and not isinstance(inputs, dict):
         inputs = {next(iter(specs)): inputs}
@@ -262,7 +262,7 @@ def _named_columns(
     return inputs
 
 
-def _checked_lengths(columns: Mapping[str, Any], max_rows: int) -> int:
+def _checked_lengths(columns: Mapping[str, object], max_rows: int) -> int:
     """Number of rows; a column has one value for each, or one for all."""
     if not columns:
         raise RequestError.at("inputs", "at least one input", "none")

@@ -15,7 +15,7 @@ _WHAT = "`task_options`"
 
 
 def typed_task_options(
-    options: Mapping[str, Any], tasks: Mapping[str, Task]
+    options: Mapping[str, object], tasks: Mapping[str, Task]
 ) -> dict[str, Any]:
     """Gives the texts among options of tasks their types, and checks them.
 
@@ -60,7 +60,7 @@ def typed_task_options(
 
 
 def with_task_options(
-    tasks: Mapping[str, Task], options: Mapping[str, Any]
+    tasks: Mapping[str, Task], options: Mapping[str, object]
 ) -> dict[str, Task]:
     """Returns tasks with options that take the place of their own.
 

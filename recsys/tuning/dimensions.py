@@ -70,7 +70,7 @@ class Choices:
         """Adds the dimension to a `keras_tuner.HyperParameters`."""
         hyperparameters.Choice(name, [json.dumps(v) for v in self.values])
 
-    def decode(self, value: Any) -> Any:
+    def decode(self, value: object) -> Any:
         """Returns the value that KerasTuner's stands for.
 
         Args:

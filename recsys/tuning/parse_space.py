@@ -112,7 +112,7 @@ def _check_known(name: str, known: list[str]) -> None:
 
 
 def _dimension(
-    name: str, description: Any, kinds: Mapping[str, object]
+    name: str, description: object, kinds: Mapping[str, object]
 ) -> Dimension:
     # The weights of tasks, whose names only the data know.
     hint = kinds.get(name, float)
@@ -133,7 +133,7 @@ def _dimension(
     return _checked(description, shape, name)
 
 
-def _checked(content: Any, shape: Any, name: str) -> Any:
+def _checked(content: object, shape: object, name: str) -> Any:
     try:
         return check_shape(content, shape, f"`{name}`")
     except FileError as error:  # Whoever has read the file knows its name.

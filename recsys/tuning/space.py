@@ -85,7 +85,7 @@ class Space:
             for value in config.get("values", ends):
                 self._decoded(config["name"], value)
 
-    def _decoded(self, name: str, value: Any) -> Any:
+    def _decoded(self, name: str, value: object) -> Any:
         try:
             return self.searched[name].decode(value)
         except ValueError as error:

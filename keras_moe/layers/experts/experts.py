@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
@@ -51,7 +50,7 @@ class Experts(CheckedLayer):
     # stands alone.
     _place: int | None = None
 
-    def __init__(self, num_experts: int, **kwargs: Any) -> None:
+    def __init__(self, num_experts: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.num_experts = check_integer("num_experts", num_experts, 1)
         self.seed: int | None = None

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -58,7 +57,7 @@ class LayerExperts(Experts):
     """
 
     def __init__(
-        self, experts: Sequence[keras.layers.Layer], **kwargs: Any
+        self, experts: Sequence[keras.layers.Layer], **kwargs: object
     ) -> None:
         _check_experts(experts)
         super().__init__(len(experts), **kwargs)

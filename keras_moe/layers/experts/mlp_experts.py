@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -94,7 +93,7 @@ class MLPExperts(Experts):
         kernel_regularizer: RegularizerLike = None,
         bias_regularizer: RegularizerLike = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(num_experts, **kwargs)
         self.units = _check_units(units)

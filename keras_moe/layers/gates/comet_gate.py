@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -100,7 +98,7 @@ class COMETGate(SmoothStepGate):
         leaf_initializer: InitializerLike = "random_uniform",
         split_regularizer: RegularizerLike = None,
         leaf_regularizer: RegularizerLike = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             num_experts,

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -120,7 +118,7 @@ class DSelectKGate(SmoothStepGate):
         weight_initializer: InitializerLike = "random_uniform",
         selector_regularizer: RegularizerLike = None,
         weight_regularizer: RegularizerLike = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             num_experts,

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 from keras import ops
@@ -150,7 +149,7 @@ class Gate(CheckedLayer):
         load_balance_loss_weight: float = 0.0,
         load_balance_choices: str = "all",
         z_loss_weight: float = 0.0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         kwargs["dtype"] = "float32"
         super().__init__(**kwargs)

@@ -3,7 +3,6 @@
 import base64
 import datetime
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,7 +90,7 @@ def _texts(column: pa.ChunkedArray) -> pd.Series:
     return held
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):

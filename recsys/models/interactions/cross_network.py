@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -37,7 +36,7 @@ class CrossNetwork(keras.layers.Layer):
         for Web-scale Learning to Rank Systems. WWW 2021, equation 1.
     """
 
-    def __init__(self, num_layers: int = 2, **kwargs: Any) -> None:
+    def __init__(self, num_layers: int = 2, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.num_layers = num_layers
         self.crosses = [FeatureCross() for _ in range(num_layers)]

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -37,7 +36,7 @@ class DotProducts(keras.layers.Layer):
         and Recommendation Systems. 2019, section 2.1.4.
     """
 
-    def __init__(self, dim: int, **kwargs: Any) -> None:
+    def __init__(self, dim: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.dim = dim
         self.interaction = DotInteraction()

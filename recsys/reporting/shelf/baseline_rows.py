@@ -1,5 +1,3 @@
-from typing import Any
-
 from recsys.reporting.shelf.benchmark import Setting
 
 _NAMES = {
@@ -11,7 +9,7 @@ _NAMES = {
 }
 
 
-def baseline_rows(*models: str, **fields: Any) -> tuple[Setting, ...]:
+def baseline_rows(*models: str, **fields: object) -> tuple[Setting, ...]:
     """Returns rows of simple models.
 
     They are fitted on the training and the validation split in the end, as

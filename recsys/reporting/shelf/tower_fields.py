@@ -1,11 +1,9 @@
 """Rows of sequence towers."""
 
-from typing import Any
-
 from recsys.files.json_files import JsonObject
 
 
-def tower(**fields: Any) -> JsonObject:
+def tower(**fields: object) -> JsonObject:
     """Returns the fields of a sequence tower without a ranker behind it."""
     return {
         "retrieval": True,
