@@ -1,22 +1,16 @@
 import json
-import re
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import MISSING
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import fields
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 from typing import Any
+from typing import TypeVar
 
-from pydantic import BaseModel
-from pydantic import BeforeValidator
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
-
-from recsys.columns.kind import AnyKind
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import Kind
 from recsys.columns.kind import declarations
@@ -24,21 +18,18 @@ from recsys.columns.kind import declared
 from recsys.data.item_roles import check_item_roles
 from recsys.data.item_roles import found_id
 from recsys.data.row_time import RowTime
+from recsys.data.schema_names import check_task_name
+from recsys.data.schema_names import checked_columns
+from recsys.data.schema_names import checked_list
+from recsys.data.schema_names import checked_name
 from recsys.errors import DataError
 from recsys.errors.reading import reading
-from recsys.errors.shapes import UNKNOWN
-from recsys.errors.shapes import WHOLE
-from recsys.errors.shapes import described
-from recsys.errors.shapes import expected_by
-from recsys.errors.shapes import filled
-from recsys.errors.shapes import first_error
 from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.features import FEATURES
 from recsys.features import Feature
 from recsys.features import Id
 from recsys.features import Image
-from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import parse_json
 from recsys.tasks import TASKS
 from recsys.tasks import RowRoles
@@ -46,22 +37,7 @@ from recsys.tasks import Task
 from recsys.tasks.row_roles import DEFAULT_K
 from recsys.tasks.row_weight import RowWeight
 
-# Metrics, figures and TensorFlow's scopes are named after tasks.
-_TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_VALIDATION = "val_"
-# What a history, or another table of results, has beside the tasks.
-_RESERVED = (
-    "epoch",
-    "loss",
-    "val",
-    "val_loss",
-    "lr",
-    "learning_rate",
-    "seconds",
-    "rows",
-    "total",
-    "experts_per_example",
-)
+AnyColumn = TypeVar("AnyColumn", Feature, Task)
 
 
 @dataclass(frozen=True, init=False)
@@ -128,6 +104,7 @@ class Schema:
     user: str | None = None
     file: Path | None = field(default=None, compare=False, repr=False)
 
+    # It takes declarations, and the fields are the kinds that they stand for.
     def __init__(
         self,
         name: str,
@@ -141,58 +118,45 @@ class Schema:
         user: str | None = None,
         file: Path | None = None,
     ) -> None:
-        frame = _framed(
-            {
-                "name": name,
-                "features": features,
-                "tasks": tasks,
-                "group": group,
-                "weight": weight,
-                "time": time,
-                "item": item,
-                "item_features": item_features,
-                "user": user,
-            }
-        )
-        inputs = _declared("features", frame.features, FEATURES)
-        for column, kind in inputs.items():
-            kind.check_among(inputs, column)
+        checked_name("name", name, "a text")
+        features = checked_columns("features", features)
+        tasks = checked_columns("tasks", tasks)
+        roles = {"group": group, "weight": weight, "time": time, "item": item}
+        for role, column in {**roles, "user": user}.items():
+            if column is not None:
+                checked_name(role, column, "a column's name")
+        if item_features is not None:
+            item_features = checked_list("item_features", item_features)
+        inputs = _kinds("features", features, FEATURES)
         images = any(isinstance(kind, Image) for kind in inputs.values())
         if images and len(inputs) > 1:
             raise DataError.at("'features'", "an image alone", str([*inputs]))
-        labels = _declared(
+        labels = _kinds(
             "tasks",
-            frame.tasks,
+            tasks,
             {
                 name: kind
                 for name, kind in TASKS.items()
                 if kind.of_images or not images
             },
         )
-        for task, label in labels.items():
-            label.check_among(labels, task)
         if both := inputs.keys() & labels.keys():
             raise DataError.at(
                 "'tasks'", "columns that are not features", str(sorted(both))
             )
         for task in labels:
-            _check_task_name(task)
+            check_task_name(task)
         _check_roles(group, weight, time, inputs, labels)
-        given = frame.item_features
-        check_item_roles(item, given, user, inputs)
-        for attribute, value in (
-            ("name", name),
-            ("features", inputs),
-            ("tasks", labels),
-            ("group", group),
-            ("weight", weight),
-            ("time", time),
-            ("item", item),
-            ("item_features", given),
-            ("user", user),
-            ("file", file),
-        ):
-            object.__setattr__(self, attribute, value)
+        check_item_roles(item, item_features, user, inputs)
+        vars(self).update(
+            roles,
+            name=name,
+            features=inputs,
+            tasks=labels,
+            item_features=item_features,
+            user=user,
+            file=file,
+        )
 
     @property
     def place(self) -> str:
@@ -264,102 +228,54 @@ class Schema:
         if not isinstance(content, dict):
             raise DataError.at(file, "a JSON object", shown(content))
         with reading(file, "a schema", DataError):
-            return cls(**dict(_framed(content)))
+            _check_keys(content)
+            return cls(**content)
 
     def to_json(self) -> str:
         """Returns the text of a `dataset.json`."""
-        content = {
-            "name": self.name,
-            "features": declarations(self.features),
-            "tasks": declarations(self.tasks),
-        }
-        roles = {
-            "group": self.group,
-            "weight": self.weight,
-            "time": self.time,
-            "item": self.item,
-            "item_features": self.item_features,
-            "user": self.user,
-        }
-        content |= {
-            role: column for role, column in roles.items() if column is not None
-        }
-        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        content = {key: getattr(self, key) for key in _keys()}
+        content["features"] = declarations(self.features)
+        content["tasks"] = declarations(self.tasks)
+        given = {key: said for key, said in content.items() if said is not None}
+        return json.dumps(given, indent=2, ensure_ascii=False) + "\n"
 
 
-def _columns(value: Any) -> Any:
-    """Refuses what has no column, before its names are looked at."""
-    if not isinstance(value, dict) or not value:
-        expected = "column names with a type each"
-        raise PydanticCustomError("columns", expected)
-    return value
-
-
-_Name = Annotated[str, described("a text"), filled("a text"), WHOLE]
-_Column = Annotated[
-    str,
-    described("columns named by a text"),
-    filled("columns named by a text"),
-    WHOLE,
-]
-_Columns = Annotated[dict[_Column, Any], BeforeValidator(_columns)]
-_Role = (
-    Annotated[
-        str, described("a column's name"), filled("a column's name"), WHOLE
+def _keys(needed: bool = False) -> list[str]:
+    """The keys of a `dataset.json`: all fields, or those without a default."""
+    return [
+        key.name
+        for key in fields(Schema)
+        if key.name != "file" and (key.default is MISSING or not needed)
     ]
-    | None
-)
 
 
-class _Frame(BaseModel):
-    """The keys of a `dataset.json`, and what each is by itself."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: _Name
-    features: _Columns
-    tasks: _Columns
-    group: _Role = None
-    weight: _Role = None
-    time: _Role = None
-    item: _Role = None
-    item_features: (
-        Annotated[
-            list[_Column], Field(strict=False), described("a list of columns")
-        ]
-        | None
-    ) = None
-    user: _Role = None
+def _check_keys(content: Iterable[str]) -> None:
+    """Raises DataError where a key is unknown, or one is missing."""
+    keys, needed = _keys(), _keys(needed=True)
+    for key in content:
+        if key not in keys:
+            hint = did_you_mean(key, keys)
+            raise DataError(
+                f"expected the keys {keys}{hint}. Received: {shown(key)}"
+            )
+    for key in needed:
+        if key not in content:
+            raise DataError(f"expected the keys {needed}. Received: no {key!r}")
 
 
-def _framed(content: JsonMapping) -> _Frame:
-    """Checks the keys, and the type of what each says."""
-    try:
-        return _Frame.model_validate(content)
-    except ValidationError as error:
-        first = first_error(error)
-    key, keys = first["loc"][0], [*_Frame.model_fields]
-    if first["type"] in UNKNOWN:
-        hint = did_you_mean(str(key), keys)
-        raise DataError(
-            f"expected the keys {keys}{hint}. Received: {shown(key)}"
-        )
-    if first["type"] == "missing":
-        fields = _Frame.model_fields.items()
-        needed = [name for name, field in fields if field.is_required()]
-        raise DataError(f"expected the keys {needed}. Received: no {key!r}")
-    raise DataError.at(
-        f"'{key}'", expected_by(first, _Frame), shown(first["input"])
-    )
-
-
-def _declared(
-    what: str, columns: JsonMapping, kinds: Mapping[str, type[AnyKind]]
-) -> dict[str, AnyKind]:
-    return {
-        column: declared(declaration, kinds, f"'{what}'", column)
+def _kinds(
+    key: str,
+    columns: Mapping[str, Declaration | AnyColumn],
+    kinds: Mapping[str, type[AnyColumn]],
+) -> dict[str, AnyColumn]:
+    """Returns the kinds of columns, each checked among the others."""
+    found = {
+        column: declared(declaration, kinds, f"'{key}'", column)
         for column, declaration in columns.items()
     }
+    for column, kind in found.items():
+        kind.check_among(found, column)
+    return found
 
 
 def _check_roles(
@@ -398,18 +314,3 @@ def _check_roles(
             "a column that is neither a task nor the group nor the weight",
             shown(time),
         )
-
-
-def _check_task_name(task: str) -> None:
-    if not _TASK_NAME.fullmatch(task):
-        expected = "tasks named by letters, digits, `_`, `.` and `-`"
-    elif task.lower() in _RESERVED:
-        expected = f"tasks with other names than {', '.join(_RESERVED)}"
-    elif task.lower().startswith(_VALIDATION):
-        expected = (
-            f"tasks whose names do not begin with {_VALIDATION!r}, as the "
-            "columns of the validation split in history.csv do"
-        )
-    else:
-        return
-    raise DataError.at("'tasks'", expected, shown(task))
