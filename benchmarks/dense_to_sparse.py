@@ -29,8 +29,8 @@ from recsys import TrainConfig
 from recsys import load
 from recsys.models.build import build_ranker
 from recsys.models.feeding import feed
+from recsys.models.row_encoder import training_arrays
 from recsys.training.batches import TrainingBatches
-from recsys.training.batches import training_arrays
 from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
 

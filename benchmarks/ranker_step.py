@@ -45,8 +45,8 @@ from side_by_side import Function
 from side_by_side import medians
 
 from recsys.models.feeding import feed
+from recsys.models.row_encoder import training_arrays
 from recsys.training.batches import TrainingBatches
-from recsys.training.batches import training_arrays
 
 LIMITS = ("limit", "limit_one_by_one")
 

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -7,6 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from recsys.data.streaming.encoded_units import EncodedUnits
+from recsys.data.streaming.encoded_units import Encoder
 from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.row_order import StoredOrder
@@ -17,7 +18,6 @@ from recsys.distribution.process_group import shares
 from recsys.private_names import set_number_of_batches
 
 if TYPE_CHECKING:
-    import pandas as pd
     import tensorflow as tf
 
 
@@ -115,27 +115,19 @@ class StreamedInputs(keras.utils.PyDataset):
 
     Args:
         split: The split.
-        encode: Returns the inputs for rows of it, an array `(rows, ...)` for
-            each feature.
+        encoder: Returns the inputs alone for rows of it.
         batch_size: Rows in a batch; the last one may have fewer.
     """
 
     def __init__(
-        self,
-        split: SplitStream,
-        encode: Callable[["pd.DataFrame"], Mapping[str, Any]],
-        batch_size: int,
+        self, split: SplitStream, encoder: Encoder, batch_size: int
     ) -> None:
         super().__init__()
         self.num_rows = len(split)
         self.batch_size = batch_size
-
-        def load(unit: int) -> Arrays:
-            return (dict(encode(split.read(split.units[unit]))),)
-
         order = StoredOrder(split.sizes)
         thread = ThreadPoolExecutor(1, "read rows")
-        self._reader = PoolReader(order, load, thread)
+        self._reader = PoolReader(order, EncodedUnits(split, encoder), thread)
 
     def __len__(self) -> int:
         return -(-self.num_rows // self.batch_size)

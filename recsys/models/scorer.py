@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from keras import ops
 
 from keras_moe.distribution import on_all_devices
@@ -14,6 +15,7 @@ from keras_moe.layers import record_routing
 from keras_moe.ops import is_selected
 from keras_moe.types import Tensor
 from recsys.data import Split
+from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.distribution.process_group import all_outputs
 from recsys.distribution.process_group import num_shares
@@ -149,12 +151,14 @@ class Scorer(keras.Model):
         )
 
     def _batches(self, split: Split) -> keras.utils.PyDataset:
-        encode: Any = self.model.encode
         devices = num_shares()
         size = -(-self.batch_size // devices) * devices
         if isinstance(split, SplitStream):
-            return _Shares(StreamedInputs(split, encode, size), devices)
-        return _Shares(InputBatches(encode(split), size), devices)
+            return _Shares(StreamedInputs(split, self._encoded, size), devices)
+        return _Shares(InputBatches(self.model.encode(split), size), devices)
+
+    def _encoded(self, rows: pd.DataFrame) -> Arrays:
+        return (self.model.encode(rows),)
 
 
 class _Shares(keras.utils.PyDataset):

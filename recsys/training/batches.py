@@ -1,14 +1,14 @@
 from collections.abc import Callable
-from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
 from recsys.config.train_config import TrainConfig
+from recsys.data.streaming.encoded_units import EncodedUnits
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import EpochOrder
 from recsys.data.streaming.epoch_order import Share
@@ -17,11 +17,13 @@ from recsys.data.streaming.pool_reader import KeptUnits
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.retrieval.retrieval import ROW_WEIGHTS
-from recsys.retrieval.row_weights import row_weights
-from recsys.tasks.chains import labels_of
-from recsys.tasks.row_weight import weights_of
+from recsys.models.row_encoder import RowEncoder
 from recsys.training.data_parallel import process_share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recsys.data.image_dataset import Images
 
 POOL_ROWS = 1 << 20
 
@@ -146,45 +148,6 @@ def shuffled_rows(
     return np.concatenate([order, generator.permutation(held)])
 
 
-def training_arrays(
-    inputs: Mapping[str, np.ndarray],
-    labels: Mapping[str, np.ndarray],
-    weights: np.ndarray | None = None,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns rows as `fit` of Keras takes them.
-
-    Args:
-        inputs: For each feature, an array `(rows, ...)`.
-        labels: For each task, a float array `(rows,)`, NaN where missing.
-        weights: Float array `(rows,)`, how much each row counts in the losses
-            of its batch. Each counts once unless given.
-
-    Returns:
-        The inputs; the labels, float32 `(rows, 1)`, 0 where missing; and how
-        much each row counts in the loss of each task, `(rows,)`: a row without
-        a label not at all.
-
-    Example:
-    >>> _, labels, weights = training_arrays(
-    ...     {"user": np.array([7, 8])}, {"watch": np.array([1.0, np.nan])}
-    ... )
-    >>> labels["watch"].tolist(), weights["watch"].tolist()
-    ([[1.0], [0.0]], [1.0, 0.0])
-    """
-    known = {
-        task: (~np.isnan(values)).astype(np.float32)
-        for task, values in labels.items()
-    }
-    if weights is not None:
-        for counts in known.values():
-            counts *= weights
-    filled = {
-        task: np.nan_to_num(values)[:, None].astype(np.float32)
-        for task, values in labels.items()
-    }
-    return dict(inputs), filled, known
-
-
 class TrainingBatches(keras.utils.PyDataset):
     """Batches of a fixed size from arrays in memory, in a new order each epoch.
 
@@ -193,7 +156,7 @@ class TrainingBatches(keras.utils.PyDataset):
     a batch are left out of the epoch: batches of one shape compile once.
 
     Args:
-        arrays: The rows as `training_arrays` returns them.
+        arrays: The rows as `RowEncoder` returns them.
         batch_size: Most rows in a batch.
         seed: Seed of the order.
         shuffle_buffer: From how many rows the next one is drawn; see
@@ -247,7 +210,10 @@ class TrainingBatches(keras.utils.PyDataset):
 
 
 def create_batches(
-    split: Any, model: MultiTaskModel, config: TrainConfig, weight: str | None
+    split: "pd.DataFrame | Images | SplitStream",
+    model: MultiTaskModel,
+    config: TrainConfig,
+    weight: str | None,
 ) -> TrainingBatches | StreamedBatches:
     """Creates the batches that a model is trained on.
 
@@ -262,23 +228,18 @@ def create_batches(
         Batches of rows in memory, or for a `SplitStream` of rows that are read
         as they are needed: of those that this process has a share in.
     """
-
-    def arrays(rows: Any) -> Arrays:
-        labels = labels_of(rows, model.tasks)
-        weights, inputs = weights_of(rows, weight), model.encode(rows)
-        if config.retrieval:
-            inputs[ROW_WEIGHTS] = row_weights(
-                labels, config.retrieval_label, weights, len(rows)
-            )
-        return training_arrays(inputs, labels, weights)
-
+    retrieval_label = config.retrieval_label if config.retrieval else None
+    encoder = RowEncoder(model, weight, retrieval_label)
     if not isinstance(split, SplitStream):
         return TrainingBatches(
-            arrays(split), config.batch_size, config.seed, config.shuffle_buffer
+            encoder(split),
+            config.batch_size,
+            config.seed,
+            config.shuffle_buffer,
         )
     return StreamedBatches(
         split.sizes,
-        KeptUnits(lambda unit: arrays(split.read(split.units[unit]))),
+        KeptUnits(EncodedUnits(split, encoder)),
         config.batch_size,
         config.seed,
         config.shuffle_buffer or POOL_ROWS,

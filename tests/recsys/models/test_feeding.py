@@ -4,8 +4,8 @@ import pytest
 
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
+from recsys.models.row_encoder import training_arrays
 from recsys.training.batches import TrainingBatches
-from recsys.training.batches import training_arrays
 
 
 def test_the_last_batch_holds_what_is_left() -> None:

@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recsys.models.row_encoder import training_arrays
 from recsys.training.batches import TrainingBatches
-from recsys.training.batches import training_arrays
 
 pytestmark = pytest.mark.once("torch")
 

@@ -20,10 +20,10 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.features import Id
 from recsys.features import Number
 from recsys.models.feeding import feed
+from recsys.models.row_encoder import training_arrays
 from recsys.tasks import Binary
 from recsys.training.batches import StreamedBatches
 from recsys.training.batches import TrainingBatches
-from recsys.training.batches import training_arrays
 
 pytestmark = pytest.mark.once("torch")
 
