@@ -6,6 +6,7 @@ from dataclasses import replace
 import keras
 
 from recsys.backend import check_backend
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import load
 from recsys.data.labels import check_labelled
@@ -113,7 +114,7 @@ def train(
 
 def _prepared(
     config: TrainConfig, run: Run, resume: bool
-) -> tuple[TrainConfig, AnyDataset, WarmStart | None]:
+) -> tuple[ResolvedConfig, AnyDataset, WarmStart | None]:
     """Returns the resolved configuration, the data and where to begin."""
     if config.checkpoint_steps is not None and has_search(config):
         raise ValueError(
@@ -123,7 +124,7 @@ def _prepared(
             f"gate={config.gate!r}"
         )
     if resume:
-        config = _with_recorded_table_optimizer(config, run.read_config())
+        config = _with_recorded_table_optimizer(config, run.read_recorded())
     if config.streaming is None:
         config = replace(config, streaming=is_large(config.data))
     announce(f"Reading the data in {printable(config.data)}")
@@ -133,23 +134,26 @@ def _prepared(
     start = WarmStart.of(config, run)
     if start is not None:
         start.check_columns(dataset.schema)
-    config = with_resolved_tower(
+    resolved = with_resolved_tower(
         resolve_config(config, dataset.schema), dataset
     )
-    if config.task_options:
-        tasks = with_task_options(dataset.schema.tasks, config.task_options)
+    if resolved.task_options:
+        tasks = with_task_options(dataset.schema.tasks, resolved.task_options)
         dataset = replace(dataset, schema=dataset.schema.with_tasks(tasks))
     if start is not None:
-        start.check(config, dataset)
-    _check_labels(dataset, config.task_weights)
+        start.check(resolved, dataset)
+    _check_labels(dataset, resolved.task_weights)
     if resume:
-        _check_same(config, run.read_config())
-        check_data(run.data, config.data)
-    return config, dataset, start
+        _check_same(resolved, run.read_recorded())
+        check_data(run.data, resolved.data)
+    return resolved, dataset, start
 
 
 def _train(
-    config: TrainConfig, dataset: AnyDataset, start: WarmStart | None, run: Run
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    start: WarmStart | None,
+    run: Run,
 ) -> JsonObject:
     """Trains in a run folder that nobody else writes to."""
     _fit(run, config, dataset, start)
@@ -167,7 +171,10 @@ def _train(
 
 
 def _fit(
-    run: Run, config: TrainConfig, dataset: AnyDataset, start: WarmStart | None
+    run: Run,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    start: WarmStart | None,
 ) -> None:
     """Builds a model and trains it; the best one is in the run then."""
     share = process_share(config)
@@ -202,7 +209,7 @@ def _fit(
 
 
 def _save_what_there_is(
-    model: MultiTaskModel, run: Run, config: TrainConfig, dataset: AnyDataset
+    model: MultiTaskModel, run: Run, config: ResolvedConfig, dataset: AnyDataset
 ) -> None:
     """Leaves a run that was interrupted with a model and its metrics."""
     if not run.model.is_file():
@@ -251,7 +258,7 @@ def _with_recorded_table_optimizer(
     return replace(config, table_optimizer=name, min_table_rows=min_rows)
 
 
-def _check_same(config: TrainConfig, started: TrainConfig) -> None:
+def _check_same(config: ResolvedConfig, started: TrainConfig) -> None:
     """Checks that a run is resumed with what it was started with."""
     was = started.to_mapping()
     for name, value in config.to_mapping().items():

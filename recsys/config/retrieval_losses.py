@@ -1,4 +1,7 @@
-"""The losses of retrieval, by name."""
+"""The losses of retrieval, and their corrections, by name."""
+
+# How popular an item is: learned by the vectors, or added to its scores.
+CORRECTIONS = IN_TRAINING, IN_SCORES = "training", "scores"
 
 # Text, so that whoever only asks for the names starts without Keras.
 RETRIEVAL_LOSSES: dict[str, str] = {

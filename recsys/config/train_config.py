@@ -1,7 +1,5 @@
 from dataclasses import asdict
 from dataclasses import field
-from dataclasses import fields
-from dataclasses import replace
 from typing import Annotated
 from typing import Self
 
@@ -16,10 +14,10 @@ from recsys.config.field_types import SHAPE
 from recsys.config.field_types import Experts
 from recsys.config.field_types import Options
 from recsys.config.field_types import Place
+from recsys.config.field_types import Rate
 from recsys.config.field_types import Share
 from recsys.config.field_types import Text
 from recsys.config.field_types import Units
-from recsys.config.field_types import Usable
 from recsys.config.field_types import Weight
 from recsys.config.field_types import Weights
 from recsys.config.gate_choice import GateChoice
@@ -28,9 +26,8 @@ from recsys.config.gate_names import known_gate
 from recsys.config.optimizers import OPTIMIZERS
 from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.config.presets import PRESETS
-from recsys.config.presets import TABLES
-from recsys.config.presets import Sizes
 from recsys.config.retrieval_defaults import with_retrieval_defaults
+from recsys.config.retrieval_losses import CORRECTIONS
 from recsys.config.retrieval_losses import RETRIEVAL_LOSSES
 from recsys.config.tower_config import TowerConfig
 from recsys.config.weightings import WEIGHTINGS
@@ -47,7 +44,6 @@ from recsys.files.json_files import JsonObject
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
-CORRECTIONS = ("training", "scores")
 RETRIEVAL_IDS = ("embeddings", "vectors")
 ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 
@@ -259,7 +255,7 @@ class TrainConfig(TowerConfig):
     optimizer: Annotated[Text, one_of(OPTIMIZERS)] = "adam"
     """Optimizer: adam or adagrad."""
 
-    learning_rate: Annotated[float, Field(gt=0), Usable] = 3e-4
+    learning_rate: Rate = 3e-4
     """Learning rate of the optimizer."""
 
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
@@ -270,7 +266,7 @@ class TrainConfig(TowerConfig):
     Default: lazy-adam for tables of at least 100,000 rows if the optimizer is
     adam; otherwise like all other weights."""
 
-    table_learning_rate: Annotated[float, Field(gt=0), Usable] | None = None
+    table_learning_rate: Rate | None = None
     """Learning rate of tables trained by rows. Adagrad needs a larger one than
     Adam. Default: learning_rate."""
 
@@ -352,18 +348,12 @@ class TrainConfig(TowerConfig):
         return GateChoice.parse(self.gate)
 
     @property
-    def sizes(self) -> Sizes:
-        """The sizes that are given, and the preset's where none is."""
-        published = PRESETS[self.preset or TABLES]
-        given = {
-            item.name: value
-            for item in fields(published)
-            if (value := getattr(self, item.name, None)) is not None
-        }
-        return replace(published, **given)
+    def trains_towers(self) -> bool:
+        """Whether towers are trained beside the tasks, and not before them."""
+        return self.retrieval and self.tower is None
 
     @classmethod
-    def from_mapping(cls, values: JsonMapping) -> "TrainConfig":
+    def from_mapping(cls, values: JsonMapping) -> Self:
         """Builds a configuration from its fields, such as a JSON object's.
 
         Args:

@@ -3,13 +3,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import RETRIEVAL
+from recsys.config.resolved_config import TASKS
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonObject
 from recsys.metrics import RETRIEVAL_METRICS
 from recsys.tasks import Task
 
-# What `--select` calls the validation loss, and what retrieval is chosen by.
-TASKS, RETRIEVAL = "tasks", "retrieval"
 # What a history calls the metrics of retrieval on the validation split.
 VALIDATION_RETRIEVAL = "val_retrieval_"
 
@@ -28,25 +28,26 @@ class EpochChoice:
 
     @classmethod
     def of(
-        cls, config: TrainConfig, tasks: Mapping[str, Task]
+        cls, config: ResolvedConfig, tasks: Mapping[str, Task]
     ) -> "EpochChoice":
         """Returns what a configuration chooses by.
 
         Args:
-            config: The configuration.
+            config: The configuration, resolved.
             tasks: The tasks with their kind.
 
         Raises:
             ValueError: `config.select` is no metric of the validation.
 
         Example:
+        >>> from recsys.config.train_config import TrainConfig
         >>> config = TrainConfig(data="synthetic", out="out", retrieval=True)
-        >>> EpochChoice.of(config, {})
+        >>> EpochChoice.of(ResolvedConfig.of(config), {})
         EpochChoice(column='val_retrieval_ndcg@10', higher=True)
         """
-        select, k = config.select or default_choice(config), config.metrics_k
+        select, k = config.select, config.metrics_k
         choices = {TASKS: cls()}
-        if _trains_towers(config):
+        if config.trains_towers:
             by_name = {
                 f"{of}{name}@{k}": cls(
                     f"{VALIDATION_RETRIEVAL}{of}{name}@{k}", higher=True
@@ -96,19 +97,3 @@ class EpochChoice:
             "epoch": int(row["epoch"]),
             "value": float(row[self.column]),
         }
-
-
-def default_choice(config: TrainConfig) -> str:
-    """Returns what an epoch is chosen by where nothing is given.
-
-    A sequence tower has an epoch of its own: it is trained before the tasks.
-
-    Args:
-        config: The configuration.
-    """
-    return RETRIEVAL if _trains_towers(config) else TASKS
-
-
-def _trains_towers(config: TrainConfig) -> bool:
-    """Returns whether towers are trained beside the tasks."""
-    return config.retrieval and config.tower is None

@@ -2,7 +2,7 @@ import warnings
 from collections.abc import Iterator
 
 from keras_moe.layers import Gate
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
 from recsys.models.gates import gate_class
 
@@ -18,7 +18,7 @@ _NEARLY_ALL = 0.95
 _LARGEST_ENTROPY_WEIGHT = 0.001
 
 
-def warn_if_idle(config: TrainConfig, metrics: JsonMapping) -> None:
+def warn_if_idle(config: ResolvedConfig, metrics: JsonMapping) -> None:
     """Warns of the tasks whose gate does not tell rows apart.
 
     It gives nearly all rows the same few experts, or weights that hardly
@@ -41,11 +41,11 @@ def warn_if_idle(config: TrainConfig, metrics: JsonMapping) -> None:
 
 
 def _findings(
-    config: TrainConfig, gate: type[Gate], metrics: JsonMapping
+    config: ResolvedConfig, gate: type[Gate], metrics: JsonMapping
 ) -> Iterator[tuple[str, str]]:
     """Yields the tasks with such a gate, and what it does."""
     own = config.task_experts if config.architecture in ("cgc", "ple") else 0
-    num_experts = config.sizes.num_experts + own
+    num_experts = config.num_experts + own
     counts = metrics["experts_per_example_by_task"]
     for task, routing in metrics.get("routing", {}).items():
         share = routing["most_frequent_set"]

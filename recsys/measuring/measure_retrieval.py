@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 from keras import ops
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
@@ -35,7 +35,7 @@ def measure_retrieval(
     model: MultiTaskModel,
     dataset: AnyDataset,
     split: str,
-    config: TrainConfig,
+    config: ResolvedConfig,
     k: int | None = None,
     most_rows: int | None = None,
 ) -> JsonObject:
@@ -107,7 +107,7 @@ class RetrievalMeasure:
         ranker: Ranker,
         dataset: AnyDataset,
         split: str,
-        config: TrainConfig,
+        config: ResolvedConfig,
         k: int | None = None,
         most_rows: int | None = None,
         popular: bool = True,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from dataclasses import replace
 from typing import Self
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Schema
 from recsys.data import Split
 from recsys.files.json_files import JsonObject
@@ -39,7 +39,7 @@ class Measuring:
 
     @classmethod
     def of(
-        cls, model: MultiTaskModel, config: TrainConfig, schema: Schema
+        cls, model: MultiTaskModel, config: ResolvedConfig, schema: Schema
     ) -> Self:
         """Collects what is said.
 

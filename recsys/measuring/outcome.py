@@ -8,7 +8,8 @@ from keras_moe.callbacks import load_heat_map
 from keras_moe.callbacks import measure_routing
 from keras_moe.layers import Gate
 from recsys import plots
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import TASKS
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Split
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
@@ -16,7 +17,6 @@ from recsys.files.file_names import file_names
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.measuring.curves import read_history
-from recsys.measuring.epoch_choice import TASKS
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
@@ -38,7 +38,7 @@ def has_routing(model: MultiTaskModel) -> bool:
 
 
 def write_outcome(
-    run: Run, config: TrainConfig, dataset: AnyDataset, splits: Sequence[str]
+    run: Run, config: ResolvedConfig, dataset: AnyDataset, splits: Sequence[str]
 ) -> JsonObject:
     """Evaluates the model of a run; writes metrics, plots and a sample.
 

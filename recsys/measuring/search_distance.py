@@ -2,7 +2,7 @@ import warnings
 
 import pandas as pd
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonObject
 
 # Up to here, a soft permutation counts as one: no entry is further than that
@@ -13,7 +13,7 @@ _COLUMN = "permutation_distance"
 
 
 def search_distance(
-    config: TrainConfig, history: pd.DataFrame
+    config: ResolvedConfig, history: pd.DataFrame
 ) -> float | dict[str, float] | None:
     """Returns how far from a permutation a search has ended.
 

@@ -1,6 +1,6 @@
 import warnings
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import gate_class
@@ -9,7 +9,7 @@ from recsys.models.gates import gate_class
 SLACK = 1.25
 
 
-def warn_if_dense(config: TrainConfig, metrics: JsonMapping) -> None:
+def warn_if_dense(config: ResolvedConfig, metrics: JsonMapping) -> None:
     """Warns of a trained gate that was to become sparse and has not.
 
     Args:
@@ -18,7 +18,7 @@ def warn_if_dense(config: TrainConfig, metrics: JsonMapping) -> None:
     """
     if not becomes_sparse(config.gate):
         return
-    k = config.sizes.k
+    k = config.k
     dense = {
         task: experts
         for task, experts in metrics["experts_per_example_by_task"].items()

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 
 from keras_moe import layers
-from recsys.config.train_config import TrainConfig
+from recsys.config.presets import PRESETS
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.models.gates import create_gate
 from recsys.models.gates import gate_class
 from recsys.models.shared_tower import SharedTower
@@ -32,12 +33,11 @@ class Architectures:
             others.
     """
 
-    config: TrainConfig
+    config: ResolvedConfig
     tasks: Sequence[str]
     num_buckets: int
 
     def __post_init__(self) -> None:
-        self.sizes = self.config.sizes
         self._seeds_taken = 0
 
     def create(self) -> keras.layers.Layer:
@@ -52,13 +52,13 @@ class Architectures:
         return make[self.config.architecture]()
 
     def _mmoe(self) -> keras.layers.Layer:
-        gates = self._gates(self.tasks, self.sizes.num_experts)
-        experts = self._experts(self.sizes.num_experts)
+        gates = self._gates(self.tasks, self.config.num_experts)
+        experts = self._experts(self.config.num_experts)
         return layers.MMoE(gates, experts, self.config.execution)
 
     def _moe(self) -> keras.layers.Layer:
-        gates = self._gates(["all"], self.sizes.num_experts)
-        experts = self._experts(self.sizes.num_experts)
+        gates = self._gates(["all"], self.config.num_experts)
+        experts = self._experts(self.config.num_experts)
         mixture = layers.MoE(gates["all"], experts, self.config.execution)
         return SharedTower(mixture, self.tasks)
 
@@ -83,7 +83,7 @@ class Architectures:
         )
 
     def _level(self, is_last: bool, name: str) -> keras.layers.Layer:
-        shared, own = self.sizes.num_experts, self.config.task_experts
+        shared, own = self.config.num_experts, self.config.task_experts
         shared_gate = None
         if not is_last:
             everyone = shared + own * len(self.tasks)
@@ -109,7 +109,7 @@ class Architectures:
             name: create_gate(
                 config.gate,
                 num_experts,
-                self.sizes.k,
+                config.k,
                 self.num_buckets,
                 seed,
                 config.gate_options,
@@ -139,7 +139,7 @@ class Architectures:
             parts += [
                 keras.layers.Dense(width, activation="relu"),
                 keras.layers.Dropout(
-                    self.sizes.expert_dropout, seed=self._next_seed()
+                    self.config.expert_dropout, seed=self._next_seed()
                 ),
             ]
         return parts
@@ -180,15 +180,15 @@ class TableArchitectures(Architectures):
         features = (None, self.width)
         mmoe.build(features, (None,) if self.num_buckets else features)
         budget = sum(prod(weight.shape) for weight in mmoe.trainable_weights)
-        *hidden, last = self.sizes.expert_units
+        *hidden, last = self.config.expert_units
         depth = max(1, len(hidden))
         return [_widest(self.width, depth, last, budget)] * depth + [last]
 
     def _experts(self, num_experts: int) -> Bank:
         return layers.MLPExperts(
             num_experts,
-            self.sizes.expert_units,
-            dropout=self.sizes.expert_dropout,
+            self.config.expert_units,
+            dropout=self.config.expert_dropout,
             # Without one, PyTorch drops out by a state that is not the model's.
             seed=self._next_seed(),
         )
@@ -234,16 +234,16 @@ class ImageArchitectures(Architectures):
             )
 
     def _shared_bottom(self) -> keras.layers.Layer:
-        units = self.config.bottom_units or self.sizes.expert_units
+        units = self.config.bottom_units or self.config.expert_units
         return SharedTower(self._cnn(units), self.tasks)
 
     def _experts(self, num_experts: int) -> Bank:
-        units = self.sizes.expert_units
+        units = self.config.expert_units
         return [self._cnn(units) for _ in range(num_experts)]
 
     def _cnn(self, units: Sequence[int]) -> keras.layers.Layer:
         parts: list[keras.layers.Layer] = []
-        for filters, side in self.sizes.convolutions:
+        for filters, side in PRESETS[self.config.preset].convolutions:
             parts += [
                 keras.layers.Conv2D(filters, side, activation="relu"),
                 keras.layers.MaxPooling2D(),

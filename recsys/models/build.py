@@ -3,7 +3,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from recsys.columns.kind import declarations
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
@@ -31,12 +31,11 @@ from recsys.retrieval.losses import RetrievalLoss
 from recsys.retrieval.losses import create_loss
 from recsys.retrieval.losses.full_softmax import MOST_ITEMS
 from recsys.retrieval.losses.full_softmax import FullSoftmax
-from recsys.retrieval.retrieval import IN_SCORES
 from recsys.retrieval.retrieval import Retrieval
 
 
 def build_model(
-    config: TrainConfig,
+    config: ResolvedConfig,
     dataset: AnyDataset,
     source: MultiTaskModel | None = None,
 ) -> MultiTaskModel:
@@ -61,7 +60,7 @@ def build_model(
 
 
 def build_image_classifier(
-    config: TrainConfig,
+    config: ResolvedConfig,
     dataset: ImageDataset,
     source: MultiTaskModel | None = None,
 ) -> ImageClassifier:
@@ -83,14 +82,14 @@ def build_image_classifier(
         dataset.image_shape,
         tasks,
         ImageArchitectures(config, list(tasks), num_buckets=0).create(),
-        config.sizes.head_units,
+        config.head_units,
         feature=dataset.image_feature,
         **_label_statistics(config, dataset, source),
     )
 
 
 def build_ranker(
-    config: TrainConfig,
+    config: ResolvedConfig,
     dataset: Dataset | StreamedDataset,
     source: Ranker | None = None,
 ) -> Ranker:
@@ -138,7 +137,7 @@ def build_ranker(
         tasks,
         TableArchitectures(config, list(tasks), num_buckets, width).create(),
         config.embedding_dim,
-        config.sizes.head_units,
+        config.head_units,
         hash_feature,
         config.unknown_rate,
         interaction,
@@ -151,7 +150,7 @@ def build_ranker(
 
 
 def refill_catalogue(
-    config: TrainConfig, dataset: AnyDataset, model: MultiTaskModel
+    config: ResolvedConfig, dataset: AnyDataset, model: MultiTaskModel
 ) -> None:
     """Tells a model with the weights of another what its own items are.
 
@@ -185,7 +184,7 @@ def _features(
 
 
 def _catalogue(
-    config: TrainConfig,
+    config: ResolvedConfig,
     dataset: Dataset | StreamedDataset,
     features: Mapping[str, FittedFeature],
     source: Ranker | None,
@@ -221,7 +220,7 @@ def _ids(
 
 
 def _retrieval(
-    config: TrainConfig,
+    config: ResolvedConfig,
     catalogue: Catalogue,
     free_ids: Mapping[str, FittedId],
     source: Ranker | None,
@@ -241,17 +240,17 @@ def _retrieval(
         catalogue.num_items,
         shapes,
         dim=config.retrieval_dim,
-        units=config.sizes.head_units,
+        units=config.head_units,
         weight=config.retrieval_weight,
         label=config.retrieval_label,
-        correction=config.retrieval_correction or IN_SCORES,
+        correction=config.retrieval_correction,
         vectors=vectors,
         penalty=config.retrieval_penalty if vectors else 0.0,
         loss=_loss(config, catalogue),
     )
 
 
-def _loss(config: TrainConfig, catalogue: Catalogue) -> RetrievalLoss:
+def _loss(config: ResolvedConfig, catalogue: Catalogue) -> RetrievalLoss:
     loss = create_loss(config.retrieval_loss, config.retrieval_loss_options)
     if isinstance(loss, FullSoftmax) and catalogue.num_items > MOST_ITEMS:
         raise ValueError(
@@ -263,7 +262,7 @@ def _loss(config: TrainConfig, catalogue: Catalogue) -> RetrievalLoss:
 
 
 def _label_statistics(
-    config: TrainConfig, dataset: AnyDataset, source: MultiTaskModel | None
+    config: ResolvedConfig, dataset: AnyDataset, source: MultiTaskModel | None
 ) -> JsonObject:
     """Label statistics of a model: from the data, or from its source."""
     if source is not None:
@@ -281,12 +280,12 @@ def _label_statistics(
 
 
 def _table_dim(
-    name: str, features: Mapping[str, FittedFeature], config: TrainConfig
+    name: str, features: Mapping[str, FittedFeature], config: ResolvedConfig
 ) -> int:
     return features[features[name].of or name].dim or config.embedding_dim
 
 
-def _routed_id(config: TrainConfig, dataset: AnyDataset) -> str | None:
+def _routed_id(config: ResolvedConfig, dataset: AnyDataset) -> str | None:
     """The id feature that the gates see, `None` for gates that see all."""
     if gate_class(config.gate).feature_rank != 0:
         return None

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from recsys.config.optimizers import TABLE_RULES
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.errors.memory import free_memory
 from recsys.features.feature import FittedFeature
 from recsys.features.id import FittedId
@@ -46,7 +46,7 @@ class Part:
 
 
 def check_memory(
-    config: TrainConfig,
+    config: ResolvedConfig,
     features: Mapping[str, FittedFeature],
     width: int,
     num_tasks: int,
@@ -74,7 +74,7 @@ def check_memory(
         ValueError: It does not fit. The message names the largest part and
             the options that decide on its size.
     """
-    if config.distribute != "none" or _has_accelerator(str(config.backend)):
+    if config.distribute != "none" or _has_accelerator(config.backend):
         return
     parts = [
         *_tables(config, features),
@@ -108,7 +108,7 @@ def in_units(size: int) -> str:
 
 
 def _tables(
-    config: TrainConfig, features: Mapping[str, FittedFeature]
+    config: ResolvedConfig, features: Mapping[str, FittedFeature]
 ) -> Iterator[Part]:
     for name, feature in features.items():
         if feature.num_rows is None:
@@ -126,22 +126,24 @@ def _tables(
         yield Part(text, options, feature.num_rows * dim, copies)
 
 
-def _table_copies(config: TrainConfig, rows: int, dim: int) -> int:
+def _table_copies(config: ResolvedConfig, rows: int, dim: int) -> int:
     """Whole copies of a table, with its gradients and what is kept of it.
 
     The gradients of one that is trained by rows are those of a batch's rows.
     """
     name = config.table_optimizer
-    if rows < (config.min_table_rows or 1) or name not in TABLE_RULES:
+    if rows < config.min_table_rows or name not in TABLE_RULES:
         return _COPIES[config.optimizer]
     rule: RowRule = resolve_name(TABLE_RULES[name])()
     slots = sum(map(prod, rule.slot_shapes((rows, dim)).values()))
     return 1 + slots // (rows * dim)
 
 
-def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
-    sizes, copies = config.sizes, _COPIES[config.optimizer]
-    seen = sizes.expert_units[-1] if sizes.expert_units else width
+def _layers(
+    config: ResolvedConfig, width: int, num_tasks: int
+) -> Iterator[Part]:
+    copies = _COPIES[config.optimizer]
+    seen = config.expert_units[-1] if config.expert_units else width
     if config.architecture != "shared-bottom":
         yield from _experts(config, width, num_tasks)
     elif config.bottom_units:
@@ -149,8 +151,8 @@ def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
         numbers = _dense([width, *config.bottom_units])
         yield Part(text, "`bottom_units`", numbers, copies)
         seen = config.bottom_units[-1]
-    head = _dense([seen, *sizes.head_units])
-    text = f"{num_tasks:,} heads of {sizes.head_units} units"
+    head = _dense([seen, *config.head_units])
+    text = f"{num_tasks:,} heads of {config.head_units} units"
     yield Part(text, "`head_units`", num_tasks * head, copies)
     if config.interaction == "dcn":
         numbers = config.cross_layers * width * (width + 2)
@@ -159,9 +161,11 @@ def _layers(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
         yield Part(text, options, numbers, copies)
 
 
-def _experts(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
+def _experts(
+    config: ResolvedConfig, width: int, num_tasks: int
+) -> Iterator[Part]:
     """The experts of all levels, and the gates of the first one."""
-    shared, units = config.sizes.num_experts, config.sizes.expert_units
+    shared, units = config.num_experts, config.expert_units
     has_own = config.architecture in ("cgc", "ple")
     own = config.task_experts if has_own else 0
     levels = config.num_levels if config.architecture == "ple" else 1
@@ -183,7 +187,7 @@ def _experts(config: TrainConfig, width: int, num_tasks: int) -> Iterator[Part]:
 
 
 def _gates(
-    config: TrainConfig, width: int, num_experts: int, count: int
+    config: ResolvedConfig, width: int, num_experts: int, count: int
 ) -> Iterator[Part]:
     copies = _COPIES[config.optimizer]
     if config.gate_choice.searched:
@@ -202,7 +206,7 @@ def _gates(
 
 
 def _batch(
-    config: TrainConfig,
+    config: ResolvedConfig,
     features: Mapping[str, FittedFeature],
     width: int,
     num_rows: int,
@@ -231,14 +235,14 @@ def _batch(
 
 
 def _retrieval(
-    config: TrainConfig,
+    config: ResolvedConfig,
     catalogue: Catalogue,
     free_ids: Mapping[str, FittedId],
     num_rows: int,
 ) -> Iterator[Part]:
     dim, rows = config.retrieval_dim, min(config.batch_size, num_rows)
     copies = _COPIES[config.optimizer]
-    units = [*config.sizes.head_units, dim]
+    units = [*config.head_units, dim]
     text = f"two towers of {units} units"
     options = "`retrieval_dim` and `head_units`"
     yield Part(text, options, 2 * _dense(units), copies)

@@ -8,7 +8,7 @@ import keras
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from recsys.columns.kind import declarations
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.features import Sequence
@@ -24,7 +24,7 @@ _HIDDEN = 4  # Hidden units of a feed-forward layer, by the tower's width.
 
 
 def create_sequence_retrieval(
-    config: TrainConfig,
+    config: ResolvedConfig,
     catalogue: Catalogue,
     features: Mapping[str, FittedFeature],
     schema: Schema,
@@ -90,7 +90,7 @@ def history_feature(schema: Schema) -> str:
     )
 
 
-def create_tower(config: TrainConfig, length: int) -> SequenceTower:
+def create_tower(config: ResolvedConfig, length: int) -> SequenceTower:
     """Creates the tower of a configuration.
 
     Args:
@@ -110,7 +110,7 @@ def create_tower(config: TrainConfig, length: int) -> SequenceTower:
     return SequenceTower(blocks, length, config.tower_dropout)
 
 
-def _feed_forward(config: TrainConfig) -> keras.layers.Layer:
+def _feed_forward(config: ResolvedConfig) -> keras.layers.Layer:
     """Two dense layers, or experts of which a position takes a few."""
     width = config.tower_width
     if config.tower_gate is None:

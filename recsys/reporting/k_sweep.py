@@ -42,7 +42,7 @@ def _losses(runs: Sequence[Trained]) -> dict[str, dict[int, list[float]]]:
     losses: dict[str, dict[int, list[float]]] = {}
     for run in runs:
         by_k = losses.setdefault(run.config.gate, {})
-        by_k.setdefault(run.config.sizes.k, []).append(100 * run.test_loss)
+        by_k.setdefault(run.config.k, []).append(100 * run.test_loss)
     return losses
 
 

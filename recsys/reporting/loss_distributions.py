@@ -100,7 +100,7 @@ def dense_and_sparse(run: Trained) -> dict[str, np.ndarray]:
         return {}
     models = {"dense": with_gates(model, softmax_of), "sparse": model}
     if gates[0].always_dense:
-        k = run.config.sizes.k
+        k = run.config.k
         models["sparse"] = with_gates(model, lambda gate: _top_k(gate, k))
     return {
         name: losses_of_rows(one, run.sample, run.config.task_weights)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from recsys.baselines.config import is_baseline
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
@@ -41,7 +42,7 @@ class Trained:
     model: str
     searched: bool
     run: Run
-    config: TrainConfig
+    config: ResolvedConfig
     metrics: JsonMapping
     hyperparameters: JsonMapping = field(default_factory=dict)
     counts: bool = True
@@ -56,7 +57,7 @@ class Trained:
         # Losses of standardised targets are on a scale of their own.
         scale = ", standardised" if self.config.standardize_targets else ""
         return (
-            f"{Path(self.config.data).name}, {self.config.sizes.num_experts} "
+            f"{Path(self.config.data).name}, {self.config.num_experts} "
             f"experts, weights: {weights}{scale}"
         )
 
@@ -166,7 +167,8 @@ def _sweep(folder: Path) -> Iterator[Trained]:
     sweep = Sweep(folder)
     for record in sweep.log.read():
         if record["status"] == "completed":
-            config = TrainConfig.from_mapping(record["config"])
+            recorded = TrainConfig.from_mapping(record["config"])
+            config = ResolvedConfig.of(recorded)
             metrics = {name: record[name] for name in ("validation", "test")}
             run = Run(sweep.runs / record["trial"])
             drawn = record["hyperparameters"]

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pandas as pd
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.measuring.curves import read_history
 from recsys.measuring.until_binary import UNTIL_BINARY
 from recsys.measuring.until_binary import until_binary
@@ -66,7 +66,7 @@ def training_flops(trained: Sequence[Trained]) -> Section | None:
 
 
 def flops_of_training(
-    counted: Operations, history: pd.DataFrame, config: TrainConfig
+    counted: Operations, history: pd.DataFrame, config: ResolvedConfig
 ) -> list[float]:
     """Counts the operations of a forward and a backward pass in each epoch.
 
@@ -90,7 +90,7 @@ def flops_of_training(
 
 
 def _in_epochs(
-    name: str, history: pd.DataFrame, config: TrainConfig, num_experts: int
+    name: str, history: pd.DataFrame, config: ResolvedConfig, num_experts: int
 ) -> _Array:
     """The mean number of experts in each epoch, given that after each."""
     ends = history[name].to_numpy(np.float64)

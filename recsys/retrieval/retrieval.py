@@ -13,6 +13,8 @@ from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
 from keras_moe.types import TensorLike
+from recsys.config.retrieval_losses import IN_SCORES
+from recsys.config.retrieval_losses import IN_TRAINING
 from recsys.distribution.process_group import all_rows
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.catalogue import with_room_of
@@ -29,8 +31,6 @@ from recsys.retrieval.popularity_score import with_one
 ROW_WEIGHTS = "/retrieval"
 # What a history calls the loss, without its weight.
 RETRIEVAL_LOSS = "retrieval_loss"
-# Where the popularity of items is corrected for.
-IN_TRAINING, IN_SCORES = "training", "scores"
 # What a formula calls the dot product that items are retrieved by.
 RETRIEVAL = "retrieval"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from recsys.backend import quiet_start
 from recsys.columns.kind import declarations
 from recsys.config.config_file import read_fields
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors import FileError
 from recsys.errors import RunError
@@ -58,8 +59,20 @@ class Run:
         self.start = self.checkpoint / "start.keras"
         self.start_optimizer = self.checkpoint / "optimizer.npz"
 
-    def read_config(self) -> TrainConfig:
+    def read_config(self) -> ResolvedConfig:
         """Returns the configuration that the run was started with.
+
+        A file of a run has all fields. What one made by hand leaves out is as
+        `ResolvedConfig.of` decides.
+
+        Raises:
+            FileError: The file is broken.
+            RunError: There is no run in the folder.
+        """
+        return ResolvedConfig.of(self.read_recorded())
+
+    def read_recorded(self) -> TrainConfig:
+        """Returns the configuration that is on record, and nothing besides.
 
         Raises:
             FileError: The file is broken.
@@ -72,7 +85,7 @@ class Run:
         config = TrainConfig.from_mapping(fields)
         return replace(config, out=str(self.folder))
 
-    def write_config(self, config: TrainConfig) -> None:
+    def write_config(self, config: ResolvedConfig) -> None:
         """Writes the configuration with the versions that it runs on."""
         write_json(self.config, {**config.to_mapping(), "versions": versions()})
 
@@ -93,7 +106,7 @@ class Run:
         return read_metrics(self.metrics)
 
     def check_weighs(
-        self, config: TrainConfig, model: "MultiTaskModel"
+        self, config: ResolvedConfig, model: "MultiTaskModel"
     ) -> None:
         """Raises FileError unless each task of the run's model has a weight."""
         if config.task_weights.keys() != model.tasks.keys():

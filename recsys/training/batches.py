@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.streaming.encoded_units import EncodedUnits
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import EpochOrder
@@ -212,7 +212,7 @@ class TrainingBatches(keras.utils.PyDataset):
 def create_batches(
     split: "pd.DataFrame | Images | SplitStream",
     model: MultiTaskModel,
-    config: TrainConfig,
+    config: ResolvedConfig,
     weight: str | None,
 ) -> TrainingBatches | StreamedBatches:
     """Creates the batches that a model is trained on.

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.weightings import WEIGHTINGS
 from recsys.distribution.process_group import num_shares
 from recsys.models.multi_task_model import MultiTaskModel
@@ -16,9 +16,9 @@ from recsys.training.create_optimizer import create_optimizer
 from recsys.weighting.task_weighting import TaskWeighting
 
 
-def compile_model(model: MultiTaskModel, config: TrainConfig) -> None:
+def compile_model(model: MultiTaskModel, config: ResolvedConfig) -> None:
     """Gives a model the optimizer and the losses that it is trained with."""
-    min_rows = config.min_table_rows or 1
+    min_rows = config.min_table_rows
     by_rows = any(
         marks(variable).is_table and variable.shape[0] >= min_rows
         for variable in model.trainable_variables

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import keras
 
 from recsys.config.optimizers import TABLE_RULES
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import Share
@@ -18,7 +19,7 @@ from recsys.training.expert_parallel import expert_parallel
 
 
 @contextmanager
-def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
+def distributed(config: ResolvedConfig, num_rows: int) -> Iterator[None]:
     """Lets all that is made inside be on the devices of a configuration.
 
     Where several processes share a training, they have parted at the end.
@@ -51,7 +52,7 @@ def distributed(config: TrainConfig, num_rows: int) -> Iterator[None]:
 
 
 @contextmanager
-def _on_jax(config: TrainConfig, rows: int) -> Iterator[None]:
+def _on_jax(config: ResolvedConfig, rows: int) -> Iterator[None]:
     devices = keras.distribution.list_devices()
     if len(devices) == 1:
         raise ValueError(
@@ -70,7 +71,7 @@ def _on_jax(config: TrainConfig, rows: int) -> Iterator[None]:
 
 
 @contextmanager
-def _on_torch(config: TrainConfig, rows: int) -> Iterator[None]:
+def _on_torch(config: ResolvedConfig, rows: int) -> Iterator[None]:
     from recsys.distribution.torch_group import TorchGroup
 
     if config.distribute != "data":
@@ -93,7 +94,7 @@ def _on_torch(config: TrainConfig, rows: int) -> Iterator[None]:
 
 
 @contextmanager
-def _on_tensorflow(config: TrainConfig, rows: int) -> Iterator[None]:
+def _on_tensorflow(config: ResolvedConfig, rows: int) -> Iterator[None]:
     import tensorflow as tf
 
     from recsys.distribution.replicas import Replicas
@@ -116,7 +117,7 @@ def _on_tensorflow(config: TrainConfig, rows: int) -> Iterator[None]:
         yield
 
 
-def _check_on_tensorflow(config: TrainConfig) -> None:
+def _check_on_tensorflow(config: ResolvedConfig) -> None:
     """Raises an error for what replicas of one process cannot do."""
     if config.distribute != "data":
         raise ValueError(
@@ -138,7 +139,7 @@ def _check_on_tensorflow(config: TrainConfig) -> None:
         )
 
 
-_Scope = Callable[[TrainConfig, int], AbstractContextManager[None]]
+_Scope = Callable[[ResolvedConfig, int], AbstractContextManager[None]]
 _SHARED: dict[str, _Scope] = {
     "jax": _on_jax,
     "torch": _on_torch,
@@ -154,11 +155,11 @@ def _check_divides(rows: int, devices: int) -> None:
         )
 
 
-def _tables_split(config: TrainConfig) -> AbstractContextManager[None]:
+def _tables_split(config: ResolvedConfig) -> AbstractContextManager[None]:
     """Splits the tables whose optimizer reads and writes single rows."""
     if config.table_optimizer not in TABLE_RULES:
         return nullcontext()
-    return splitting_tables(config.min_table_rows or 1)
+    return splitting_tables(config.min_table_rows)
 
 
 def process_index(config: TrainConfig) -> int:

@@ -1,10 +1,12 @@
 import keras
 
 from keras_moe.distribution import ExpertParallel
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 
 
-def expert_parallel(config: TrainConfig, devices: list[str]) -> ExpertParallel:
+def expert_parallel(
+    config: ResolvedConfig, devices: list[str]
+) -> ExpertParallel:
     """Divides devices into groups that have all experts together, on JAX.
 
     Args:
@@ -25,7 +27,7 @@ def expert_parallel(config: TrainConfig, devices: list[str]) -> ExpertParallel:
     return ExpertParallel(mesh, auto_shard_dataset=False)
 
 
-def _group_size(config: TrainConfig, num_devices: int) -> int:
+def _group_size(config: ResolvedConfig, num_devices: int) -> int:
     """Number of devices that have all experts together."""
     size = config.expert_devices
     if (size is None) != (config.distribute == "experts"):
@@ -35,7 +37,7 @@ def _group_size(config: TrainConfig, num_devices: int) -> int:
             f"distribute={config.distribute!r}, expert_devices={size}"
         )
     size = size or num_devices
-    if num_devices % size or (config.num_experts or size) % size:
+    if num_devices % size or config.num_experts % size:
         raise ValueError(
             "The devices that divide the experts must divide both "
             f"`num_experts` and all devices, {num_devices}. Received: "

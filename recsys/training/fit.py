@@ -1,4 +1,4 @@
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
 from recsys.measuring.epoch_choice import EpochChoice
@@ -23,7 +23,7 @@ from recsys.training.warm_start import WarmStart
 def fit(
     model: MultiTaskModel,
     run: Run,
-    config: TrainConfig,
+    config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
 ) -> None:
@@ -73,7 +73,7 @@ def fit(
 def _fit_epochs(
     model: MultiTaskModel,
     run: Run,
-    config: TrainConfig,
+    config: ResolvedConfig,
     dataset: AnyDataset,
     batches: TrainingBatches | StreamedBatches,
     checkpoint: Checkpoint,

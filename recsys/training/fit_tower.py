@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from keras import ops
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
@@ -34,7 +34,7 @@ _VALIDATED = 1024  # Most rows of the validation split, always the same ones.
 
 
 def fit_tower(
-    ranker: Ranker, run: Run, config: TrainConfig, dataset: AnyDataset
+    ranker: Ranker, run: Run, config: ResolvedConfig, dataset: AnyDataset
 ) -> None:
     """Trains the sequence tower of a ranker; its best epoch is kept.
 
@@ -92,7 +92,7 @@ def fit_tower(
 def training_sequences(
     ranker: Ranker,
     dataset: Dataset | StreamedDataset,
-    config: TrainConfig,
+    config: ResolvedConfig,
 ) -> UserSequences:
     """Returns what each user has had in the training split, oldest first.
 
@@ -155,7 +155,7 @@ def _begin_spectral(
 
 
 def _validated(
-    ranker: Ranker, dataset: AnyDataset, config: TrainConfig
+    ranker: Ranker, dataset: AnyDataset, config: ResolvedConfig
 ) -> dict[str, Any]:
     """The retrieval's metrics of some rows of the validation split."""
     measured = measure_retrieval(

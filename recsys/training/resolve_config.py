@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from dataclasses import asdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +9,11 @@ from recsys.config.optimizers import LARGE_TABLE
 from recsys.config.optimizers import TABLE_RULES
 from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.errors.shown import shown
 from recsys.measuring.epoch_choice import EpochChoice
-from recsys.measuring.epoch_choice import default_choice
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
@@ -29,7 +28,7 @@ _RATINGS = ("books", "jester", "movielens-100k", "movielens-1m", "synthetic")
 _RATINGS_TASKS = {"watch": "binary", "rating": "regression"}
 
 
-def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
+def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
     """Decides what a configuration leaves open, so that it can be repeated.
 
     Args:
@@ -48,18 +47,14 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         ValueError: A field does not fit the data set.
     """
     data = config.data
-    name = _preset(config, schema)
-    config = replace(config, preset=name)
-    config = _with_table_optimizer(config, schema)
-    sizes = asdict(config.sizes)
-    del sizes["convolutions"]  # They go by the preset's name.
-    EpochChoice.of(config, schema.tasks)
+    config = replace(config, preset=_preset(config, schema))
+    resolved = ResolvedConfig.of(_with_table_optimizer(config, schema))
+    EpochChoice.of(resolved, schema.tasks)
     return replace(
-        config,
-        **sizes,
+        resolved,
         data=data if data == "synthetic" else str(Path(data).resolve()),
         warm_start=config.warm_start and str(Path(config.warm_start).resolve()),
-        gate_options=default_options(config.gate, config.sizes.k)
+        gate_options=default_options(config.gate, resolved.k)
         | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
         task_weights=_task_weights(config.task_weights, schema),
@@ -71,12 +66,11 @@ def resolve_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         ),
         retrieval_correction=_correction(config),
         retrieval_exclude_seen=_excludes_seen(config, schema),
-        select=config.select or default_choice(config),
         backend=keras.backend.backend(),
     )
 
 
-def check_config(config: TrainConfig, schema: Schema) -> TrainConfig:
+def check_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
     """Checks, before any training, that a configuration fits a data set.
 
     Args:
@@ -97,8 +91,8 @@ def check_config(config: TrainConfig, schema: Schema) -> TrainConfig:
         own = resolved.task_experts if resolved.architecture in owners else 0
         create_gate(
             resolved.gate,
-            resolved.sizes.num_experts + own,
-            resolved.sizes.k,
+            resolved.num_experts + own,
+            resolved.k,
             num_buckets=1,
             seed=0,
             options=resolved.gate_options,

@@ -1,14 +1,14 @@
 from dataclasses import replace
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.models.tower import history_feature
 
 
 def with_resolved_tower(
-    config: TrainConfig, dataset: AnyDataset
-) -> TrainConfig:
+    config: ResolvedConfig, dataset: AnyDataset
+) -> ResolvedConfig:
     """Decides what a configuration leaves open of a sequence tower.
 
     Args:

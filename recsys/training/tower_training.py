@@ -4,7 +4,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.user_sequences import UserSequences
 from recsys.sequences.windows import window_batches
@@ -46,7 +46,7 @@ class WindowBatches(keras.utils.PyDataset):
     def __init__(
         self,
         sequences: UserSequences,
-        config: TrainConfig,
+        config: ResolvedConfig,
         length: int,
         epoch: int,
     ) -> None:
@@ -70,7 +70,7 @@ class WindowBatches(keras.utils.PyDataset):
 
 
 def create_tower_training(
-    retrieval: SequenceRetrieval, config: TrainConfig, steps: int
+    retrieval: SequenceRetrieval, config: ResolvedConfig, steps: int
 ) -> TowerTraining:
     """Returns a compiled training: AdamW, a warm-up and a cosine.
 

@@ -5,6 +5,7 @@ from typing import Self
 
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import declarations
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
@@ -77,7 +78,7 @@ class WarmStart:
         own_tasks, given_tasks = self.model.tasks, schema.tasks
         self._check(place, "task", _types(own_tasks), _types(given_tasks))
 
-    def check(self, config: TrainConfig, dataset: AnyDataset) -> None:
+    def check(self, config: ResolvedConfig, dataset: AnyDataset) -> None:
         """Checks that a run can go on from the other one.
 
         Args:
@@ -94,7 +95,7 @@ class WarmStart:
         self._check(place, "task", declarations(own), declarations(given))
         self.model.check_fits(dataset)
         if not self.kept:
-            start = resolve_config(self.source.read_config(), dataset.schema)
+            start = resolve_config(self.source.read_recorded(), dataset.schema)
             check_fixed(config, start, str(self.source.folder))
 
     def _check(

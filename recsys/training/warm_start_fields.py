@@ -2,7 +2,7 @@
 
 import os
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.runs.run import Run
@@ -65,13 +65,15 @@ def with_fields_of_start(
     folder = given.get("out" if resume else "warm_start")
     if not given.get("warm_start") or not isinstance(folder, str | os.PathLike):
         return dict(given)
-    fields = Run(os.fspath(folder)).read_config().to_mapping()
+    fields = Run(os.fspath(folder)).read_recorded().to_mapping()
     for name in _OWN:
         del fields[name]
     return fields | dict(given)
 
 
-def check_fixed(config: TrainConfig, start: TrainConfig, folder: str) -> None:
+def check_fixed(
+    config: ResolvedConfig, start: ResolvedConfig, folder: str
+) -> None:
     """Checks that a run has the model and the optimizer of its start.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recsys.config.gate_names import GATES
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.measuring.until_binary import UNTIL_BINARY
@@ -58,7 +58,7 @@ def most_experts(gate: str, k: int) -> int | None:
     return gate_class(gate).sparse_at
 
 
-def is_sparse_enough(config: TrainConfig, validation: JsonMapping) -> bool:
+def is_sparse_enough(config: ResolvedConfig, validation: JsonMapping) -> bool:
     """Returns whether a trial may be chosen as the best of its sweep.
 
     One with static gates may not, either, if their selectors were not binary
@@ -71,7 +71,7 @@ def is_sparse_enough(config: TrainConfig, validation: JsonMapping) -> bool:
     is_static = config.gate_options.get("static", False)
     if is_static and validation.get(UNTIL_BINARY, 0) is None:
         return False
-    most = most_experts(config.gate, config.sizes.k)
+    most = most_experts(config.gate, config.k)
     experts = validation["experts_per_example"]
     return most is None or experts is None or experts <= most + _ROUNDING
 

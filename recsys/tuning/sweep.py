@@ -8,6 +8,7 @@ from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
 from recsys.config.config_file import Fields
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
@@ -154,7 +155,7 @@ class Sweep:
                 continue
             # Where it was trained, and on what, does not matter here.
             fields = {"data": ".", "out": ".", **record["config"]}
-            config = TrainConfig.from_mapping(fields)
+            config = ResolvedConfig.of(TrainConfig.from_mapping(fields))
             with naming(self.log.file):
                 counts = is_sparse_enough(config, record["validation"])
             completed.append(config.gate)

@@ -104,7 +104,7 @@ def _record(
         "status": "completed" if error is None else "failed",
         "hyperparameters": values,
         # What the run has resolved, if it came so far.
-        "config": run.read_config().to_mapping()
+        "config": run.read_recorded().to_mapping()
         if run.config.is_file()
         else dict(fields),
         "validation": metrics.get("validation"),

@@ -2,12 +2,12 @@
 
 import keras
 
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.models.interactions.cross_network import CrossNetwork
 from recsys.models.interactions.dot_products import DotProducts
 
 
-def create_interaction(config: TrainConfig) -> keras.layers.Layer | None:
+def create_interaction(config: ResolvedConfig) -> keras.layers.Layer | None:
     """Makes the layer that a configuration names, `None` for none.
 
     Args:

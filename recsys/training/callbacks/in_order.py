@@ -4,6 +4,7 @@ import keras
 
 from keras_moe.callbacks import PermutationSearch
 from keras_moe.callbacks import RoutingMonitor
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
@@ -33,7 +34,7 @@ from recsys.training.callbacks.weight_history import WeightHistory
 def in_order(
     model: MultiTaskModel,
     run: Run,
-    config: TrainConfig,
+    config: ResolvedConfig,
     dataset: AnyDataset,
     batches: TrainingBatches | StreamedBatches,
     checkpoint: Checkpoint,
@@ -125,7 +126,7 @@ def _retrieval_index(model: MultiTaskModel) -> keras.callbacks.Callback | None:
 
 
 def _validation(
-    model: MultiTaskModel, config: TrainConfig, dataset: AnyDataset
+    model: MultiTaskModel, config: ResolvedConfig, dataset: AnyDataset
 ) -> keras.callbacks.Callback:
     schema, validation = dataset.schema, dataset.split("validation")
     truth = ground_truth(validation, schema)
@@ -139,7 +140,7 @@ def _validation(
 
 
 def _retrieval_validation(
-    model: MultiTaskModel, config: TrainConfig, dataset: AnyDataset
+    model: MultiTaskModel, config: ResolvedConfig, dataset: AnyDataset
 ) -> keras.callbacks.Callback | None:
     # A sequence tower is trained before the tasks, and has its own.
     if not _retrieves(model) or config.tower is not None:
@@ -156,7 +157,7 @@ def _tensorboard(
 
 
 def _progress_line(
-    model: MultiTaskModel, config: TrainConfig, checkpoint: Checkpoint
+    model: MultiTaskModel, config: ResolvedConfig, checkpoint: Checkpoint
 ) -> keras.callbacks.Callback | None:
     if not checkpoint.writes:
         return None

@@ -1,7 +1,7 @@
 import keras
 
 from keras_moe.types import Logs
-from recsys.config.train_config import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors import DataError
@@ -35,7 +35,7 @@ class RetrievalValidation(keras.callbacks.Callback):
         self,
         ranker: Ranker,
         dataset: AnyDataset,
-        config: TrainConfig,
+        config: ResolvedConfig,
         most_rows: int = _MOST_ROWS,
     ) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import recsys
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.runs.run import Run
 from recsys.training.data_parallel import distributed
@@ -100,5 +101,8 @@ def test_what_replicas_cannot_do(
         monkeypatch.setenv(name, value)
     fields = {"distribute": "data"} | change
     config = TrainConfig(data="synthetic", out="run", batch_size=32, **fields)
-    with pytest.raises(ValueError, match=message), distributed(config, 99):
+    with (
+        pytest.raises(ValueError, match=message),
+        distributed(ResolvedConfig.of(config), 99),
+    ):
         pass

@@ -4,6 +4,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.tasks import Binary
@@ -25,7 +26,7 @@ HISTORY = pd.DataFrame(
 
 def choice(**fields: Any) -> EpochChoice:
     config = TrainConfig(data="data", out="out", metrics_k=5, **fields)
-    return EpochChoice.of(config, TASKS)
+    return EpochChoice.of(ResolvedConfig.of(config), TASKS)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.config.gate_names import GATES
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.measuring.idle_routing import warn_if_idle
 from recsys.models.gates import gate_class
 from recsys.models.gates import typed_options
@@ -14,7 +15,7 @@ from recsys.training.resolve_config import resolve_config
 SCHEMA = Schema("shop", {"user": "id"}, {"buy": "binary", "like": "binary"})
 
 
-def config(**fields: Any) -> TrainConfig:
+def config(**fields: Any) -> ResolvedConfig:
     return resolve_config(TrainConfig("synthetic", "run", **fields), SCHEMA)
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from recsys import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.measuring.search_distance import search_distance
 from recsys.measuring.search_distance import warn_if_apart
 
@@ -18,7 +19,7 @@ SEVERAL = {
 def distance(columns: dict[str, Any], epochs: int = 4) -> Any:
     config = TrainConfig("synthetic", "run", gate="top-k+", search_epochs=2)
     history = pd.DataFrame({"epoch": [1, 2, 3, 4], **columns})
-    return search_distance(config, history[:epochs])
+    return search_distance(ResolvedConfig.of(config), history[:epochs])
 
 
 def test_the_distance_is_that_of_the_last_epoch_of_the_search() -> None:

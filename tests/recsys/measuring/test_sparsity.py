@@ -5,6 +5,7 @@ import pytest
 
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.measuring.sparsity import warn_if_dense
 from recsys.training.resolve_config import resolve_config
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.once("torch")
 SCHEMA = Schema("shop", {"user": "id"}, {"buy": "binary", "like": "binary"})
 
 
-def config(**fields: Any) -> TrainConfig:
+def config(**fields: Any) -> ResolvedConfig:
     return resolve_config(TrainConfig("synthetic", "run", **fields), SCHEMA)
 
 

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe import layers
 from recsys.config.gate_names import GATES
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.models.architectures import TableArchitectures
 from recsys.models.gates import gate_class
@@ -19,7 +20,8 @@ def make(width: int = 6, num_buckets: int = 0, **fields: Any) -> Any:
         "out",
         **{"num_experts": 4, "expert_units": [8], "gate": "top-k", **fields},
     )
-    return TableArchitectures(config, TASKS, num_buckets, width).create()
+    resolved = ResolvedConfig.of(config)
+    return TableArchitectures(resolved, TASKS, num_buckets, width).create()
 
 
 def number_of_parameters(

@@ -8,6 +8,7 @@ import pytest
 
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import declared
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.features import FEATURES
 from recsys.features import Id
@@ -17,17 +18,19 @@ from recsys.models.expected_memory import check_memory
 from recsys.retrieval.catalogue import Catalogue
 
 pytestmark = pytest.mark.once("torch")
-CONFIG = TrainConfig(
-    data="d",
-    out="o",
-    gate="top-k",
-    num_experts=3,
-    k=1,
-    expert_units=[4],
-    head_units=[2],
-    embedding_dim=5,
-    batch_size=8,
-    backend="torch",
+CONFIG = ResolvedConfig.of(
+    TrainConfig(
+        data="d",
+        out="o",
+        gate="top-k",
+        num_experts=3,
+        k=1,
+        expert_units=[4],
+        head_units=[2],
+        embedding_dim=5,
+        batch_size=8,
+        backend="torch",
+    )
 )
 # Tables of 11 rows; width 6.
 TABLE = 11 * 5 * 4
@@ -48,7 +51,7 @@ def feature(declaration: Declaration) -> FittedFeature:
 USER = feature({"type": "hash", "buckets": 10})
 
 
-def check(config: TrainConfig = CONFIG, free: int = 0, **given: Any) -> None:
+def check(config: ResolvedConfig = CONFIG, free: int = 0, **given: Any) -> None:
     """Checks what two tasks and 100 rows take beside so much memory."""
     features = {"user": given.pop("user", USER)}
     width = given.pop("width", 6)

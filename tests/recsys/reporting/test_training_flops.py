@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from recsys import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.reporting.operations import Operations
 from recsys.reporting.training_flops import flops_of_training
 
@@ -22,8 +23,13 @@ def step(experts: float, weights: float) -> float:
     return 3 * forward
 
 
-def counted(gate: str, **fields: Any) -> list[float]:
+def resolved(gate: str, **fields: Any) -> ResolvedConfig:
     config = TrainConfig("synthetic", "run", gate=gate, **fields)
+    return ResolvedConfig.of(config)
+
+
+def counted(gate: str, **fields: Any) -> list[float]:
+    config = resolved(gate, **fields)
     return flops_of_training(TINY, HISTORY, config)
 
 
@@ -47,7 +53,7 @@ def test_choices_cost_no_more_once_they_are_binary() -> None:
         experts_evaluated=2.0,
         experts_per_example=1.0,
     )
-    config = TrainConfig("synthetic", "run", gate="dselect-k")
+    config = resolved("dselect-k")
     # Half of the epoch from 4 to 2, half at 2; of each gate from 4 to 1.
     first = step((3 + 2) / 2, 2 * (2.5 + 1) / 2)
     assert flops_of_training(TINY, history, config) == [first, step(2, 2)]

@@ -13,6 +13,7 @@ from keras import ops
 
 import recsys
 from recsys.api.export_two_stage import export_two_stage
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import Schema
@@ -34,9 +35,9 @@ FREE = {"retrieval_correction": "scores", "retrieval_ids": "vectors"}
 
 def built(
     fields: Fields, dataset: Dataset, **changes: Any
-) -> tuple[Ranker, TrainConfig]:
-    config = TrainConfig(**fields(Path("out"), **FREE | changes))
-    config = resolve_config(config, dataset.schema)
+) -> tuple[Ranker, ResolvedConfig]:
+    given = TrainConfig(**fields(Path("out"), **FREE | changes))
+    config = resolve_config(given, dataset.schema)
     model = build_model(config, dataset)
     assert isinstance(model, Ranker)
     return model, config

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import recsys
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import DataError
 from recsys.data import Dataset
@@ -31,9 +32,9 @@ Fields = Callable[..., dict[str, Any]]
 pytestmark = pytest.mark.once("torch")
 
 
-def built(fields: Fields, films: Dataset) -> tuple[Ranker, TrainConfig]:
-    config = TrainConfig(**fields(Path("out"), retrieval_exclude_seen=True))
-    config = resolve_config(config, films.schema)
+def built(fields: Fields, films: Dataset) -> tuple[Ranker, ResolvedConfig]:
+    given = TrainConfig(**fields(Path("out"), retrieval_exclude_seen=True))
+    config = resolve_config(given, films.schema)
     ranker = build_model(config, films)
     assert isinstance(ranker, Ranker)
     update_index(ranker)

@@ -10,6 +10,7 @@ import pytest
 from keras import ops
 
 import recsys
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import DataError
 from recsys.data import Dataset
@@ -31,12 +32,14 @@ from tests.recsys.retrieval.id_kinds import IdKinds
 Fields = Callable[..., dict[str, Any]]
 
 
-def resolved(fields: Fields, dataset: Dataset, **changes: Any) -> TrainConfig:
+def resolved(
+    fields: Fields, dataset: Dataset, **changes: Any
+) -> ResolvedConfig:
     config = TrainConfig(**fields(Path("out"), **changes))
     return resolve_config(config, dataset.schema)
 
 
-def built(config: TrainConfig, dataset: Dataset) -> Ranker:
+def built(config: ResolvedConfig, dataset: Dataset) -> Ranker:
     model = build_model(config, dataset)
     assert isinstance(model, Ranker)
     return model

@@ -9,8 +9,8 @@ from keras import ops
 
 import recsys
 from keras_moe.layers import MoE
-from recsys import TrainConfig
 from recsys.cli import run as command
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import Schema
@@ -149,7 +149,7 @@ def test_rows_with_another_label_are_in_no_sequence(
 
 def test_items_of_the_history_count_as_seen(run: Run, data: Path) -> None:
     """An item that is seen is no candidate, unless it is looked for."""
-    config = TrainConfig(
+    config = ResolvedConfig(
         **{**run.read_config().to_mapping(), "retrieval_exclude_seen": True}
     )
     ranker, dataset = run.load_ranker(), load(data)
@@ -189,7 +189,7 @@ def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
     only = Dataset(dataset.schema, {**dataset.splits, "test": rows})
     found = []
     for targets in (False, True):
-        config = TrainConfig(
+        config = ResolvedConfig(
             **{
                 **run.read_config().to_mapping(),
                 "retrieval_exclude_seen": True,

@@ -8,6 +8,7 @@ import pytest
 import recsys
 from recsys.cli import run as run_command
 from recsys.commands.options import given_fields
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Schema
 from recsys.runs.run import Run
 from recsys.tasks import Binary
@@ -146,7 +147,7 @@ def test_training_with_a_weight(
     assert recsys.evaluate(tmp_path, data)["tasks"]["watch"] == {
         name: pytest.approx(value, rel=1e-5) for name, value in metrics.items()
     }
-    again = recsys.TrainConfig.from_mapping(
+    again = ResolvedConfig.from_mapping(
         json.loads((tmp_path / "config.json").read_text())
     )
     assert again == Run(tmp_path).read_config()

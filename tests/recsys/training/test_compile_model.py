@@ -9,6 +9,7 @@ from keras_moe.optimizers import Adagrad
 from keras_moe.optimizers import Adam
 from recsys import Dataset
 from recsys import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.models.build import build_model
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.tables import LazyAdam
@@ -18,7 +19,7 @@ from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
 
 
-def config_of(dataset: Dataset, **changes: Any) -> TrainConfig:
+def config_of(dataset: Dataset, **changes: Any) -> ResolvedConfig:
     config = TrainConfig(
         data="synthetic",
         out="run",

@@ -10,6 +10,7 @@ import keras
 import pytest
 
 import recsys
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.training.data_parallel import distributed
 from tests.recsys.conftest import BeginRun
@@ -68,7 +69,7 @@ def test_a_batch_that_does_not_divide(
     )
     with (
         pytest.raises(ValueError, match=r"`batch_size`.* 4 devices.* 30 rows"),
-        distributed(config, num_rows),
+        distributed(ResolvedConfig.of(config), num_rows),
     ):
         pass
 
@@ -93,7 +94,10 @@ def test_experts_that_do_not_divide(
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: devices)
     fields = {"distribute": "experts", "num_experts": 8} | change
     config = TrainConfig(data="synthetic", out="run", batch_size=32, **fields)
-    with pytest.raises(ValueError, match=message), distributed(config, 99):
+    with (
+        pytest.raises(ValueError, match=message),
+        distributed(ResolvedConfig.of(config), 99),
+    ):
         pass
 
 

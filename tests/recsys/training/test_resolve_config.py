@@ -7,6 +7,7 @@ import pytest
 from recsys import DataError
 from recsys import Schema
 from recsys import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.models.gates import default_options
 from recsys.training.resolve_config import resolve_config
 
@@ -19,7 +20,7 @@ SCHEMA = Schema(
 )
 
 
-def resolved(**fields: Any) -> TrainConfig:
+def resolved(**fields: Any) -> ResolvedConfig:
     return resolve_config(TrainConfig("synthetic", "run", **fields), SCHEMA)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.runs.run import Run
@@ -15,8 +16,10 @@ from recsys.training.warm_start_fields import with_fields_of_start
 pytestmark = pytest.mark.once("torch")
 
 # Resolved, as what a run records is.
-CONFIG = TrainConfig(
-    "day1", "first", gate="top-k", table_optimizer="adam", epochs=7, seed=3
+CONFIG = ResolvedConfig.of(
+    TrainConfig(
+        "day1", "first", gate="top-k", table_optimizer="adam", epochs=7, seed=3
+    )
 )
 
 
@@ -32,7 +35,7 @@ def first(tmp_path: Path) -> str:
 def test_what_is_not_given_is_that_of_the_run(first: str) -> None:
     given = {"data": "day2", "out": "second", "warm_start": first, "epochs": 2}
     fields = with_fields_of_start(given)
-    config = TrainConfig.from_mapping(fields)
+    config = ResolvedConfig.from_mapping(fields)
     assert config == replace(
         CONFIG, data="day2", out="second", warm_start=first, epochs=2
     )

@@ -4,6 +4,7 @@ import pytest
 
 from recsys import TrainConfig
 from recsys.config.gate_names import GATES
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.tuning.selection import is_sparse_enough
 from recsys.tuning.selection import most_experts
 from recsys.tuning.selection import notice_of
@@ -44,7 +45,7 @@ def test_the_mean_is_held_to_the_bound(
 ) -> None:
     config = TrainConfig(data="synthetic", out="run", gate=gate, k=k)
     metrics = {"experts_per_example": experts}
-    assert is_sparse_enough(config, metrics) == expected
+    assert is_sparse_enough(ResolvedConfig.of(config), metrics) == expected
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -60,13 +61,17 @@ def test_static_selectors_have_to_be_binary(
     )
     metrics = {"experts_per_example": 1.5, "steps_until_binary": until}
     is_binary = until is not None
-    assert is_sparse_enough(config, metrics) == (is_binary or not static)
+    assert is_sparse_enough(ResolvedConfig.of(config), metrics) == (
+        is_binary or not static
+    )
 
 
 def test_static_gates_without_selectors_are_not_asked_for_them() -> None:
     options = {"static": True}
     config = TrainConfig("synthetic", "run", gate="top-k", gate_options=options)
-    assert is_sparse_enough(config, {"experts_per_example": 2.0})
+    assert is_sparse_enough(
+        ResolvedConfig.of(config), {"experts_per_example": 2.0}
+    )
 
 
 def test_the_notice_counts_by_gate() -> None:

@@ -1,0 +1,85 @@
+from dataclasses import asdict
+from dataclasses import field
+from typing import Annotated
+from typing import Self
+
+from pydantic.dataclasses import dataclass
+
+from recsys.config.field_types import SHAPE
+from recsys.config.field_types import Experts
+from recsys.config.field_types import Share
+from recsys.config.field_types import Text
+from recsys.config.field_types import Units
+from recsys.config.presets import PRESETS
+from recsys.config.presets import TABLES
+from recsys.config.retrieval_losses import IN_SCORES
+from recsys.config.train_config import TrainConfig
+from recsys.errors.bounds import Count
+from recsys.errors.clear_errors import with_clear_errors
+from recsys.errors.shapes import one_of
+from recsys.files.json_files import JsonObject
+
+# What `--select` calls the validation loss, and what retrieval is chosen by.
+TASKS, RETRIEVAL = "tasks", "retrieval"
+
+
+@with_clear_errors
+@dataclass(frozen=True, kw_only=True, config=SHAPE)
+class ResolvedConfig(TrainConfig):
+    """The configuration of a run, with nothing open that a run decides.
+
+    It has the fields of `TrainConfig`, in their order. Those below are never
+    `None`; of the others, `None` is an answer too, as for the hash feature of
+    data without ids.
+
+    Raises:
+        TypeError: A field has a value of another type.
+        ValueError: A field is outside its bounds.
+
+    Example:
+    >>> config = ResolvedConfig.of(TrainConfig(data="synthetic", out="run"))
+    >>> config.num_experts, config.k, config.select
+    (16, 2, 'tasks')
+    """
+
+    # `field()` leaves no default: a class inherits that of `TrainConfig`, None.
+    preset: Annotated[Text, one_of(PRESETS)] = field()
+    num_experts: Experts = field()
+    k: Count = field()
+    expert_units: Units = field()
+    expert_dropout: Share = field()
+    head_units: Units = field()
+    standardize_targets: bool = field()
+    retrieval_correction: Text = field()
+    min_table_rows: Count = field()
+    select: Text = field()
+    backend: Text = field()
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Self:
+        """Decides what can be decided without the data.
+
+        `recsys.training.resolve_config` asks the data as well. What only they
+        tell is as for tables, and their labels are not standardized.
+
+        Args:
+            config: A configuration, or what a file leaves of one.
+        """
+        given = config.to_mapping().items()
+        known = {name: value for name, value in given if value is not None}
+        return cls(**_defaults(config) | known)
+
+
+def _defaults(config: TrainConfig) -> JsonObject:
+    preset = config.preset or TABLES
+    sizes = asdict(PRESETS[preset])
+    del sizes["convolutions"]  # They go by the preset's name.
+    return {
+        **sizes,
+        "preset": preset,
+        "standardize_targets": False,
+        "retrieval_correction": IN_SCORES,
+        "min_table_rows": 1,
+        "select": RETRIEVAL if config.trains_towers else TASKS,
+        "backend": "tensorflow",  # Keras's own default.
+    }

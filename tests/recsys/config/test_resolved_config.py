@@ -1,0 +1,98 @@
+import json
+from dataclasses import fields
+from dataclasses import replace
+from typing import Any
+from typing import get_type_hints
+
+import pytest
+
+from recsys import TrainConfig
+from recsys.config.resolved_config import ResolvedConfig
+
+# Never None in a run, but in a configuration.
+DECIDED = [
+    "preset",
+    "num_experts",
+    "k",
+    "expert_units",
+    "expert_dropout",
+    "head_units",
+    "standardize_targets",
+    "min_table_rows",
+    "select",
+    "backend",
+]
+
+
+def resolved(**given: Any) -> ResolvedConfig:
+    return ResolvedConfig.of(TrainConfig("synthetic", "run", **given))
+
+
+def test_it_has_the_fields_of_any_configuration_in_their_order() -> None:
+    names = [field.name for field in fields(TrainConfig)]
+    assert [field.name for field in fields(ResolvedConfig)] == names
+    assert [*resolved().to_mapping()] == names
+
+
+def test_nothing_that_is_decided_may_be_none() -> None:
+    hints = get_type_hints(ResolvedConfig)
+    for name, before in get_type_hints(TrainConfig).items():
+        expected = before if name not in DECIDED else hints[name] | None
+        assert (name, expected) == (name, before)
+    assert None not in [getattr(resolved(), name) for name in DECIDED]
+
+
+def test_sizes_are_those_of_the_preset_unless_given() -> None:
+    config = resolved(preset="svhn", k=3, head_units=[])
+    assert (config.num_experts, config.k) == (8, 3)
+    assert (config.expert_units, config.head_units) == ([50, 50], [])
+    assert config.expert_dropout == 0.0
+    assert resolved().num_experts == 16
+
+
+@pytest.mark.parametrize(
+    ("given", "select"),
+    [
+        ({}, "tasks"),
+        ({"retrieval": True}, "retrieval"),
+        ({"retrieval": True, "tower": "hstu"}, "tasks"),
+        ({"retrieval": True, "select": "recall@10"}, "recall@10"),
+    ],
+)
+def test_what_an_epoch_is_chosen_by(given: dict[str, Any], select: str) -> None:
+    assert resolved(**given).select == select
+
+
+def test_what_is_given_stays() -> None:
+    given = {
+        "standardize_targets": True,
+        "min_table_rows": 7,
+        "backend": "jax",
+        "learning_rate": 0.5,
+        "retrieval": True,
+    }
+    config = resolved(**given)
+    assert config.to_mapping().items() >= given.items()
+    assert ResolvedConfig.of(config) == config
+
+
+def test_it_comes_back_from_json() -> None:
+    text = json.dumps(resolved(gate="top-k").to_mapping())
+    again = ResolvedConfig.from_mapping({**json.loads(text), "versions": {}})
+    assert again == resolved(gate="top-k")
+
+
+def test_none_has_no_default() -> None:
+    content = resolved().to_mapping()
+    for name in DECIDED:
+        rest = {key: content[key] for key in content if key != name}
+        with pytest.raises(ValueError, match=f"`{name}` must be given"):
+            ResolvedConfig.from_mapping(rest)
+
+
+def test_errors_are_those_of_any_configuration() -> None:
+    message = r"`k` must be at most 4, the number of experts\. Received: k=5"
+    with pytest.raises(ValueError, match=message):
+        replace(resolved(num_experts=4), k=5)
+    with pytest.raises(TypeError, match="`k` must be an integer"):
+        replace(resolved(), k=None)  # type: ignore[arg-type]
