@@ -1,5 +1,6 @@
 """Argument checks whose messages say what was expected and received."""
 
+import math
 import reprlib
 from typing import Any
 
@@ -8,6 +9,12 @@ import numpy as np
 from keras import ops
 
 from keras_moe.types import Tensor
+
+# Sizes and indices are 32-bit integers in the graphs of the backends.
+LARGEST_SIZE = 2**31 - 1
+
+# Bits of an integer that a message writes out.
+_LONGEST = 1000
 
 
 def check_integer(
@@ -40,8 +47,34 @@ def check_integer(
             if maximum is None
             else f"between {minimum} and {maximum}"
         )
-        raise ValueError(f"`{name}` must be {bound}. Received: {name}={number}")
+        raise ValueError(
+            f"`{name}` must be {bound}. Received: {name}={_shown(number)}"
+        )
     return number
+
+
+def check_size(name: str, value: object, minimum: int = 1) -> int:
+    """Returns `value` when it can be the size of an axis of a tensor.
+
+    Args:
+        name: The argument's name, for the message.
+        value: The argument to check.
+        minimum: Smallest size allowed. Defaults to 1.
+
+    Returns:
+        `value` as an `int`.
+
+    Raises:
+        TypeError: If `value` is not an integer (booleans are not).
+        ValueError: If it is below the minimum or above `LARGEST_SIZE`.
+    """
+    size = check_integer(name, value, minimum)
+    if size > LARGEST_SIZE:
+        raise ValueError(
+            f"`{name}` must be at most {LARGEST_SIZE}. "
+            f"Received: {name}={_shown(size)}"
+        )
+    return size
 
 
 def check_positive(name: str, value: object) -> float:
@@ -158,6 +191,14 @@ def as_tensor(name: str, value: object, smallest_rank: int = 0) -> Tensor:
     if isinstance(value, keras.KerasTensor):
         return value
     return ops.convert_to_tensor(value)
+
+
+def _shown(number: int) -> str:
+    """The digits of an integer, or how many: Python writes no 4,300 of them."""
+    if number.bit_length() <= _LONGEST:
+        return str(number)
+    digits = int(number.bit_length() * math.log10(2)) + 1
+    return f"an integer of about {digits:,} digits"
 
 
 def _is_real(dtype: object) -> bool:

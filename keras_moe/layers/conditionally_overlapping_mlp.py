@@ -5,7 +5,7 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_choice
-from keras_moe.checks import check_integer
+from keras_moe.checks import check_size
 from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.conditional_mask import ConditionalMask
 from keras_moe.layers.configuration import serialized_parameters
@@ -85,9 +85,9 @@ class ConditionallyOverlappingMLP(CheckedLayer):
     Raises:
         TypeError: If `units` holds anything but integers, or `keep_rate`
             anything but numbers.
-        ValueError: If `units` has less than two entries or one below 1, or
-            `keep_rate` has one outside `(0, 1]` or not one for each hidden
-            layer, or `execution` is unknown.
+        ValueError: If `units` has less than two entries or one outside
+            `[1, 2^31)`, or `keep_rate` has one outside `(0, 1]` or not one for
+            each hidden layer, or `execution` is unknown.
 
     Example:
         >>> mlp = ConditionallyOverlappingMLP([64, 64, 10], keep_rate=0.5)
@@ -267,7 +267,7 @@ def _check_units(units: Sequence[int]) -> list[int]:
             "`units` must be a list of the widths of at least one hidden "
             f"layer and of the output. Received: units={units!r}"
         )
-    return [check_integer("units", width, 1) for width in units]
+    return [check_size("units", width) for width in units]
 
 
 def _rate_per_layer(keep_rate: Any, num_layers: int) -> list[float]:

@@ -5,8 +5,8 @@ from keras import ops
 from scipy.optimize import linear_sum_assignment
 
 from keras_moe.checks import check_choice
-from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
+from keras_moe.checks import check_size
 from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.float_inputs import as_float
@@ -99,8 +99,9 @@ class SinkhornPermutation(CheckedLayer):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `entropy_weight < 0`, `normalized`
-            is another string, or the inputs have not `n` entries.
+        ValueError: If `num_experts` is outside `[2, 2^31)`,
+            `entropy_weight < 0`, `normalized` is another string, or the inputs
+            have not `n` entries.
 
     Example:
         >>> permutation = SinkhornPermutation(num_experts=3)
@@ -135,7 +136,7 @@ class SinkhornPermutation(CheckedLayer):
         kwargs["dtype"] = "float32"
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.num_experts = check_integer("num_experts", num_experts, 2)
+        self.num_experts = check_size("num_experts", num_experts, 2)
         self.entropy_weight = check_non_negative(
             "entropy_weight", entropy_weight
         )

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_moe.checks import check_integer
+from keras_moe.checks import check_size
 from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
@@ -68,8 +68,8 @@ class SoftMoE(CheckedLayer):
     Raises:
         TypeError: If `experts` are not layers, or an argument has the wrong
             type.
-        ValueError: If `slots_per_expert < 1`, or the experts differ in their
-            output shapes or need the whole batch.
+        ValueError: If `slots_per_expert` is outside `[1, 2^31)`, or the experts
+            differ in their output shapes or need the whole batch.
 
     Example:
         >>> layer = SoftMoE(MLPExperts(4, 8), slots_per_expert=2)
@@ -104,9 +104,7 @@ class SoftMoE(CheckedLayer):
                 f"{self.experts.sparse_unsupported_reason}. "
                 f"Received: experts={self.experts!r}"
             )
-        self.slots_per_expert = check_integer(
-            "slots_per_expert", slots_per_expert, 1
-        )
+        self.slots_per_expert = check_size("slots_per_expert", slots_per_expert)
         if not isinstance(normalize, bool):
             raise TypeError(
                 "`normalize` must be a boolean. "

@@ -24,8 +24,8 @@ class LoadPerExpert(MeanPerExpert):
 
     Raises:
         TypeError: If `num_experts` is not an integer.
-        ValueError: If `num_experts < 2`, or weights have another number of
-            experts.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, or weights have
+            another number of experts.
 
     Example:
         >>> metric = LoadPerExpert(3)

@@ -1,7 +1,7 @@
 import keras
 from keras import ops
 
-from keras_moe.checks import check_integer
+from keras_moe.checks import check_size
 from keras_moe.metrics.rows import as_rows
 from keras_moe.types import Config
 from keras_moe.types import DTypeLike
@@ -22,7 +22,7 @@ class MeanPerExpert(keras.metrics.Metric):
         self, num_experts: int, name: str, dtype: DTypeLike | None = None
     ) -> None:
         super().__init__(name=name, dtype=dtype)
-        self.num_experts = check_integer("num_experts", num_experts, 2)
+        self.num_experts = check_size("num_experts", num_experts, 2)
         self.total = self.add_variable(
             (num_experts,), "zeros", dtype=self.dtype, name="total"
         )

@@ -21,8 +21,8 @@ class WeightPerExpert(MeanPerExpert):
 
     Raises:
         TypeError: If `num_experts` is not an integer.
-        ValueError: If `num_experts < 2`, or weights have another number of
-            experts.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, or weights have
+            another number of experts.
 
     Example:
         >>> metric = WeightPerExpert(3)

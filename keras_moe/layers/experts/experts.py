@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_moe.checks import check_integer
+from keras_moe.checks import check_size
 from keras_moe.distribution.expert_parallel import stacked_weights
 from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.types import Shape
@@ -52,7 +52,7 @@ class Experts(CheckedLayer):
 
     def __init__(self, num_experts: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.num_experts = check_integer("num_experts", num_experts, 1)
+        self.num_experts = check_size("num_experts", num_experts)
         self.seed: int | None = None
 
     def add_weight(self, *args: object, **kwargs: object) -> keras.Variable:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from keras_moe.checks import check_integer
+from keras_moe.checks import check_size
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.float_inputs import as_float
@@ -65,8 +65,9 @@ class MLPExperts(Experts):
 
     Raises:
         TypeError: If `units` holds anything but integers.
-        ValueError: If `units` is empty or has an entry below 1, `activation`
-            is a list of another length, or `dropout` is outside `[0, 1)`.
+        ValueError: If `units` is empty or has an entry outside `[1, 2^31)`,
+            `activation` is a list of another length, or `dropout` is outside
+            `[0, 1)`.
 
     Example:
         >>> experts = MLPExperts(num_experts=4, units=[16, 8])
@@ -296,7 +297,7 @@ def _check_units(units: int | Sequence[int]) -> list[int]:
         raise ValueError(
             f"`units` must name at least one width. Received: units={units!r}"
         )
-    return [check_integer("units", width, 1) for width in widths]
+    return [check_size("units", width) for width in widths]
 
 
 def _get_activations(

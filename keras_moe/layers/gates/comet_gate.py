@@ -71,8 +71,8 @@ class COMETGate(SmoothStepGate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`,
-            `gamma <= 0` or `entropy_weight < 0`.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]`, `gamma <= 0` or `entropy_weight < 0`.
 
     Example:
         >>> gate = COMETGate(num_experts=5, k=2, entropy_weight=0.1)

@@ -87,9 +87,9 @@ class DSelectKGate(SmoothStepGate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`,
-            `gamma <= 0`, a loss weight is below 0, or `unreachable` is
-            unknown.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]`, `gamma <= 0`, a loss weight is below 0, or
+            `unreachable` is unknown.
 
     Example:
         >>> gate = DSelectKGate(num_experts=9, k=2, gamma=10.0)

@@ -99,9 +99,10 @@ class ExpertChoiceGate(LogitGate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `capacity_factor <= 0`,
-            `max_experts_per_token` is outside `[1, num_experts]` or below
-            `capacity_factor`, or `inference` is unknown.
+        ValueError: If `num_experts` is outside `[2, 2^31)`,
+            `capacity_factor <= 0`, `max_experts_per_token` is outside
+            `[1, num_experts]` or below `capacity_factor`, or `inference` is
+            unknown.
 
     Example:
         >>> gate = ExpertChoiceGate(num_experts=3, capacity_factor=1.0)

@@ -6,6 +6,7 @@ from keras import ops
 from keras_moe.checks import check_choice
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
+from keras_moe.checks import check_size
 from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.configuration import described
 from keras_moe.layers.configuration import serialized_parameters
@@ -118,9 +119,9 @@ class Gate(CheckedLayer):
 
     Raises:
         TypeError: If `num_experts` or `k` is not an integer.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`
-            or the weight of a loss is negative, or `load_balance_choices` is
-            unknown.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]` or the weight of a loss is negative, or
+            `load_balance_choices` is unknown.
     """
 
     always_sparse = False
@@ -154,7 +155,7 @@ class Gate(CheckedLayer):
         kwargs["dtype"] = "float32"
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.num_experts = check_integer("num_experts", num_experts, 2)
+        self.num_experts = check_size("num_experts", num_experts, 2)
         self.k = None if k is None else check_integer("k", k, 1, num_experts)
         if not isinstance(static, bool):
             raise TypeError(

@@ -78,9 +78,9 @@ class GumbelSoftmaxGate(Gate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, a temperature is not above 0,
-            `sparsity_weight < 0`, `temperature_decay` is outside `(0, 1]` or
-            `decay_steps < 1`.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, a temperature is
+            not above 0, `sparsity_weight < 0`, `temperature_decay` is outside
+            `(0, 1]` or `decay_steps < 1`.
 
     Example:
         >>> gate = GumbelSoftmaxGate(num_experts=4)

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.checks import check_integer
+from keras_moe.checks import check_size
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_no_router_losses
 from keras_moe.types import Config
@@ -48,8 +49,9 @@ class HashGate(Gate):
 
     Raises:
         TypeError: If an argument is not an integer, or the ids are not.
-        ValueError: If `num_experts < 2`, `num_buckets < 1`, `seed < 0`, or
-            the weight of a loss is given, as there is nothing to train.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `num_buckets`
+            outside `[1, 2^31)`, `seed < 0`, or the weight of a loss is given,
+            as there is nothing to train.
 
     Example:
         >>> gate = HashGate(num_experts=4, num_buckets=8, balanced=True)
@@ -82,7 +84,7 @@ class HashGate(Gate):
             seed=check_integer("seed", seed, 0),
             **kwargs,
         )
-        self.num_buckets = check_integer("num_buckets", num_buckets, 1)
+        self.num_buckets = check_size("num_buckets", num_buckets)
         self.balanced = balanced
 
     def build(self, input_shape: Shape) -> None:

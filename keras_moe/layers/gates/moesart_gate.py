@@ -75,9 +75,9 @@ class MOESARTGate(LogitGate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `k` is outside `[2, num_experts]`,
-            `temperature <= 0`, `trimmed_lasso_weight < 0` or `adjustment` is
-            unknown.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[2, num_experts]`, `temperature <= 0`, `trimmed_lasso_weight < 0`
+            or `adjustment` is unknown.
 
     Example:
         >>> gate = MOESARTGate(num_experts=4, k=2)

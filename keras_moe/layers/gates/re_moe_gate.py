@@ -70,8 +70,9 @@ class ReMoEGate(LogitGate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`,
-            `initial_penalty` is not above 0 or `growth` not above 1.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]`, `initial_penalty` is not above 0 or `growth` not
+            above 1.
 
     Example:
         >>> gate = ReMoEGate(num_experts=3, k=1, kernel_initializer="ones")

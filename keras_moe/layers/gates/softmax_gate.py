@@ -39,7 +39,8 @@ class SoftmaxGate(LogitGate):
 
     Raises:
         TypeError: If `num_experts` is not an integer.
-        ValueError: If `num_experts < 2`, or a static gate has no bias.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, or a static gate
+            has no bias.
 
     Example:
         >>> gate = SoftmaxGate(num_experts=4)

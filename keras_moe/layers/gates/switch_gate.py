@@ -52,8 +52,8 @@ class SwitchGate(LogitGate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`
-            or `jitter < 0`.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]` or `jitter < 0`.
 
     Example:
         >>> gate = SwitchGate(num_experts=4)

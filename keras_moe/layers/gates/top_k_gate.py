@@ -65,8 +65,8 @@ class TopKGate(LogitGate):
 
     Raises:
         TypeError: If `num_experts` or `k` is not an integer.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`,
-            or the gate is both `noisy` and `static`.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]`, or the gate is both `noisy` and `static`.
 
     Example:
         >>> gate = TopKGate(num_experts=4, k=2)

@@ -53,8 +53,8 @@ class VMoEGate(LogitGate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`
-            or `noise_std < 0`.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]` or `noise_std < 0`.
 
     Example:
         >>> gate = VMoEGate(num_experts=4, k=2)

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe.checks import check_integer
 from keras_moe.checks import check_positive
+from keras_moe.checks import check_size
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.ops._affine import affine
 from keras_moe.ops.top_k import top_k_softmax
@@ -79,8 +80,9 @@ class XMoEGate(Gate):
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `num_experts < 2`, `k` is outside `[1, num_experts]`,
-            `projection_dim < 1` or `temperature < 0.01`.
+        ValueError: If `num_experts` is outside `[2, 2^31)`, `k` is outside
+            `[1, num_experts]`, `projection_dim` outside `[1, 2^31)` or
+            `temperature < 0.01`.
 
     Example:
         >>> gate = XMoEGate(num_experts=6, k=2)
@@ -116,7 +118,7 @@ class XMoEGate(Gate):
         )
         if projection_dim is None:
             projection_dim = max(1, self.num_experts // 2)
-        self.projection_dim = check_integer("projection_dim", projection_dim, 1)
+        self.projection_dim = check_size("projection_dim", projection_dim)
         self.temperature = check_positive("temperature", temperature)
         if self.temperature < SMALLEST_TEMPERATURE:
             raise ValueError(
