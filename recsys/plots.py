@@ -1,6 +1,5 @@
 """Figures of a run; the routing's are drawn by `keras_moe.callbacks`."""
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from recsys.errors.shown import printable
 from recsys.files.atomic import replacing
 from recsys.files.file_names import short_name
+from recsys.files.json_files import JsonMapping
 from recsys.metrics import ScoredRows
 from recsys.metrics import calibration_bins
 from recsys.metrics import ece
@@ -38,7 +38,7 @@ def in_figure(task: str) -> str:
     return short_name(task, 40)
 
 
-def importance(measured: Mapping[str, Any]) -> Figure:
+def importance(measured: JsonMapping) -> Figure:
     """Draws how much the loss grows without each feature.
 
     Args:
@@ -199,10 +199,10 @@ def _highest(history: pd.DataFrame, columns: tuple[str, str]) -> float | None:
 
 def calibration(
     task: str,
-    labels: Any,
-    probabilities: Any,
+    labels: np.ndarray,
+    probabilities: np.ndarray,
     num_bins: int = DEFAULT_BINS,
-    weights: Any = None,
+    weights: np.ndarray | None = None,
 ) -> Figure:
     """Draws how often a binary label is 1 against how often it is said to be.
 

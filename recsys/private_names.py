@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 if TYPE_CHECKING:
+    import jax
     import keras
-    import numpy.typing as npt
+    import keras_tuner
+    import numpy as np
     import tensorflow as tf
 
     from keras_moe.types import Tensor
@@ -86,7 +88,7 @@ def write_state_back(model: "keras.Model") -> None:
     model.jax_state_sync()
 
 
-def set_number_of_batches(dataset: Any, batches: int) -> None:
+def set_number_of_batches(dataset: "tf.data.Dataset", batches: int) -> None:
     """Says how many steps a distributed data set of TensorFlow is good for.
 
     `DistributedDataset._cardinality` of TensorFlow, which Keras takes for the
@@ -200,7 +202,7 @@ def assign_any_shape(variable: "tf.Variable", value: "Tensor") -> None:
     tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
 
 
-def gather_all(array: object) -> Any:
+def gather_all(array: "jax.Array") -> "np.ndarray":
     """Returns all of an array that is spread over processes, on JAX.
 
     `multihost_utils.process_allgather` of `jax.experimental`, which stands
@@ -211,7 +213,7 @@ def gather_all(array: object) -> Any:
     return multihost_utils.process_allgather(array, tiled=True)
 
 
-def value_of_first(array: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
+def value_of_first(array: "np.ndarray") -> "np.ndarray":
     """Returns the array of the first of all processes, on JAX.
 
     `multihost_utils.broadcast_one_to_all` of `jax.experimental`; as of
@@ -256,7 +258,7 @@ def frozen_graph(
 
 def onnx_graph(
     graph: object,
-    handlers: Mapping[str, Callable[..., Any]],
+    handlers: Mapping[str, Callable[..., object]],
     **options: object,
 ) -> Any:
     """Returns tf2onnx's graph of one of TensorFlow.
@@ -271,7 +273,7 @@ def onnx_graph(
     """
     from tf2onnx import tfonnx
 
-    own: dict[str, Any] = {
+    own: dict[str, object] = {
         name: (handler, []) for name, handler in handlers.items()
     }
     return tfonnx.process_tf_graph(graph, custom_op_handlers=own, **options)
@@ -314,7 +316,10 @@ class OracleInOneFile:
         """Leaves it to `save`, which always follows."""
 
 
-def seed_bayesian(oracle: Any, seed: Sequence[int]) -> None:
+def seed_bayesian(
+    oracle: "keras_tuner.oracles.BayesianOptimizationOracle",
+    seed: Sequence[int],
+) -> None:
     """Seeds the generator of a Bayesian oracle of KerasTuner anew.
 
     `BayesianOptimizationOracle._random_state` of KerasTuner; its state is in no

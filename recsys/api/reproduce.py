@@ -32,7 +32,7 @@ from recsys.reporting.shelf.benchmark import Setting
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 
-_KINDS: dict[str, type[Any]] = {
+_KINDS: dict[str, type] = {
     "baseline": BaselineConfig,
     "train": TrainConfig,
 }

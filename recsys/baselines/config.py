@@ -4,7 +4,6 @@ from dataclasses import asdict
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 
 from pydantic import BeforeValidator
 from pydantic import ConfigDict
@@ -26,7 +25,7 @@ from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 
 
-def _as_text(path: object) -> Any:
+def _as_text(path: object) -> object:
     return os.fspath(path) if isinstance(path, os.PathLike) else path
 
 

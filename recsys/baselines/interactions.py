@@ -1,6 +1,5 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from typing import Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from recsys.features.id_values import as_ids
 from recsys.features.value_counts import ValueCounts
 
 # Users, items, and how much each row counts.
-Part = tuple[pd.Series, pd.Series, Any]
+Part = tuple[pd.Series, pd.Series, npt.NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,9 @@
 import sys
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -64,7 +64,7 @@ def as_numbers(
     return numbers
 
 
-def _parsed(column: pd.Series) -> Any:
+def _parsed(column: pd.Series) -> npt.NDArray[np.float64]:
     """The numbers that texts say, float64, NaN where they say none."""
     if isinstance(column.dtype, pd.StringDtype):
         for texts in (column, column.mask(column.isin(MISSING_NUMBERS))):

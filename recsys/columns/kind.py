@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AnyKind = TypeVar("AnyKind", bound="Kind")
-Declaration = str | Mapping[str, Any]
+Declaration = str | Mapping[str, object]
 
 
 class Kind(BaseModel):
@@ -108,8 +108,8 @@ def declared(
     """
     if isinstance(declaration, Kind):
         return declaration
-    options: dict[str, Any] = {}
-    name: Any = declaration
+    options: dict[str, object] = {}
+    name: object = declaration
     if isinstance(declaration, Mapping):
         options = dict(declaration)
         name = options.pop("type", None)

@@ -121,7 +121,7 @@ def given_fields(options: JsonMapping) -> JsonObject:
     given = {
         name: value for name, value in options.items() if value is not None
     }
-    reads: dict[str, Callable[[str], Any]] = {
+    reads: dict[str, Callable[[str], object]] = {
         "gate_options": str,
         "retrieval_loss_options": str,
         "task_options": str,
@@ -136,7 +136,7 @@ def given_fields(options: JsonMapping) -> JsonObject:
 def named_values(
     name: str,
     pairs: Sequence[str],
-    read: Callable[[str], Any] = str,
+    read: Callable[[str], object] = str,
     repeats: bool = False,
 ) -> JsonObject:
     """Parses what was given to an option that may be given several times.
@@ -227,7 +227,9 @@ def described_arguments(text: str) -> dict[str, str]:
     return {name: " ".join(about.split()) for name, about in entries}
 
 
-def _pair(name: str, text: str, read: Callable[[str], Any]) -> tuple[str, Any]:
+def _pair(
+    name: str, text: str, read: Callable[[str], object]
+) -> tuple[str, object]:
     key, separator, value = text.partition("=")
     try:
         if key and separator:

@@ -3,9 +3,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from rich.progress import Progress
 
 from recsys.data.columns import check_columns
@@ -236,7 +236,7 @@ def custom_table(
 
 
 def _frames(
-    read: Mapping[Path, Any],
+    read: Mapping[Path, pa.Table],
     schema: Schema,
     time: str | None,
     positive: str | None,

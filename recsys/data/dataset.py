@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from dataclasses import field
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -24,6 +23,7 @@ from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.data.split_files import split_files
 from recsys.data.split_summary import SplitSummary
+from recsys.data.times import TimeRange
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.features.id_values import Unseen
@@ -73,7 +73,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
       tasks: watch (binary, 100.0 % labelled, mean 0.5)
     """
 
-    times: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    times: Mapping[str, TimeRange] = field(default_factory=dict)
     num_classes: Mapping[str, int] = field(default_factory=dict)
     items: pd.DataFrame | None = None
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
             for name in SPLITS
         }
 
-    def _time_range(self, name: str) -> tuple[Any, Any] | None:
+    def _time_range(self, name: str) -> TimeRange | None:
         """The first and the last time of a split, where the schema names it."""
         if self.schema.time is None:
             return None

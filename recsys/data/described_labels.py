@@ -1,10 +1,13 @@
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recsys.data.split import Split
 from recsys.tasks import Task
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def described_labels(split: Split, tasks: Mapping[str, Task]) -> dict[str, str]:
@@ -24,11 +27,13 @@ def described_labels(split: Split, tasks: Mapping[str, Task]) -> dict[str, str]:
     return {task: _described(split[task], kind) for task, kind in tasks.items()}
 
 
-def _described(column: Any, kind: Task) -> str:
+def _described(column: "pd.Series", kind: Task) -> str:
     labels = column.to_numpy().astype(np.float64)
     known = labels[~np.isnan(labels)]
     if not len(known):
         return "no label"
     best = kind.constant(known, num_classes=None)  # As many as labels tell.
-    size = f"{len(best)} classes" if np.ndim(best) else f"mean {best:.4g}"
+    size = (
+        f"{len(best)} classes" if isinstance(best, list) else f"mean {best:.4g}"
+    )
     return f"{len(known) / len(labels):.1%} labelled, {size}".replace("%", " %")

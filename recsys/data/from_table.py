@@ -1,6 +1,5 @@
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +8,7 @@ from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
 from recsys.data.shares import share_borders
+from recsys.data.times import TimeRange
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 
@@ -168,7 +168,7 @@ def time_ranges(
     splits: Mapping[str, pd.DataFrame],
     order: np.ndarray,
     times: pd.Series | None,
-) -> dict[str, tuple[Any, Any]]:
+) -> dict[str, TimeRange]:
     """Returns the first and the last time of the splits of one table.
 
     Args:

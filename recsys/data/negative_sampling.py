@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -188,7 +187,7 @@ class _Sampler:
         last = np.zeros(numbers.max() + 1, np.int64)
         known = np.flatnonzero(numbers >= 0)
         last[numbers[known]] = known  # The last of several holds.
-        columns: dict[str, Any] = {
+        columns: dict[str, np.ndarray] = {
             name: train[name].take(last[items]).array for name in self.columns
         }
         for name in self.schema.tasks:

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.columns.kind import Kind
 from recsys.data.times import kind_of_times
@@ -23,7 +22,7 @@ class RowTime(Kind):
 
     feature: Kind | None = None
 
-    def check(self, column: "pd.Series", file: object) -> Any:
+    def check(self, column: "pd.Series", file: object) -> "pd.Series":
         times = parse_times(column, file)
         return (
             times if self.feature is None else self.feature.check(column, file)

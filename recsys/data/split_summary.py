@@ -3,8 +3,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
-from typing import Any
 
+from recsys.data.times import TimeRange
 from recsys.data.times import shown_times
 from recsys.errors.shown import printable
 from recsys.features.id_values import Unseen
@@ -23,7 +23,7 @@ class SplitSummary:
     """
 
     rows: int
-    times: tuple[Any, Any] | None = None
+    times: TimeRange | None = None
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
     notes: Sequence[str] = ()
 

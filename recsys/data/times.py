@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from numbers import Number
 from numbers import Real
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -146,7 +146,14 @@ def check_alike(first: pd.Series, times: pd.Series, file: object) -> None:
     refuse(times[:1], pd.Series([True]), expected, file)
 
 
-def shown_times(times: Sequence[Any]) -> list[str]:
+# A time of a row: a number of seconds or milliseconds, or a date.
+Time: TypeAlias = float | pd.Timestamp
+
+# The first and the last of several rows.
+TimeRange: TypeAlias = tuple[Time, Time]
+
+
+def shown_times(times: Sequence[Time]) -> list[str]:
     """Returns times as texts for a reader, as dates where they are plausible.
 
     Numbers are taken for seconds, or else milliseconds, since 1970 where that

@@ -29,7 +29,10 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
 
 # A machine that is lost says nothing.
 SILENCE_SECONDS = 30.0
@@ -203,7 +206,7 @@ class _Watcher:
         lines.source.settimeout(SILENCE_SECONDS)
         self.others[index] = lines
 
-    def _hear_strangers(self, ready: set[Any]) -> None:
+    def _hear_strangers(self, ready: set["int | HasFileno"]) -> None:
         """Finds out who those are that have come to the listener."""
         if self.listener in ready and self.listener is not None:
             link, _ = self.listener.accept()
@@ -267,7 +270,7 @@ class _Watcher:
             os.kill(self.starter, signal.SIGKILL)
         os._exit(STATUS)
 
-    def _hold_errors(self, ready: set[Any]) -> None:
+    def _hold_errors(self, ready: set["int | HasFileno"]) -> None:
         now = time.monotonic()
         if self.errors in ready and self.errors is not None:
             text = os.read(self.errors, 1 << 16)

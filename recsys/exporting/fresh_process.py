@@ -12,13 +12,13 @@ models, one after the other.
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from recsys.exporting import export_format
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.text_arrays import unpacked
+from recsys.files.json_files import JsonObject
 from recsys.processes.lifeline import end_with_starter
 
 # What a server of the model will not have.
@@ -33,7 +33,7 @@ def outputs_by_batch_size(
     run: Callable[[Arrays], dict[str, np.ndarray]],
     inputs: Arrays,
     batch_sizes: tuple[int, ...],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Calls a model on rows, cut into batches, for each size.
 
     Args:
@@ -72,7 +72,7 @@ def rows_called(size: int, rows: int) -> int:
 
 def outputs_without_each(
     run: Callable[[Arrays], dict[str, np.ndarray]], inputs: Arrays
-) -> dict[str, Any]:
+) -> JsonObject:
     """Calls a model without each of its inputs, where there are others.
 
     Args:

@@ -22,6 +22,7 @@ from recsys.serving.tensor_spec import ListLength
 
 if TYPE_CHECKING:
     import keras
+    import tensorflow as tf
 
     from keras_moe.types import Tensor
     from recsys.features.onnx_graph import OnnxGraph
@@ -41,7 +42,9 @@ State: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Any
 
 # A function of a tensor of TensorFlow, and the resources that it needs.
-RawEncoder: TypeAlias = tuple[Callable[[Any], Any], list[Any]]
+RawEncoder: TypeAlias = tuple[
+    Callable[["tf.Tensor"], "tf.Tensor"], list[object]
+]
 
 
 class Feature(Kind):

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from typing import Any
 from typing import ClassVar
 from typing import cast
 
@@ -320,7 +319,9 @@ class FittedIdList(FittedFeature):
 
         return encode, [table]
 
-    def _encode_raw(self, values: "tf.Tensor", table: Any) -> "tf.Tensor":
+    def _encode_raw(
+        self, values: "tf.Tensor", table: "tf.lookup.StaticHashTable"
+    ) -> "tf.Tensor":
         """Encodes the values of lists, one after the other, in TensorFlow.
 
         Args:

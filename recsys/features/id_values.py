@@ -186,9 +186,11 @@ def _of_decimal(value: Decimal) -> Any:
     return int(value) if value == value.to_integral_value() else _REFUSED
 
 
-def _held(integers: Any, absent: np.ndarray, column: pd.Series) -> pd.Series:
+def _held(
+    integers: np.ndarray, absent: np.ndarray, column: pd.Series
+) -> pd.Series:
     """Integers as a column in the place of another, some of them missing."""
-    values = integers
+    values: np.ndarray | pd.arrays.IntegerArray = integers
     if absent.any():
         values = pd.arrays.IntegerArray(integers, absent)
     return pd.Series(values, column.index, name=column.name)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Hashable
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,7 @@ def as_texts(column: pd.Series, file: object) -> pd.Series:
     return texts
 
 
-def _joined(lists: list[Any]) -> np.ndarray:
+def _joined(lists: Sequence[Any]) -> np.ndarray:
     """The values of all lists; an array of their type where that is one."""
     given = [one for one in lists if len(one)]
     # Beside another type, NumPy would round integers.

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -48,7 +47,7 @@ class TargetAttention(keras.layers.Layer):
         ]
         self.output_layer = keras.layers.Dense(1)
 
-    def build(self, rows_shape: Any) -> None:
+    def build(self, rows_shape: tuple[int, ...]) -> None:
         width = 4 * rows_shape[-1]
         for layer in self.hidden:
             layer.build((None, None, width))

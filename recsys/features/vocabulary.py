@@ -3,7 +3,6 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import Any
 
 import keras
 import numpy as np
@@ -15,6 +14,8 @@ from recsys.features.id_positions import id_positions
 from recsys.features.id_values import as_ids
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from recsys.features.onnx_graph import OnnxGraph
 
 _IDS_AT_ONCE = 1 << 17
@@ -111,7 +112,7 @@ class Vocabulary(keras.layers.Layer):
         """The type of ids that are not numbered: `"string"` or `"int64"`."""
         return "string" if self.holds_strings else "int64"
 
-    def lookup_table(self) -> Any:
+    def lookup_table(self) -> "tf.lookup.StaticHashTable":
         """Returns a table of TensorFlow that numbers ids; 0 if unknown."""
         import tensorflow as tf
 

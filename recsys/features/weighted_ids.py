@@ -2,7 +2,6 @@
 
 import re
 from typing import TYPE_CHECKING
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +131,9 @@ class FittedWeightedIds(FittedIdList):
         weights = ops.where(numbers[..., None] >= 0, weights, 0.0)
         return WEIGHTED_POOLINGS[self.kind.pooling](rows, weights)
 
-    def _encode_raw(self, values: "tf.Tensor", table: Any) -> "tf.Tensor":
+    def _encode_raw(
+        self, values: "tf.Tensor", table: "tf.lookup.StaticHashTable"
+    ) -> "tf.Tensor":
         import tensorflow as tf
 
         ids = tf.strings.regex_replace(values, f"{_SEPARATOR}[^:]*$", "")

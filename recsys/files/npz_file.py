@@ -1,10 +1,10 @@
 import math
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
-from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -16,7 +16,10 @@ from recsys.errors.shown import shown
 from recsys.files.row_blocks import RowBlocks
 from recsys.files.zip_member import open_member
 
-_READ_HEADER: dict[tuple[int, int], Any] = {
+_READ_HEADER: dict[
+    tuple[int, int],
+    Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]],
+] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
@@ -26,7 +29,7 @@ def read_npz(
     file: Path,
     names: Sequence[str] | None = None,
     error: type[FileError] = DataError,
-) -> dict[str, Any]:
+) -> dict[str, np.ndarray]:
     """Reads arrays of a NumPy `.npz` file.
 
     Args:
@@ -73,7 +76,9 @@ def npz_names(file: Path) -> list[str]:
 
 
 def write_npz(
-    file: Path, arrays: Mapping[str, object] | Iterable[tuple[str, object]]
+    file: Path,
+    arrays: Mapping[str, np.ndarray | RowBlocks]
+    | Iterable[tuple[str, np.ndarray | RowBlocks]],
 ) -> None:
     """Writes arrays as a NumPy `.npz` file, whatever they are called.
 
@@ -93,7 +98,7 @@ def write_npz(
             del array  # Before the next one is made.
 
 
-def _write_array(stream: IO[bytes], array: Any) -> None:
+def _write_array(stream: IO[bytes], array: np.ndarray | RowBlocks) -> None:
     """Writes an array in the form of a `.npy` file."""
     if not isinstance(array, RowBlocks):
         np.lib.format.write_array(stream, array, allow_pickle=False)
@@ -110,7 +115,7 @@ def _write_array(stream: IO[bytes], array: Any) -> None:
 
 def _read_array(
     archive: ZipFile, member: str, file: Path, error: type[FileError]
-) -> Any:
+) -> np.ndarray:
     """Reads an array that is as large as its header says, and no larger."""
     with open_member(archive, member, file, error) as stream:
         version = np.lib.format.read_magic(stream)

@@ -1,9 +1,9 @@
 from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,12 @@ class RowBlocks:
     """
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    blocks: Callable[[], Iterator[Any]]
+    dtype: np.dtype
+    blocks: Callable[[], Iterator[np.ndarray]]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray:
         """Returns the whole array, called by NumPy."""
         whole = np.empty(self.shape, dtype or self.dtype)
         start = 0

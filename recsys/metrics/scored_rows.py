@@ -2,7 +2,6 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 from typing import Self
 
 import numpy as np
@@ -25,7 +24,10 @@ class Rankings:
     """
 
     def __init__(
-        self, scores: np.ndarray, groups: Any, num_groups: int
+        self,
+        scores: np.ndarray,
+        groups: npt.NDArray[np.int32] | None,
+        num_groups: int,
     ) -> None:
         self._scores = scores
         self._groups = groups
@@ -39,6 +41,7 @@ class Rankings:
     @cached_property
     def of_groups(self) -> Ranking:
         """Each group by itself."""
+        assert self._groups is not None
         return self.of_all.within(self._groups, self._num_groups)
 
 
@@ -61,7 +64,7 @@ class ScoredRows:
 
     labels: npt.NDArray[np.bool_]
     scores: np.ndarray
-    groups: Any
+    groups: npt.NDArray[np.int32] | None
     num_groups: int
     weights: np.ndarray | None
     rankings: Rankings
@@ -143,6 +146,7 @@ class ScoredRows:
 
     def group_weights(self) -> npt.NDArray[np.float64]:
         """The weight of each group's rows, float64 `(num_groups,)`."""
+        assert self.groups is not None
         sums = np.bincount(self.groups, self.weights, self.num_groups)
         return sums.astype(np.float64)
 

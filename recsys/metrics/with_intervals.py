@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 from recsys.metrics.confidence_interval import RowsMetric
 from recsys.metrics.confidence_interval import confidence_intervals
@@ -9,7 +8,7 @@ from recsys.metrics.scored_rows import ScoredRows
 
 def with_intervals(
     metrics: Mapping[str, RowsMetric], rows: ScoredRows, resamples: int
-) -> dict[str, Any]:
+) -> dict[str, float | list[float] | None]:
     """Returns the values of metrics, and where they lie with 95 % confidence.
 
     Args:
@@ -29,14 +28,14 @@ def with_intervals(
     {'auc': 0.75, 'auc_interval': [0.0, 1.0]}
     """
     wholes = {name: metric(rows) for name, metric in metrics.items()}
-    values = {
+    values: dict[str, float | list[float] | None] = {
         name: whole.value if isinstance(whole, GroupMean) else whole
         for name, whole in wholes.items()
     }
     if not resamples:
         return values
     intervals = confidence_intervals(metrics, rows, resamples=resamples)
-    found: dict[str, Any] = {}
+    found: dict[str, float | list[float] | None] = {}
     for name, value in values.items():
         interval = intervals[name]
         found[name] = value

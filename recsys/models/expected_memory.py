@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from pkgutil import resolve_name
-from typing import Any
 
 from recsys.config.optimizers import TABLE_RULES
 from recsys.config.resolved_config import ResolvedConfig
@@ -279,5 +278,5 @@ def _has_accelerator(backend: str) -> bool:
         return jax.default_backend() != "cpu"
     import tensorflow as tf
 
-    devices: list[Any] = tf.config.list_logical_devices()
+    devices: list[tf.config.LogicalDevice] = tf.config.list_logical_devices()
     return any(device.device_type != "CPU" for device in devices)

@@ -82,7 +82,7 @@ def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
         return _OwnRows(batches) if whole and num_shares() > 1 else batches
     import tensorflow as tf
 
-    def spec(array: Any) -> "tf.TensorSpec":
+    def spec(array: np.ndarray) -> "tf.TensorSpec":
         return tf.TensorSpec((None, *array.shape[1:]), array.dtype)
 
     # The replicas of a strategy draw one after the other.

@@ -1,5 +1,6 @@
 from typing import Any
 
+import keras
 import numpy as np
 
 from recsys.errors import FileError
@@ -48,7 +49,7 @@ def copy_grown_weights(
             )
 
 
-def _grown(held: Any, wanted: Any) -> np.ndarray:
+def _grown(held: Any, wanted: keras.Variable) -> np.ndarray:
     """The value of a table that has more rows than the held one."""
     known, values = held.numpy(), np.array(variable_values(wanted))
     values[: len(known)] = known

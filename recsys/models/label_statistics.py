@@ -1,7 +1,5 @@
 """Statistics of the training labels, for the model to keep."""
 
-from typing import Any
-
 import numpy as np
 
 from recsys.data.load import AnyDataset
@@ -10,7 +8,7 @@ from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 
 
-def constant_predictions(dataset: AnyDataset) -> dict[str, Any]:
+def constant_predictions(dataset: AnyDataset) -> dict[str, float | list[float]]:
     """Returns the best prediction of each task that looks at no feature.
 
     Args:
@@ -29,7 +27,7 @@ def constant_predictions(dataset: AnyDataset) -> dict[str, Any]:
     >>> constant_predictions(Dataset(schema, {"train": rows}))
     {'price': 6.0}
     """
-    constants: dict[str, Any] = {}
+    constants: dict[str, float | list[float]] = {}
     for task, kind in dataset.schema.tasks.items():
         labels, weights = _known_labels(dataset, task)
         if len(labels):

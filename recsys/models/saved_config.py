@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Annotated
-from typing import Any
 from typing import Literal
 from typing import Self
 
@@ -75,7 +74,7 @@ class _Model(_Shape):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        named: list[Any] = [self.hash_feature]
+        named: list[object] = [self.hash_feature]
         if self.retrieval is not None:
             config = self.retrieval.get("config")
             if isinstance(config, Mapping):
@@ -122,7 +121,7 @@ def check_saved_config(content: object, file: object, largest: int) -> None:
 
 def _values(
     content: object, place: str, key: str = ""
-) -> Iterator[tuple[str, str, Any]]:
+) -> Iterator[tuple[str, str, object]]:
     """All values, with their places and the names that they go by."""
     if isinstance(content, Mapping):
         for name, value in content.items():
@@ -133,7 +132,7 @@ def _values(
             yield from _values(value, f"{place}[{index}]", key)
 
 
-def _policy(value: object) -> Any:
+def _policy(value: object) -> object:
     """The name of a dtype, or of the policy that an object stands for."""
     if isinstance(value, Mapping):
         config = value.get("config")

@@ -1,7 +1,6 @@
 """The retrieval of a configuration with a sequence tower."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 
@@ -126,6 +125,6 @@ def _feed_forward(config: ResolvedConfig) -> keras.layers.Layer:
         options={},
     )
     hidden_units = -(-_HIDDEN * width // config.tower_k)
-    units: list[Any] = [hidden_units, width]
+    units: list[int] = [hidden_units, width]
     experts = MLPExperts(config.tower_experts, units, activation=["gelu", None])
     return MoE(gate, experts)

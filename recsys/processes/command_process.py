@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+
+from recsys.files.json_files import JsonObject
 
 
 class CommandProcess:
@@ -64,7 +65,7 @@ class CommandProcess:
         self.cpu_seconds = reply["cpu_seconds"]
         return int(reply["status"])
 
-    def _ask(self, request: dict[str, object]) -> dict[str, Any] | None:
+    def _ask(self, request: dict[str, object]) -> JsonObject | None:
         """Its answer to a request; `None` if it has ended instead."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None

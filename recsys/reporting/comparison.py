@@ -4,7 +4,6 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 from typing import Self
 
 from pydantic import AfterValidator
@@ -69,7 +68,7 @@ def _own_fields(fields: JsonObject) -> JsonObject:
     return fields
 
 
-def _listed_seeds(seeds: object) -> Any:
+def _listed_seeds(seeds: object) -> object:
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if not 1 <= seeds <= _MOST_SEEDS:
             raise ValueError(

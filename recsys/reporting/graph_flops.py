@@ -6,7 +6,6 @@ TensorFlow's own profiler leaves out `Einsum`, which the experts run on.
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
-from typing import Any
 
 import tensorflow as tf
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from keras_moe.types import Structure
 
 
-def graph_flops(function: Callable[..., Any], *inputs: "Structure") -> int:
+def graph_flops(function: Callable[..., object], *inputs: "Structure") -> int:
     """Counts the operations of a function's products and convolutions.
 
     A multiplication and an addition count as two; whatever is not a product

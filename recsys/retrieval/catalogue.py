@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 from typing import Self
 
 import numpy as np
@@ -16,6 +16,11 @@ from recsys.features.id_list import NOTHING
 from recsys.retrieval.encoded_columns import EncodedColumns
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.query_role import query_role
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recsys.data.streaming.split_stream import SplitStream
 
 Encoded = tuple[np.ndarray, np.ndarray]
 
@@ -54,7 +59,7 @@ class Catalogue:
     @classmethod
     def of(
         cls,
-        train: Any,
+        train: "SplitStream | pd.DataFrame",
         schema: Schema,
         features: Mapping[str, FittedFeature],
         named: str = "one of 'item_features'",

@@ -17,7 +17,10 @@ from recsys.tasks.row_weight import weights_of
 
 
 def counting_rows(
-    split: object, schema: Schema, tasks: Mapping[str, Task], label: str | None
+    split: Any,
+    schema: Schema,
+    tasks: Mapping[str, Task],
+    label: str | None,
 ) -> Iterator[tuple[pd.DataFrame, np.ndarray]]:
     """Yields the rows that count for retrieval, with how much each does.
 

@@ -1,10 +1,16 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.data.streaming.column_parts import column_parts
 from recsys.features.feature import FittedFeature
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recsys.data.streaming.split_stream import SplitStream
 
 
 @dataclass(frozen=True)
@@ -16,7 +22,7 @@ class EncodedColumns:
         features: The features, fitted.
     """
 
-    train: Any
+    train: "SplitStream | pd.DataFrame"
     features: Mapping[str, FittedFeature]
 
     def parts(self, *names: str) -> Iterator[tuple[Any, ...]]:

@@ -1,9 +1,8 @@
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-Rows = tuple[Any, Any, Any]
+Rows = tuple[np.ndarray, np.ndarray | None, np.ndarray]
 
 # Of the distance of other rows, what that of an item's rows is at most.
 _CLOSE = 0.5

@@ -25,7 +25,7 @@ _LARGEST = 1000  # Characters of a formula.
 _DEEPEST = 50  # Parentheses, signs and powers within each other.
 
 _NEGATIVE = "negative"
-_OPERATORS: dict[str, Callable[..., Any]] = {
+_OPERATORS: dict[str, Callable[..., object]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -231,7 +231,7 @@ Received: inf, of '^' in 'watch * 0^-1'
         with np.errstate(all="ignore"):
             self._constant(operation(np, *constants), token)
 
-    def _constant(self, number: Any, token: _Token) -> None:
+    def _constant(self, number: float | np.floating, token: _Token) -> None:
         if not np.isfinite(number):
             self._refuse_at(token, "finite numbers", f"{number}, of ")
         self._steps.append(float(number))

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -71,7 +69,7 @@ class HSTUBlock(keras.layers.Layer):
         ]
         self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: tuple[int, ...]) -> None:
         width = inputs_shape[-1]
         if width % self.num_heads:
             raise ValueError(

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -46,7 +44,7 @@ class CausalSelfAttention(keras.layers.Layer):
         self.num_heads = num_heads
         self.supports_masking = True
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: tuple[int, ...]) -> None:
         width = inputs_shape[-1]
         if width % self.num_heads:
             raise ValueError(

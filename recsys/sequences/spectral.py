@@ -1,4 +1,4 @@
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -6,6 +6,9 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from recsys.sequences.user_sequences import UserSequences
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 def spectral_vectors(
@@ -59,7 +62,9 @@ def spectral_vectors(
     return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
-def _decomposed(matrix: Any, rank: int) -> tuple[np.ndarray, np.ndarray]:
+def _decomposed(
+    matrix: "csr_array", rank: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The largest singular values, and their right singular vectors."""
     smaller = min(matrix.shape)
     if smaller <= rank:
@@ -70,7 +75,7 @@ def _decomposed(matrix: Any, rank: int) -> tuple[np.ndarray, np.ndarray]:
     return values[::-1], right[::-1]
 
 
-def _scaled(counts: Any, axis: int) -> Any:
+def _scaled(counts: "csr_array", axis: int) -> "csr_array":
     """The diagonal matrix of the sums over an axis, to the power of -1/2."""
     sums = np.asarray(counts.sum(axis)).ravel()
     return sparse.diags(1 / np.sqrt(np.maximum(sums, 1)))

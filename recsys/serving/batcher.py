@@ -5,7 +5,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class _Waiting:
         self.num_values = self.request.num_values
 
     @property
-    def kind(self) -> tuple[Any, ...]:
+    def kind(self) -> tuple[object, ...]:
         """Key of the requests that fit into the same batch."""
         inputs = self.request.inputs
         return (

@@ -149,5 +149,5 @@ class BoundedHttp(_HttpProtocol):
 
 def bounded_http(bounds: HttpBounds) -> type[BoundedHttp]:
     """Returns the protocol of a server with bounds of its own."""
-    attributes: dict[str, Any] = {"bounds": bounds}
+    attributes: dict[str, object] = {"bounds": bounds}
     return type("BoundedHttp", (BoundedHttp,), attributes)

@@ -1,7 +1,6 @@
 """Says `Connection: close` in answers after which a connection ends."""
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.types import ASGIApp
 from starlette.types import Message
@@ -73,7 +72,7 @@ def _closing(message: Message) -> Message:
     """The message; where it begins an answer, that ends the connection."""
     if message["type"] != "http.response.start":
         return message
-    headers: list[Any] = [
+    headers: list[tuple[bytes, bytes]] = [
         (name, value)
         for name, value in message.get("headers", ())
         if name.lower() != b"connection"

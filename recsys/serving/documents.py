@@ -3,7 +3,6 @@ import json
 import threading
 from collections.abc import Callable
 from collections.abc import Mapping
-from typing import Any
 
 from recsys.files.json_files import JsonObject
 from recsys.serving.loaded_model import LoadedModel
@@ -33,7 +32,7 @@ class Documents:
     async def openapi(self, served: _Model) -> bytes:
         """Returns what OpenAPI says, JSON."""
 
-        def make() -> Any:
+        def make() -> JsonObject:
             signatures = served.model.signatures
             return describe(self._name, signatures, self._max_rows)
 
@@ -45,13 +44,13 @@ class Documents:
         Beside `signature_def`, `classes` has those of multiclass tasks.
         """
 
-        def make() -> Any:
+        def make() -> JsonObject:
             return _metadata(self._name, served)
 
         return await self._once("metadata", served, make)
 
     async def _once(
-        self, kind: str, served: _Model, make: Callable[[], Any]
+        self, kind: str, served: _Model, make: Callable[[], JsonObject]
     ) -> bytes:
         made = self._made.get(kind)
         if made is not None and made[0] is served:
@@ -68,7 +67,7 @@ class Documents:
         return await asyncio.to_thread(make_once)
 
 
-def _metadata(name: str, served: _Model) -> Any:
+def _metadata(name: str, served: _Model) -> JsonObject:
     definitions = {
         key: {
             "inputs": _tensors(signature.inputs),

@@ -2,12 +2,15 @@ import math
 from abc import ABC
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from typing import Self
 
 import numpy as np
 
 from recsys.serving.import_faiss import import_faiss
+
+if TYPE_CHECKING:
+    import faiss
 
 _STEP = 1.25
 _CLOSE = 1e-5  # Of a score, relative to the largest one.
@@ -25,7 +28,7 @@ class FaissIndex(ABC):
         effort: How hard it looks for as many items as it was tuned for.
     """
 
-    def __init__(self, index: Any) -> None:
+    def __init__(self, index: "faiss.Index") -> None:
         self._index = index
 
     @classmethod

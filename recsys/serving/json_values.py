@@ -41,7 +41,7 @@ _JSON_TYPES = {
 }
 # NumPy's largest for each first type; what is narrower is checked in it.
 _WIDEST = {bool: "bool", int: "int64", float: "float64"}
-_RANGES: dict[str, Any] = {
+_RANGES: dict[str, np.iinfo | np.finfo] = {
     "int32": np.iinfo("int32"),
     "int64": np.iinfo("int64"),
     "float32": np.finfo("float32"),
@@ -161,7 +161,7 @@ def _cut(
     return values[kept], np.minimum(lengths, length.most)
 
 
-def from_array(name: str, values: np.ndarray) -> list[Any]:
+def from_array(name: str, values: np.ndarray) -> list[object]:
     """Returns an output as JSON has it, row by row.
 
     Texts that are not UTF-8, or whose output has a name that ends in
@@ -219,13 +219,15 @@ def _checked(
     return checked
 
 
-def _as_texts(values: list[object]) -> tuple[list[Any], list[int]]:
+def _as_texts(values: list[object]) -> tuple[list[bytes | None], list[int]]:
     """The bytes of texts, and the places of values that are none."""
     texts = [_as_bytes(value) for value in values]
     return texts, [index for index, text in enumerate(texts) if text is None]
 
 
-def _as_numbers(values: list[Any], dtype: str) -> tuple[Any, list[int]]:
+def _as_numbers(
+    values: list[Any], dtype: str
+) -> tuple[np.ndarray | None, list[int]]:
     """The array, and the places of values that cannot be in it."""
     types = _JSON_TYPES[dtype]
     if set(map(type, values)) <= set(types):
@@ -267,7 +269,7 @@ def _as_bytes(value: object) -> bytes | None:
     return value.encode() if isinstance(value, str) else None
 
 
-def _as_text(value: Any, as_text: bool) -> Any:
+def _as_text(value: str | bytes, as_text: bool) -> str | dict[str, str]:
     if isinstance(value, str):
         value = value.encode()
     if as_text:

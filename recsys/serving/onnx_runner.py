@@ -1,6 +1,6 @@
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from recsys.serving.request_error import RequestError
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 FILE = "model.onnx"
 _ERRORS, _FATAL = 3, 4  # What onnxruntime logs.
@@ -128,7 +131,9 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _spec(
-    described: Any, folder: Path, default: np.ndarray | None = None
+    described: "onnxruntime.NodeArg",
+    folder: Path,
+    default: np.ndarray | None = None,
 ) -> TensorSpec:
     shape = tuple(
         size if isinstance(size, int) else None for size in described.shape

@@ -16,6 +16,7 @@ from recsys.errors.reading import reading
 from recsys.errors.shown import shown
 from recsys.files.json_files import AT_ONCE
 from recsys.files.json_files import STEPWISE
+from recsys.files.json_files import JsonObject
 from recsys.files.json_files import parse_json
 from recsys.serving.json_values import Place
 from recsys.serving.json_values import as_array
@@ -182,7 +183,7 @@ def _checked_rows(place: str, values: object, max_rows: int) -> int:
 
 def _columns_of_rows(
     instances: list[Any], specs: Mapping[str, TensorSpec]
-) -> dict[str, list[Any]]:
+) -> dict[str, list[object]]:
     """The inputs that some row has; null in the rows that have them not."""
     if len(specs) == 1:
         (only,) = specs
@@ -206,7 +207,7 @@ def _columns_of_rows(
 
 
 def _column(
-    values: list[Any],
+    values: list[object],
     spec: TensorSpec,
     place: Place,
     room: Callable[[int], None],
@@ -251,7 +252,7 @@ def _for_all(column: np.ndarray, rows: int) -> np.ndarray:
 
 def _named_columns(
     inputs: object, specs: Mapping[str, TensorSpec]
-) -> dict[str, Any]:
+) -> JsonObject:
     if len(specs) == 1 and not isinstance(inputs, dict):
         inputs = {next(iter(specs)): inputs}
     if not isinstance(inputs, dict):

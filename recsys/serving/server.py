@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,6 +19,7 @@ from recsys.serving.bounded_http import HttpBounds
 from recsys.serving.bounded_http import bounded_http
 from recsys.serving.connection_close import CloseAtEnd
 from recsys.serving.daemon_threads import DaemonThreads
+from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.model_store import ModelStore
 from recsys.serving.serve_options import ServeOptions
 
@@ -56,7 +56,7 @@ def listen(options: ServeOptions) -> socket.socket:
 
 def run(
     app: ASGIApp,
-    store: ModelStore[Any],
+    store: ModelStore[LoadedModel],
     options: ServeOptions,
     listener: socket.socket,
     ready: Callable[[], None],
@@ -103,7 +103,7 @@ def run(
 
 async def _serve(
     server: uvicorn.Server,
-    store: ModelStore[Any],
+    store: ModelStore[LoadedModel],
     options: ServeOptions,
     listener: socket.socket,
     ready: Callable[[], None],
@@ -123,7 +123,7 @@ async def _serve(
 
 
 async def _watch(
-    store: ModelStore[Any],
+    store: ModelStore[LoadedModel],
     seconds: float,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
@@ -154,7 +154,7 @@ async def _watch(
             before = ""
 
 
-def _version(store: ModelStore[Any]) -> int | None:
+def _version(store: ModelStore[LoadedModel]) -> int | None:
     return None if store.served is None else store.served.version
 
 

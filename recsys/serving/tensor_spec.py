@@ -2,7 +2,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
-from typing import Any
 from typing import Protocol
 
 import numpy as np
@@ -49,18 +48,19 @@ class TensorSpec:
 
     dtype: str
     shape: tuple[int | None, ...]
-    default: Any = None
+    default: np.ndarray | None = None
     length: ListLength | None = None
 
     @property
-    def filler(self) -> Any:
+    def filler(self) -> object:
         """Padding of short lists, `None` if lists must be complete.
 
         It is the default, where that is a list of one element.
         """
-        if self.shape[1:] != (None,) or np.shape(self.default) != (1, 1):
+        default = self.default
+        if self.shape[1:] != (None,) or default is None:
             return None
-        return self.default[0, 0]
+        return default[0, 0] if default.shape == (1, 1) else None
 
     def rows(self, num_rows: int) -> np.ndarray:
         """Returns the default, or else zeros or empty texts, for some rows."""

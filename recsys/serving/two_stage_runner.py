@@ -40,7 +40,9 @@ class TwoStageRunner:
         self._model = model
         self._index = index
         self._rank = model.signatures[RANK].inputs
-        self._count = self._rank[CANDIDATES].default.shape[1]
+        candidates = self._rank[CANDIDATES].default
+        assert candidates is not None
+        self._count = candidates.shape[1]
 
     def run(self, signature: str, inputs: Arrays) -> Arrays:
         if signature in (QUERY, RANK):

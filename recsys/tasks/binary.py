@@ -160,7 +160,7 @@ class Binary(Task):
             labels, predictions, roles.units, weights=roles.weights
         )
         metrics = with_intervals(self._of_all(), rows, roles.resamples)
-        if roles.has_groups:
+        if roles.groups is not None:
             belongs = roles.groups.notna().to_numpy()
             known = roles.of_rows(belongs)
             rows = ScoredRows.of(

@@ -1,11 +1,11 @@
 """Tasks that come after others, as a purchase comes after a click."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from recsys.tasks.row_weight import Rows
 from recsys.tasks.task import Task
 
 
@@ -29,7 +29,7 @@ def parents_first(tasks: Mapping[str, Task]) -> list[str]:
 
 
 def labels_of(
-    rows: Any, tasks: Mapping[str, Task]
+    rows: Rows, tasks: Mapping[str, Task]
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Returns the labels that tasks are trained on and measured by.
 

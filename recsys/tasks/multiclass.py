@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Annotated
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -153,7 +152,7 @@ class Multiclass(Task):
         labels: np.ndarray,
         num_classes: int | None,
         weights: np.ndarray | None = None,
-    ) -> Any:
+    ) -> list[float]:
         """Returns the share of each class."""
         counts = np.bincount(
             labels.astype(int), weights, minlength=num_classes or 0

@@ -1,6 +1,5 @@
 from dataclasses import dataclass
 from dataclasses import replace
-from typing import Any
 from typing import Self
 
 import numpy as np
@@ -26,7 +25,7 @@ class RowRoles:
     """
 
     weights: np.ndarray | None = None
-    groups: Any = None
+    groups: pd.Series | None = None
     k: int = DEFAULT_K
     resamples: int = 0
 

@@ -1,5 +1,5 @@
 from typing import TYPE_CHECKING
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,19 @@ class RowWeight(Kind):
         return weights
 
 
-def weights_of(rows: Any, weight: str | None) -> npt.NDArray[np.float64] | None:
+class Rows(Protocol):
+    """Rows whose columns are had by name, as those of a table or of images."""
+
+    def __getitem__(self, name: str, /) -> "pd.Series": ...
+
+
+def weights_of(
+    rows: Rows, weight: str | None
+) -> npt.NDArray[np.float64] | None:
     """Returns the weights of rows, float64 `(rows,)`.
 
     Args:
-        rows: The table.
+        rows: The rows.
         weight: Column with the weights.
 
     Returns:

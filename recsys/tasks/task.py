@@ -135,7 +135,7 @@ class Task(Kind):
         labels: "np.ndarray",
         num_classes: int | None,
         weights: "np.ndarray | None" = None,
-    ) -> Any:
+    ) -> float | list[float]:
         """Returns the best prediction that looks at no feature.
 
         Args:

@@ -1,7 +1,6 @@
 """Options of tasks that are given beside their data set."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from recsys.columns.kind import declared
 from recsys.errors import DataError
@@ -16,7 +15,7 @@ _WHAT = "`task_options`"
 
 def typed_task_options(
     options: Mapping[str, object], tasks: Mapping[str, Task]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Gives the texts among options of tasks their types, and checks them.
 
     Args:
@@ -71,7 +70,7 @@ def with_task_options(
     Raises:
         ValueError: An option cannot be that.
     """
-    changes: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, object]] = {}
     for name, value in options.items():
         task, _, option = name.rpartition(".")
         changes.setdefault(task, {})[option] = value

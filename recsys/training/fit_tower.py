@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.data.times import parse_times
 from recsys.errors import DataError
@@ -71,7 +72,7 @@ def fit_tower(
     steps = len(batches) * config.tower_epochs
     training = create_tower_training(retrieval, config, steps)
     best = _Best(retrieval, config.tower_patience)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, float]] = []
     try:
         for epoch in range(config.tower_epochs):
             if epoch:
@@ -127,7 +128,7 @@ def training_sequences(
 
 
 def _counting(
-    train: Any, schema: Schema, label: str | None
+    train: SplitStream | pd.DataFrame, schema: Schema, label: str | None
 ) -> Iterator[np.ndarray]:
     """The rows of each part that count, boolean arrays."""
     assert schema.item_id is not None, "checked before"
@@ -156,7 +157,7 @@ def _begin_spectral(
 
 def _validated(
     ranker: Ranker, dataset: AnyDataset, config: ResolvedConfig
-) -> dict[str, Any]:
+) -> dict[str, float]:
     """The retrieval's metrics of some rows of the validation split."""
     measured = measure_retrieval(
         ranker, dataset, "validation", config, most_rows=_VALIDATED
@@ -164,7 +165,9 @@ def _validated(
     return dict(measured["retrieval"])
 
 
-def _row(found: keras.callbacks.History, measured: Any) -> dict[str, Any]:
+def _row(
+    found: keras.callbacks.History, measured: Mapping[str, float]
+) -> dict[str, float]:
     """The table's entries for an epoch."""
     (loss,) = found.history["loss"]
     if not np.isfinite(loss):

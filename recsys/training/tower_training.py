@@ -1,9 +1,10 @@
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
+from keras_moe.types import Tensor
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.user_sequences import UserSequences
@@ -25,7 +26,9 @@ class TowerTraining(keras.Model):
         super().__init__()
         self.retrieval = retrieval
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(
+        self, inputs: Mapping[str, Tensor], training: bool | None = None
+    ) -> Tensor:
         loss = self.retrieval.next_item_loss(
             inputs["items"], inputs["targets"], training
         )

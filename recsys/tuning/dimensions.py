@@ -46,7 +46,7 @@ class Choices:
     [128, 64]
     """
 
-    values: list[Any]
+    values: list[object]
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -60,7 +60,7 @@ class Choices:
         return len(self.values) == 1
 
     @property
-    def examples(self) -> list[Any]:
+    def examples(self) -> list[object]:
         """Values that are fit for training if all are."""
         return self.values
 
@@ -70,7 +70,7 @@ class Choices:
         """Adds the dimension to a `keras_tuner.HyperParameters`."""
         hyperparameters.Choice(name, [json.dumps(v) for v in self.values])
 
-    def decode(self, value: object) -> Any:
+    def decode(self, value: object) -> object:
         """Returns the value that KerasTuner's stands for.
 
         Args:

@@ -89,7 +89,9 @@ def _is_given(name: str, given: JsonMapping) -> bool:
     return field in given and (not key or key in given[field])
 
 
-def _flat(content: JsonMapping, known: list[str]) -> Iterator[tuple[str, Any]]:
+def _flat(
+    content: JsonMapping, known: list[str]
+) -> Iterator[tuple[str, object]]:
     """Yields names and descriptions; options get their dotted names."""
     hints = get_type_hints(TrainConfig)
     for name, description in _checked(content, _Fields, "space").items():
@@ -119,7 +121,7 @@ def _dimension(
     types = {hint, *get_args(hint)}
     is_number = bool({int, float} & types)
     if isinstance(description, list):
-        shape: Any = _Choices
+        shape: object = _Choices
     elif isinstance(description, Mapping) and is_number:
         shape = Range if float in types else IntegerRange
     else:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.errors.shown import shown
 from recsys.files.json_files import JsonMapping
@@ -85,7 +84,7 @@ class Space:
             for value in config.get("values", ends):
                 self._decoded(config["name"], value)
 
-    def _decoded(self, name: str, value: object) -> Any:
+    def _decoded(self, name: str, value: object) -> object:
         try:
             return self.searched[name].decode(value)
         except ValueError as error:

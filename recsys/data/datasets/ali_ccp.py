@@ -119,7 +119,7 @@ def _examples(
     expected = "an example, click, conversion, an index, a count and features"
     read = islice(_lines(file, _SKELETON, expected), rows)
     indices, examples = [], []
-    columns: dict[str, Any] = {"click": [], "conversion": []}
+    columns: dict[str, list[Any]] = {"click": [], "conversion": []}
     for line, (click, conversion, index, count, text) in progress.track(
         read, description=f"Reading {file.name}"
     ):

@@ -1,5 +1,6 @@
 import gzip
 import lzma
+from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +13,7 @@ from recsys.errors.reading import reading
 from recsys.errors.reading import while_it_fits
 
 CHUNK = 1 << 20  # bytes unpacked at a time
-_OPEN: dict[str, Any] = {
+_OPEN: dict[str, Callable[..., Any]] = {
     ".gz": gzip.open,
     ".xz": lzma.open,
 }

@@ -7,7 +7,6 @@ from dataclasses import field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 
 import keras
 import pandas as pd
@@ -59,7 +58,7 @@ class Progress:
     best: float = math.inf
     wait: int = 0
     step: int = 0
-    metrics: list[Any] = field(default_factory=list)
+    metrics: list[object] = field(default_factory=list)
     binary_since: float | None = None
 
 
@@ -82,7 +81,7 @@ class _Saved(BaseModel):
     best: StrictFloat
     wait: _Count
     step: _Count
-    metrics: list[Any]
+    metrics: list[object]
     binary_since: StrictFloat | None
     names: list[str]
 
