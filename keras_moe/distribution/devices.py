@@ -277,8 +277,8 @@ def axis_of_experts(variables: Sequence[keras.Variable]) -> str | None:
     for layout in map(_layout, variables):
         if layout is None or layout.is_fully_replicated:
             return None
-        first, *others = layout.spec
-        names.add(None if any(others) else first)
+        first, *rest = layout.spec
+        names.add(None if any(rest) else first)
     name = names.pop() if len(names) == 1 else None
     return name if isinstance(name, str) else None
 

@@ -55,14 +55,14 @@ class CheckedLayer(keras.layers.Layer):
         )
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        given = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        arguments = {**dict(zip(self._names, args, strict=False)), **kwargs}
         for name in self._required:
-            if name in self._smallest_ranks and given.get(name) is None:
+            if name in self._smallest_ranks and arguments.get(name) is None:
                 raise TypeError(
                     f"`{name}` of the {self._noun} {self.name!r} must be a "
                     f"tensor. Received: {name}=None"
                 )
-        for name, value in given.items():
+        for name, value in arguments.items():
             if value is not None and name in self._names:
                 self._check_argument(name, value)
         return super().__call__(*args, **kwargs)

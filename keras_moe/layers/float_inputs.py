@@ -16,7 +16,7 @@ def as_float(inputs: Tensor, dtype: DTypeLike) -> Tensor:
         `inputs` where they are floats, else the numbers cast to `dtype`.
     """
     inputs = ops.convert_to_tensor(inputs)
-    given = keras.backend.standardize_dtype(inputs.dtype)
-    if keras.backend.is_float_dtype(given):
+    own_dtype = keras.backend.standardize_dtype(inputs.dtype)
+    if keras.backend.is_float_dtype(own_dtype):
         return inputs
     return ops.cast(inputs, dtype)

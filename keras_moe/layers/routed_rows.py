@@ -20,9 +20,9 @@ def check_rows(
     shapes = [inputs_shape, *map(tuple, gate_shapes)]
     leading = [shape[:rank] for shape in shapes]
     if any(
-        len(one) < rank or not _may_be_equal(one, other)
-        for one in leading
-        for other in leading
+        len(shape) < rank or not _may_be_equal(shape, another)
+        for shape in leading
+        for another in leading
     ):
         raise ValueError(
             "The leading dimensions of `gate_inputs` must be those of "
@@ -72,9 +72,9 @@ def check_mask(name: str, mask: Tensor, leading: Shape) -> None:
         )
 
 
-def _may_be_equal(one: Shape, other: Shape) -> bool:
+def _may_be_equal(shape: Shape, another: Shape) -> bool:
     """Returns whether all known dimensions of two shapes agree."""
-    return len(one) == len(other) and all(
+    return len(shape) == len(another) and all(
         a is None or b is None or a == b
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(shape, another, strict=True)
     )

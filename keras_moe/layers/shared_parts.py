@@ -55,9 +55,9 @@ def restoring() -> Iterator[None]:
 def restored(config: object) -> Any:
     """Returns the objects behind a configuration, or a dict or list of them."""
     if isinstance(config, (list, tuple)):
-        return [restored(one) for one in config]
+        return [restored(part) for part in config]
     if isinstance(config, dict) and not {"class_name", "config"} <= set(config):
-        return {name: restored(one) for name, one in config.items()}
+        return {name: restored(part) for name, part in config.items()}
     known = _restored.get()
     number = config.get(NUMBER) if isinstance(config, dict) else None
     if known is None or number is None:

@@ -55,10 +55,10 @@ def _on_tensorflow(logits: Tensor, k: int) -> Tensor:
     )
     nothing = tf.where(lost, tf.cast(float("nan"), rows.dtype), 0.0)  # (N, 1)
     largest = tf.nn.softmax(tf.where(lost, 0.0, values)) + nothing
-    others = tf.broadcast_to(nothing, tf.shape(rows))
+    unselected = tf.broadcast_to(nothing, tf.shape(rows))
     places = tf.range(tf.shape(rows)[0])[:, None] * num_experts + indices
     weights = tf.tensor_scatter_nd_update(  # (N n,)
-        tf.reshape(others, (-1,)),
+        tf.reshape(unselected, (-1,)),
         tf.reshape(places, (-1, 1)),
         tf.reshape(largest, (-1,)),
     )

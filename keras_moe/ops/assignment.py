@@ -145,10 +145,10 @@ def _prices(log_choices: Tensor, total: IntegerLike, axis: int) -> Tensor:
     low = ops.expand_dims(ops.take(ordered, total_th, axis=axis), axis)
     highest = ops.log(ops.cast(length, "float32"))
     choices = ops.exp(ops.minimum(ordered - low, highest))
-    others = ops.cumsum(choices, axis=axis)  # Of an entry and all below it.
+    sums = ops.cumsum(choices, axis=axis)  # Of an entry and all below it.
     num_ones = ops.expand_dims(length - 1 - ops.arange(length), 1 - axis)
     left = total - num_ones
-    share = others / ops.cast(ops.maximum(left, 1), "float32")
+    share = sums / ops.cast(ops.maximum(left, 1), "float32")
     shares = ops.where(left > 0, share, np.inf)
     least = ops.min(shares, axis=axis, keepdims=True, initial=np.inf)
     return low + ops.log(least)
@@ -163,11 +163,11 @@ def _lowered(log_choices: Tensor, total: IntegerLike, prices: Tensor) -> Tensor:
 
     def lower(prices: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         is_one = log_choices >= prices
-        others = ops.where(is_one, FLOAT32_MIN, log_choices - prices)
-        others = ops.sum(ops.exp(others), axis=0, keepdims=True)
+        log_shares = ops.where(is_one, FLOAT32_MIN, log_choices - prices)
+        total_share = ops.sum(ops.exp(log_shares), axis=0, keepdims=True)
         left = ops.cast(total - _counts(is_one, 0), "float32")
-        is_open = ops.logical_and(left > 0, others > 0)
-        ratio = ops.where(is_open, others / ops.maximum(left, 1.0), 1.0)
+        is_open = ops.logical_and(left > 0, total_share > 0)
+        ratio = ops.where(is_open, total_share / ops.maximum(left, 1.0), 1.0)
         change = ops.minimum(ops.log(ratio), 0.0)
         return prices + change, ops.min(change)
 
@@ -244,12 +244,14 @@ def _exchange(
         row, left = best // choice.shape[1], best % choice.shape[1]
         here = _at(choice, row, left)
         there = _at(choice, row, short) | _at(choice, roomy, left)
-        found = ops.any(possible) & ops.any(room > 0)
+        is_possible = ops.any(possible) & ops.any(room > 0)
         changed = (taken & ops.logical_not(here)) | there
-        return ops.where(found, changed, taken), found
+        return ops.where(is_possible, changed, taken), is_possible
 
     return ops.while_loop(
-        lambda taken, found: found & ops.any(_counts(taken, 0) < capacity),
+        lambda taken, is_possible: (
+            is_possible & ops.any(_counts(taken, 0) < capacity)
+        ),
         exchange,
         (taken, ops.any(allowed)),
     )[0]

@@ -65,19 +65,19 @@ class OnePass(StepsOfAll, ABC):
         from keras_moe.optimizers import _torch_kernels as kernels
 
         # Keras computes all of several types by scalars of the first one's.
-        all_known = self._has_kernel and all(
+        may_fuse = self._has_kernel and all(
             variable.dtype == "float32" for variable in variables
         )
-        known: list[tuple[torch.Tensor, keras.Variable]] = []
-        others: list[tuple[torch.Tensor, keras.Variable]] = []
+        fused: list[tuple[torch.Tensor, keras.Variable]] = []
+        plain: list[tuple[torch.Tensor, keras.Variable]] = []
         for gradient, variable in zip(gradients, variables, strict=True):
-            is_known = all_known and kernels.takes(
+            is_fused = may_fuse and kernels.takes(
                 variable, gradient, self._torch_devices
             )
-            (known if is_known else others).append((gradient, variable))
-        if known:
-            gradients, variables = zip(*known, strict=True)
+            (fused if is_fused else plain).append((gradient, variable))
+        if fused:
+            gradients, variables = zip(*fused, strict=True)
             self._torch_step(gradients, variables, learning_rate)
-        if others:
-            gradients, variables = zip(*others, strict=True)
+        if plain:
+            gradients, variables = zip(*plain, strict=True)
             super()._update_all(gradients, variables, learning_rate)

@@ -115,7 +115,10 @@ def _export(
         write_classes(unfinished, class_names(ranker))
         write_list_lengths(
             unfinished,
-            {name: one.raw_length for name, one in served.inputs.items()},
+            {
+                name: feature.raw_length
+                for name, feature in served.inputs.items()
+            },
         )
         verify(form, unfinished, ranker, _rows_of_data(run, ranker))
 

@@ -189,12 +189,12 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
                 for name, input in model.inputs.items()
             },
         )
-        told = {**options, "score": formula.text}
+        written = {**options, "score": formula.text}
         if model.index in FAISS_INDEXES:
-            told |= write_index(model, options["recall"], unfinished)
+            written |= write_index(model, options["recall"], unfinished)
         else:
-            del told["recall"]  # Of an index of faiss alone.
-        write_json(unfinished / TWO_STAGE_FILE, told)
+            del written["recall"]  # Of an index of faiss alone.
+        write_json(unfinished / TWO_STAGE_FILE, written)
         verify_two_stage(model, unfinished)
 
 

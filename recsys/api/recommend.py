@@ -169,10 +169,12 @@ def _query(
         )
     for name in features:
         if name not in names or name == schema.user_id:
-            others = [one for one in names if one != schema.user_id]
+            candidates = [
+                feature for feature in names if feature != schema.user_id
+            ]
             raise DataError.at(
                 "`features`",
-                f"features among {others}{did_you_mean(name, others)}",
+                f"features among {candidates}{did_you_mean(name, candidates)}",
                 repr(name),
             )
     known = _last_row(ranker, dataset, schema, user, features)
@@ -228,8 +230,8 @@ def _rows_of_user(
     name = str(schema.user_id)
     encode, kind = ranker.fitted[name].encode, schema.features[name]
     row = pd.DataFrame({name: pd.Series([user], dtype=object)})
-    asked = parse(row, {name: kind}, "`user`")
-    (number,) = encode(asked[name])
+    parsed = parse(row, {name: kind}, "`user`")
+    (number,) = encode(parsed[name])
     if not number:
         return pd.DataFrame()
     frames = frames_of(dataset.split("train"))
@@ -318,8 +320,8 @@ def _predicted(
         with record_routing() as records:
             outputs = ranker(
                 {
-                    name: ops.convert_to_tensor(one)
-                    for name, one in rows.items()
+                    name: ops.convert_to_tensor(values)
+                    for name, values in rows.items()
                 },
                 training=False,
             )
@@ -353,7 +355,11 @@ def _experts(
         order = np.argsort(-array, axis=-1, kind="stable")[:, :_MOST_EXPERTS]
         rows: Any = np.empty(len(array), object)
         rows[:] = [
-            [(int(one), float(row[one])) for one in best if row[one] > 0]
+            [
+                (int(expert), float(row[expert]))
+                for expert in best
+                if row[expert] > 0
+            ]
             for row, best in zip(array, order, strict=True)
         ]
         named[f"{task}_experts"] = rows

@@ -89,10 +89,10 @@ def _report(
         )
     announce("Reading the runs")
     finished = read_trained(folders)
-    trained = [one for one in finished if one.counts or not sparse_only]
+    trained = [run for run in finished if run.counts or not sparse_only]
     notice = notice_of(
-        [one.model for one in finished if not one.counts and sparse_only],
-        [one.model for one in finished if one.searched],
+        [run.model for run in finished if not run.counts and sparse_only],
+        [run.model for run in finished if run.searched],
     )
     simple = [run for folder in folders for run in baseline_runs(folder)]
     if not trained and not simple:
@@ -118,7 +118,7 @@ def _report(
 
 
 def _summary(trained: Sequence[Trained], failed: int) -> str:
-    trials = sum(one.searched for one in trained)
+    trials = sum(run.searched for run in trained)
     runs = len(trained) - trials
     text = (
         f"Finished: {_counted(trials, 'trial')} of sweeps, "

@@ -187,7 +187,9 @@ def _results(benchmark: Benchmark, out: Path) -> Iterator[JsonObject]:
     """Results so far, in the order of the benchmark's rows."""
     for setting in benchmark.settings:
         records = (out / "runs" / setting.name).glob("seed-*.json")
-        seeds = sorted(int(one.stem.removeprefix("seed-")) for one in records)
+        seeds = sorted(
+            int(record.stem.removeprefix("seed-")) for record in records
+        )
         for seed in seeds:
             run = _run_folder(out, setting, seed)
             found = read_json(Run(run).metrics)["test"]["retrieval"]

@@ -76,11 +76,11 @@ def recommend_baseline(
     roles = RetrievalData(dataset, str(fitted.config.retrieval_label))
     row = pd.DataFrame({roles.user: pd.Series([user], dtype=object)})
     kinds = {roles.user: dataset.schema.features[roles.user]}
-    (asked,) = parse(row, kinds, "`user`")[roles.user]
-    found = model.best(asked, top, exclude_seen)
-    ids = model.interactions.items[found.pop("number")]
-    found.insert(0, roles.item, ids)
-    return with_titles(found, source, roles.item)
+    (number,) = parse(row, kinds, "`user`")[roles.user]
+    table = model.best(number, top, exclude_seen)
+    ids = model.interactions.items[table.pop("number")]
+    table.insert(0, roles.item, ids)
+    return with_titles(table, source, roles.item)
 
 
 def _streaming(run: Path) -> bool | None:

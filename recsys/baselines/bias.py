@@ -121,7 +121,7 @@ class Bias(RankingBaseline):
             files.write_ids(f"ids_{number}", known)
         for number, arrays in enumerate(self.biases.values()):
             files.write(
-                {f"task_{number}_{i}": one for i, one in enumerate(arrays)}
+                {f"task_{number}_{i}": array for i, array in enumerate(arrays)}
             )
 
     @classmethod
@@ -176,8 +176,8 @@ def fit_biases(
             rows = np.bincount(own, counts, len(deviation))
             sums = np.stack(
                 [
-                    np.bincount(own, counts * one, len(deviation))
-                    for one in left.T
+                    np.bincount(own, counts * column, len(deviation))
+                    for column in left.T
                 ],
                 axis=1,
             )

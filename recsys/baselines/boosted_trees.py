@@ -154,7 +154,9 @@ class BoostedTrees:
 
     def write(self, folder: Path, name: str) -> None:
         """Writes the model to files of a folder that begin with a name."""
-        arrays = {f"{name}_means_{i}": one for i, one in enumerate(self.means)}
+        arrays = {
+            f"{name}_means_{i}": array for i, array in enumerate(self.means)
+        }
         files = ArrayFolder(folder)
         files.write({f"{name}_constant": self.constant, **arrays})
         if self.booster is not None:
@@ -222,8 +224,8 @@ def _fit_means(
         return np.zeros((len(targets), 0)), []
     out_of_fold = np.zeros((len(targets), targets.shape[1] * rows.ids.shape[1]))
     folds = KFold(_FOLDS, shuffle=True, random_state=seed)
-    for others, own in folds.split(rows.ids):
-        means = _means(rows.ids[others], targets[others])
+    for rest, own in folds.split(rows.ids):
+        means = _means(rows.ids[rest], targets[rest])
         out_of_fold[own] = _looked_up(means, rows.ids[own])
     return out_of_fold, _means(rows.ids, targets)
 

@@ -45,8 +45,10 @@ _WORDS = f"{__name__}.words"
 
 def _records(data_set: Callable[..., object]) -> list[tuple[str, str]]:
     """The options of a data set with what they mean."""
-    told = data_set if inspect.isfunction(data_set) else type(data_set).__call__
-    texts = described_arguments(inspect.getdoc(told) or "")
+    documented = (
+        data_set if inspect.isfunction(data_set) else type(data_set).__call__
+    )
+    texts = described_arguments(inspect.getdoc(documented) or "")
     own = list(inspect.signature(data_set).parameters.values())[3:]
     return [
         (

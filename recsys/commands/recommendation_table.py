@@ -35,5 +35,5 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(f"{one} ({weight:.2f})" for one, weight in value)
+        return ", ".join(f"{expert} ({weight:.2f})" for expert, weight in value)
     return printable(str(value))

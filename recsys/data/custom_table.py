@@ -182,8 +182,8 @@ def custom_table(
         raise ValueError(f"`train` must name a file. Received: train={train!r}")
     described = None
     if schema is not None:
-        told = {**kinds, "binary": binary, "exclude": exclude, **roles}
-        described = _read_description(raw_dir / schema, told)
+        columns_of = {**kinds, "binary": binary, "exclude": exclude, **roles}
+        described = _read_description(raw_dir / schema, columns_of)
         wanted = [*described.columns, time]
     else:
         wanted = [*chain(*kinds.values()), group, weight, time]
@@ -258,16 +258,16 @@ def _frames(
 def _described(
     name: str,
     columns: Sequence[str],
-    told: Mapping[str, Sequence[str]],
+    columns_of: Mapping[str, Sequence[str]],
     roles: JsonMapping,
     file: object,
 ) -> Schema:
     """The schema of what the options tell of the columns."""
     kinds = named_columns(
         columns,
-        {kind: told[option] for option, kind in _KINDS.items()},
+        {kind: columns_of[option] for option, kind in _KINDS.items()},
         file,
-        told["exclude"],
+        columns_of["exclude"],
     )
     return Schema(
         name,
@@ -277,12 +277,13 @@ def _described(
     )
 
 
-def _read_description(file: Path, told: JsonMapping) -> Schema:
+def _read_description(file: Path, columns_of: JsonMapping) -> Schema:
     """The schema that a file holds, which has to say all."""
-    if given := [option for option, names in told.items() if names]:
+    if given := [option for option, names in columns_of.items() if names]:
         raise ValueError(
             "`schema` tells what all columns mean, and must come without "
-            f"{', '.join(told)}. Received: schema={str(file)!r} and {given[0]}"
+            f"{', '.join(columns_of)}. "
+            f"Received: schema={str(file)!r} and {given[0]}"
         )
     if not file.is_file():
         raise DataError.at(file, "a file", "none of that name")

@@ -27,13 +27,13 @@ def item_columns(train: pd.DataFrame, schema: Schema) -> list[str]:
     if schema.item_features is not None:
         return [item, *schema.item_features]
     items = pd.factorize(train[item])[0]
-    others = [
+    candidates = [
         name
         for name in schema.features
         if name not in (item, schema.user_id, schema.group, schema.time)
     ]
-    found = [name for name in others if _is_of(items, train[name])]
-    return [item, *found]
+    varying = [name for name in candidates if _is_of(items, train[name])]
+    return [item, *varying]
 
 
 def _is_of(items: np.ndarray, column: pd.Series) -> bool:

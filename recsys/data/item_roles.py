@@ -47,9 +47,9 @@ def check_item_roles(
         raise DataError.at(
             "'item_features'", "an 'item' that they are of", "none"
         )
-    others = [name for name in features if name not in (item, user)]
+    candidates = [name for name in features if name not in (item, user)]
     for name in item_features:
-        if name not in others:
+        if name not in candidates:
             raise DataError.at(
-                "'item_features'", f"features among {others}", shown(name)
+                "'item_features'", f"features among {candidates}", shown(name)
             )

@@ -51,9 +51,9 @@ def left_out(
     """
     missing = [name for name in features if name not in columns]
     known = {*features, *also}
-    others = [str(column) for column in columns if column not in known]
+    unused = [str(column) for column in columns if column not in known]
     for name in missing:
-        if hint := did_you_mean(name, others):
+        if hint := did_you_mean(name, unused):
             raise DataError.at(
                 file,
                 f"a column {name!r}{hint}, or an empty one to leave it out",

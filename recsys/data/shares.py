@@ -20,10 +20,11 @@ def share_borders(shares: Mapping[str, float]) -> list[float]:
     """
     sizes = list(shares.values())
     if not all(size > 0 for size in sizes) or not sum(sizes) < 1:
-        one = len(sizes) == 1
+        is_single = len(sizes) == 1
         raise ValueError(
-            f"The share{'' if one else 's'} of {' and '.join(shares)} must be "
-            f"positive, and less than 1{'' if one else ' together'}. "
+            f"The share{'' if is_single else 's'} of {' and '.join(shares)} "
+            "must be positive, and less than "
+            f"1{'' if is_single else ' together'}. "
             f"Received: {dict(shares)}"
         )
     return [1 - sum(sizes[first:]) for first in range(len(sizes))]

@@ -46,9 +46,11 @@ class Replicas:
     ) -> list[Tensor]:
         # One program runs on all replicas: what has no gradient has none in
         # any of them.
-        there = [one for one in gradients if one is not None]
+        there = [gradient for gradient in gradients if gradient is not None]
         means = iter(_replica().all_reduce(tf.distribute.ReduceOp.MEAN, there))
-        return [None if one is None else next(means) for one in gradients]
+        return [
+            None if gradient is None else next(means) for gradient in gradients
+        ]
 
     def copy_of_first(self, variables: Sequence[keras.Variable]) -> None:
         """Nothing is to be done: a value is assigned on all replicas."""

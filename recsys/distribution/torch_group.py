@@ -109,7 +109,9 @@ class TorchGroup:
             if not (gradient is None or rows)
         ]
         for dtype in {gradient.dtype for gradient in dense}:
-            self._average([one for one in dense if one.dtype == dtype])
+            self._average(
+                [gradient for gradient in dense if gradient.dtype == dtype]
+            )
         return result
 
     def _average(self, gradients: Sequence[torch.Tensor]) -> None:

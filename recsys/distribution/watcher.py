@@ -193,7 +193,9 @@ class _Watcher:
         """The processes that have not come to the first one."""
         if self.index:
             return [0]
-        return [one for one in range(1, self.count) if one not in self.others]
+        return [
+            index for index in range(1, self.count) if index not in self.others
+        ]
 
     def _say_joined(self) -> None:
         self.is_joined = True

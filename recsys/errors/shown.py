@@ -122,6 +122,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """
     if len(str(name)) > _LONGEST:
         return ""
-    folded = {one.casefold(): one for one in islice(known, _MOST)}
+    folded = {
+        candidate.casefold(): candidate for candidate in islice(known, _MOST)
+    }
     close = difflib.get_close_matches(str(name).casefold(), folded, n=1)
     return f" (did you mean {folded[close[0]]!r}?)" if close else ""

@@ -85,12 +85,12 @@ def outputs_without_each(
     """
     outputs = {}
     for left_out in inputs if len(inputs) > 1 else ():
-        others = {
+        kept = {
             name: values[:ROWS_WITHOUT]
             for name, values in inputs.items()
             if name != left_out
         }
-        for name, values in run(others).items():
+        for name, values in run(kept).items():
             outputs[f"{name}/{left_out}"] = values
     return outputs
 

@@ -89,8 +89,8 @@ def converted(
     from onnx import helper
 
     specifications = [
-        tf.TensorSpec(one.shape, one.dtype, f"input_{index}")
-        for index, one in enumerate(inputs)
+        tf.TensorSpec(tensor.shape, tensor.dtype, f"input_{index}")
+        for index, tensor in enumerate(inputs)
     ]
     concrete = tf.function(function).get_concrete_function(*specifications)
     given = [

@@ -117,8 +117,8 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
         ],
         "ranker",
         [
-            _described(OnnxValue(input, one.raw_dtype, one.raw_shape))
-            for input, one in served.inputs.items()
+            _described(OnnxValue(input, feature.raw_dtype, feature.raw_shape))
+            for input, feature in served.inputs.items()
         ],
         [
             _described(value._replace(name=output))
@@ -129,8 +129,8 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
             *ranker.graph.initializer,
             # What is an input as well is its default.
             *(
-                numpy_helper.from_array(one.raw_missing(), input)
-                for input, one in served.inputs.items()
+                numpy_helper.from_array(feature.raw_missing(), input)
+                for input, feature in served.inputs.items()
             ),
         ],
     )

@@ -74,6 +74,8 @@ def rows_of_test_split(
             rows = parse(rows, ranker.features, where)
     else:
         return drawn_rows(ranker, 0)
-    taken = [one.takes(rows[name]) for name, one in ranker.fitted.items()]
+    taken = [
+        feature.takes(rows[name]) for name, feature in ranker.fitted.items()
+    ]
     rows = rows.loc[np.logical_and.reduce(taken), list(ranker.features)]
     return rows.sample(min(count, len(rows)), random_state=0)

@@ -140,8 +140,10 @@ def outputs_of(
         task + EXPERTS: ops.concatenate(
             [
                 # A mixture for all tasks has weights under its own name.
-                one.weights.get(task, one.weights.get(one.mixture.name))
-                for one in records
+                record.weights.get(
+                    task, record.weights.get(record.mixture.name)
+                )
+                for record in records
             ],
             axis=-1,
         )

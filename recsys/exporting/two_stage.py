@@ -129,7 +129,7 @@ class TwoStage:
                     for input, values in tensors.items()
                 }
             )
-            query = {name: given[one] for name, one in self.inputs.items()}
+            query = {name: given[input] for name, input in self.inputs.items()}
             return query, given
 
         def serve(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":

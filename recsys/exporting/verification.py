@@ -146,8 +146,8 @@ class LiveOutputs(keras.Model):
         self, rows: pd.DataFrame, batch_size: int
     ) -> dict[str, np.ndarray]:
         if not len(rows):
-            one = self.outputs(drawn_rows(self.ranker, 1), 1)
-            return {name: values[:0] for name, values in one.items()}
+            row = self.outputs(drawn_rows(self.ranker, 1), 1)
+            return {name: values[:0] for name, values in row.items()}
         batches = InputBatches(self.ranker.encode(rows), batch_size)
         with relevant_log():
             outputs: dict[str, np.ndarray] = self.predict(

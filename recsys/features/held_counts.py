@@ -44,15 +44,17 @@ class HeldCounts:
         return self._merged
 
     def _merge(self) -> None:
-        counts = [one for one in [self._merged, *self._others] if len(one)]
+        counts = [part for part in [self._merged, *self._others] if len(part)]
         self._others, self._size = [], 0
         if not counts:
             return
-        integers = [pd.api.types.is_integer_dtype(one.index) for one in counts]
+        integers = [
+            pd.api.types.is_integer_dtype(part.index) for part in counts
+        ]
         if any(integers) and not all(integers):
             counts = [
-                one.set_axis(as_strings(one.index.to_series()).to_numpy())
-                for one in counts
+                part.set_axis(as_strings(part.index.to_series()).to_numpy())
+                for part in counts
             ]
         self._merged = _summed(pd.concat(counts))
 

@@ -97,9 +97,9 @@ class IdList(Feature):
 
     def check_among(self, features: Mapping[str, Feature], name: str) -> None:
         owners = [
-            other
-            for other, kind in features.items()
-            if kind.has_vocabulary and kind.shares is None and other != name
+            owner
+            for owner, kind in features.items()
+            if kind.has_vocabulary and kind.shares is None and owner != name
         ]
         if self.of is not None and self.of not in owners:
             raise DataError.at(
@@ -126,11 +126,15 @@ class IdList(Feature):
         if any(map(is_packed, columns)):
             columns = [
                 split(
-                    values_of(one).to_numpy(), lengths_of(one), one.name
-                ).set_axis(one.index)
-                for one in columns
+                    values_of(column).to_numpy(),
+                    lengths_of(column),
+                    column.name,
+                ).set_axis(column.index)
+                for column in columns
             ]
-        kinds = {ids.dtype.kind for one in columns for ids in one if len(ids)}
+        kinds = {
+            ids.dtype.kind for column in columns for ids in column if len(ids)
+        }
         if len(kinds) < 2:
             return columns
         return [

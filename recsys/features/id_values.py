@@ -93,7 +93,7 @@ def unified_ids(
     Args:
         columns: Ids as `as_ids` returns them.
     """
-    integers = [pd.api.types.is_integer_dtype(one) for one in columns]
+    integers = [pd.api.types.is_integer_dtype(column) for column in columns]
     if any(integers) and not all(integers):
         return [as_strings(column) for column in columns]
     return columns
@@ -141,13 +141,13 @@ def _rounded_from(kind: npt.DTypeLike) -> int:
 def _one_by_one(column: pd.Series, file: object) -> pd.Series:
     """Values of several types."""
     ids = [_id(value) for value in column]
-    refused = pd.Series([one is _REFUSED for one in ids], dtype=bool)
+    refused = pd.Series([id is _REFUSED for id in ids], dtype=bool)
     refuse(column, refused, _EXPECTED, file)
     if not all(map(_fits, ids)):
-        texts = [None if one is None else str(one) for one in ids]
+        texts = [None if id is None else str(id) for id in ids]
         return pd.Series(texts, column.index, object, column.name)
-    absent = np.array([one is None for one in ids], bool)
-    return _held(np.array([one or 0 for one in ids], np.int64), absent, column)
+    absent = np.array([id is None for id in ids], bool)
+    return _held(np.array([id or 0 for id in ids], np.int64), absent, column)
 
 
 def _fits(id: Any) -> bool:
@@ -219,7 +219,7 @@ class Unseen:
         Unseen(ids=2, share_of_ids=0.5, share_of_rows=0.75)
         """
         given, known = unified_ids(
-            [as_ids(one, "ids").dropna() for one in (column, train)]
+            [as_ids(ids, "ids").dropna() for ids in (column, train)]
         )
         unseen = given[~given.isin(known.unique())]
         num_ids = given.nunique()

@@ -45,7 +45,7 @@ def flattened(column: pd.Series, file: object) -> tuple[pd.Series, np.ndarray]:
         lists = [[] if pd.isna(value) else [value] for value in column]
     else:
         lists = [_as_list(value) for value in _rows_of(column)]
-        bad = pd.Series([one is None for one in lists], dtype=bool)
+        bad = pd.Series([values is None for values in lists], dtype=bool)
         refuse(column, bad, "a list, or values between `|`", file)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     rows = np.repeat(np.arange(len(lists)), lengths)
@@ -163,7 +163,7 @@ def values_of(lists: pd.Series) -> pd.Series:
     """
     if is_packed(lists):
         return pd.Series(compute.list_flatten(_arrow(lists)).to_numpy())
-    arrays = [one for one in lists if len(one)]
+    arrays = [array for array in lists if len(array)]
     if not arrays:
         return pd.Series([], dtype="int64")
     return pd.Series(_joined(arrays))
@@ -191,7 +191,9 @@ def as_texts(column: pd.Series, file: object) -> pd.Series:
         return column
     is_list = column.map(lambda value: isinstance(value, _LISTS))
     texts = column.copy()
-    texts[is_list] = [SEPARATOR.join(map(str, one)) for one in column[is_list]]
+    texts[is_list] = [
+        SEPARATOR.join(map(str, values)) for values in column[is_list]
+    ]
     lengths = column[is_list].map(len)
     parts = texts[is_list].str.count(re.escape(SEPARATOR)) + 1
     wrong = pd.Series(False, column.index)
@@ -202,13 +204,13 @@ def as_texts(column: pd.Series, file: object) -> pd.Series:
 
 def _joined(lists: Sequence[Any]) -> np.ndarray:
     """The values of all lists; an array of their type where that is one."""
-    given = [one for one in lists if len(one)]
+    filled = [part for part in lists if len(part)]
     # Beside another type, NumPy would round integers.
-    types = {getattr(one, "dtype", None) for one in given}
+    types = {getattr(part, "dtype", None) for part in filled}
     if len(types) == 1 and None not in types:
-        return np.concatenate(given)
-    joined = np.empty(sum(map(len, given)), object)
-    joined[:] = [value for one in given for value in one]
+        return np.concatenate(filled)
+    joined = np.empty(sum(map(len, filled)), object)
+    joined[:] = [value for part in filled for value in part]
     return joined
 
 

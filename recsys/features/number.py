@@ -165,10 +165,10 @@ def _moments(column: pd.Series) -> Moments:
     return len(numbers), float(numbers[0] + above.mean()), float(above.var())
 
 
-def _merged(one: Moments, other: Moments) -> Moments:
+def _merged(a: Moments, b: Moments) -> Moments:
     """The moments of two sets of numbers together (Chan et al. 1979)."""
-    count = one[0] + other[0]
-    share = other[0] / count
-    step = other[1] - one[1]
-    within = one[2] * (1 - share) + other[2] * share
-    return count, one[1] + step * share, within + step**2 * share * (1 - share)
+    count = a[0] + b[0]
+    share = b[0] / count
+    step = b[1] - a[1]
+    within = a[2] * (1 - share) + b[2] * share
+    return count, a[1] + step * share, within + step**2 * share * (1 - share)

@@ -161,7 +161,7 @@ class OnnxGraph:
         """The versions of all operators that nodes may be of."""
         from onnx import helper
 
-        return [helper.make_opsetid(*one) for one in OPSETS.items()]
+        return [helper.make_opsetid(*opset) for opset in OPSETS.items()]
 
     def _name(self, kind: str, number: int) -> str:
         # A slash is in no name of an input or of a task's column.

@@ -323,5 +323,5 @@ def _rotated(graph: OnnxGraph, value: str, places: int) -> str:
     return graph.cast(graph.add("BitwiseOr", left, right), "int64")
 
 
-def _xor(graph: OnnxGraph, one: str, other: str) -> str:
-    return graph.add("BitwiseXor", one, other)
+def _xor(graph: OnnxGraph, left: str, right: str) -> str:
+    return graph.add("BitwiseXor", left, right)

@@ -70,8 +70,8 @@ def read_weights(file: Path) -> pd.DataFrame:
 def _read(file: Path, kinds: Mapping[str, Feature]) -> pd.DataFrame:
     """Reads a CSV file of numbers, but for the columns of another kind."""
     table = read_table(file)
-    others = {name: Number() for name in map(str, table) if name not in kinds}
-    rows = parse(table, {**kinds, **others}, file)
+    numbers = {name: Number() for name in map(str, table) if name not in kinds}
+    rows = parse(table, {**kinds, **numbers}, file)
     check_rows(rows, file)
     for name in kinds:
         counted = name in _COUNTED

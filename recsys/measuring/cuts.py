@@ -86,8 +86,8 @@ def _values(
         & column.eq(value).fillna(False).to_numpy(bool)
         for value in counts.index[:MOST_VALUES]
     }
-    others = len(counts) - MOST_VALUES
-    if others > 0:
+    num_others = len(counts) - MOST_VALUES
+    if num_others > 0:
         rows = known & ~np.logical_or.reduce(list(parts.values()))
-        parts[f"{others:,} others"] = rows
+        parts[f"{num_others:,} others"] = rows
     return parts

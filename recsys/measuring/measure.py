@@ -141,7 +141,8 @@ def _routing(
     if not shared:
         return {"routing": by_task}
     dead = [
-        np.concatenate([one.dead for one in levels]) for levels in use.values()
+        np.concatenate([level.dead for level in levels])
+        for levels in use.values()
     ]
     return {
         "routing": by_task,

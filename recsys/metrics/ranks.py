@@ -90,7 +90,7 @@ def without(
     >>> without(np.array([8, 9, 9]), np.array([0, 0, 1]), excluded).tolist()
     [0, 9, 0]
     """
-    size = 1 + max(np.max(one, initial=0) for one in (items, excluded[1]))
+    size = 1 + max(np.max(ids, initial=0) for ids in (items, excluded[1]))
     there = np.isin(
         np.int64(size) * rows + items,
         np.int64(size) * excluded[0] + excluded[1],

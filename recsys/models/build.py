@@ -199,7 +199,9 @@ def _catalogue(
     if config.tower is not None:
         # Not of the item, and too long to be looked at.
         history = history_feature(schema)
-        features = {n: one for n, one in features.items() if n != history}
+        features = {
+            n: feature for n, feature in features.items() if n != history
+        }
     if source is None or source.retrieval is None:
         return Catalogue.of(train, schema, features)
     names = source.retrieval.item_features
@@ -213,9 +215,9 @@ def _ids(
 ) -> dict[str, FittedId]:
     """Those of the named features that are ids."""
     return {
-        name: one
-        for name, one in features.items()
-        if name in names and isinstance(one, FittedId)
+        name: feature
+        for name, feature in features.items()
+        if name in names and isinstance(feature, FittedId)
     }
 
 
@@ -228,9 +230,9 @@ def _retrieval(
     """The towers, with free vectors of some ids; the catalogue is open."""
     vectors = {
         name: IdEmbedding(
-            one.num_rows, config.retrieval_dim, config.unknown_rate
+            feature.num_rows, config.retrieval_dim, config.unknown_rate
         )
-        for name, one in free_ids.items()
+        for name, feature in free_ids.items()
     }
     before = None if source is None else source.retrieval
     shapes = catalogue.shapes if before is None else before.feature_shapes

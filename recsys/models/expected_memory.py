@@ -248,10 +248,10 @@ def _retrieval(
     numbers = catalogue.num_items * dim
     text = f"vectors of {catalogue.num_items:,} items"
     yield Part(text, "`retrieval_dim`", numbers)
-    for name, one in free_ids.items():
-        text = f"free vectors of {one.num_rows:,} ids of {name!r}"
-        copies = _table_copies(config, one.num_rows, dim)
-        yield Part(text, "`retrieval_dim`", one.num_rows * dim, copies)
+    for name, feature in free_ids.items():
+        text = f"free vectors of {feature.num_rows:,} ids of {name!r}"
+        copies = _table_copies(config, feature.num_rows, dim)
+        yield Part(text, "`retrieval_dim`", feature.num_rows * dim, copies)
     loss = create_loss(config.retrieval_loss, config.retrieval_loss_options)
     negatives = loss.negatives(catalogue.num_items, loss.num_negatives)
     compared = negatives.num_candidates(rows)

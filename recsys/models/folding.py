@@ -47,7 +47,7 @@ def _folded(
     if not all(isinstance(gate, PermutedGate) for gate in gates.values()):
         return layer, None
     permutations = [gate.permutation for gate in gates.values()]
-    if any(other is not permutations[0] for other in permutations):
+    if any(permutation is not permutations[0] for permutation in permutations):
         return layer, None
     # Expert i gets entry order[i] of the gate: it becomes the expert of it.
     order = np.asarray(ops.convert_to_numpy(permutations[0].order))

@@ -37,15 +37,15 @@ def copy_grown_weights(
     theirs, mine = source.weights, model.weights
     if len(theirs) != len(mine):
         raise FileError.at(place, f"{len(mine)} weights", f"{len(theirs)}")
-    for one, other in zip(theirs, mine, strict=True):
-        held, wanted = tuple(one.shape), shape_of(other)
-        if held == wanted:
-            assign(other, one)
-        elif held[1:] == wanted[1:] and held[0] < wanted[0]:
-            assign(other, _grown(one, other))
+    for source_weight, weight in zip(theirs, mine, strict=True):
+        held_shape, shape = tuple(source_weight.shape), shape_of(weight)
+        if held_shape == shape:
+            assign(weight, source_weight)
+        elif held_shape[1:] == shape[1:] and held_shape[0] < shape[0]:
+            assign(weight, _grown(source_weight, weight))
         else:
             raise FileError.at(
-                place, f"a weight {wanted} for {other.path}", f"{held}"
+                place, f"a weight {shape} for {weight.path}", f"{held_shape}"
             )
 
 

@@ -88,13 +88,14 @@ def look_up(
     """
     if len(ids) == 1:
         return {
-            name: table(one, training=training) for name, one in ids.items()
+            name: table(values, training=training)
+            for name, values in ids.items()
         }
-    flat = {name: ops.reshape(one, (-1,)) for name, one in ids.items()}
+    flat = {name: ops.reshape(values, (-1,)) for name, values in ids.items()}
     rows = table(ops.concatenate(list(flat.values())), training=training)
     found, start = {}, 0
-    for name, one in flat.items():
-        end = start + ops.shape(one)[0]
+    for name, values in flat.items():
+        end = start + ops.shape(values)[0]
         shape = (*ops.shape(ids[name]), table.output_dim)
         found[name] = ops.reshape(rows[start:end], shape)
         start = end

@@ -143,4 +143,6 @@ def _policy(value: object) -> object:
 def _largest(value: object) -> float:
     numbers = value if isinstance(value, list) else [value]
     kinds = (int, float)
-    return max((one for one in numbers if isinstance(one, kinds)), default=0)
+    return max(
+        (number for number in numbers if isinstance(number, kinds)), default=0
+    )

@@ -62,7 +62,7 @@ class Scores:
         """
         evaluated = self.evaluated
         return Scores(
-            {task: said[chosen] for task, said in self.predictions.items()},
+            {task: values[chosen] for task, values in self.predictions.items()},
             {task: counts[chosen] for task, counts in self.experts.items()},
             evaluated=None if evaluated is None else evaluated[chosen],
         )
@@ -104,16 +104,18 @@ class Scorer(keras.Model):
         # A row for each batch, which `predict` puts one below the other.
         loads = {
             task: [
-                ops.sum(counts[:, None] * one, axis=0, keepdims=True)
-                for one in selected[task]
+                ops.sum(counts[:, None] * weight, axis=0, keepdims=True)
+                for weight in selected[task]
             ]
             for task in selected
         }
         use = {
-            task: [batch_use(one, counts) for one in weights[task]]
+            task: [batch_use(weight, counts) for weight in weights[task]]
             for task in weights
         }
-        shared = all(isinstance(one.mixture, MoE | MMoE) for one in records)
+        shared = all(
+            isinstance(record.mixture, MoE | MMoE) for record in records
+        )
         evaluated = [_count_of_all(selected)] if records and shared else []
         scores = (predictions, experts, loads, use, evaluated)
         return all_outputs(on_all_devices(scores))
@@ -142,9 +144,9 @@ class Scorer(keras.Model):
         return Scores(
             {task: _without_unit_axis(predictions[task]) for task in tasks},
             {task: experts[task] for task in routed},
-            {task: [_total(one) for one in loads[task]] for task in routed},
+            {task: [_total(load) for load in loads[task]] for task in routed},
             {
-                task: [whole_use(one, len(split)) for one in use[task]]
+                task: [whole_use(batches, len(split)) for batches in use[task]]
                 for task in routed
             },
             *evaluated,

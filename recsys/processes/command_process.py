@@ -98,9 +98,9 @@ def why_it_failed(code: int, log: Path) -> str:
     if code < 0:
         return f"killed by signal {-code}"
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
+    written = [line.strip() for line in lines if line.strip()]
     # Libraries may complain after it, while the interpreter ends.
-    errors = [line for line in said if line.startswith("error: ")]
-    if not said:
+    errors = [line for line in written if line.startswith("error: ")]
+    if not written:
         return f"status {code}"
-    return (errors or said)[-1].removeprefix("error: ")
+    return (errors or written)[-1].removeprefix("error: ")

@@ -23,7 +23,7 @@ def command_words(
     >>> command_words("train", TrainConfig, given)
     ['train', '--task-weight', 'like=2', '--no-ranker']
     """
-    defaults = {one.name: one.default for one in fields(kind)}
+    defaults = {field.name: field.default for field in fields(kind)}
     words = [command]
     for name, value in given.items():
         flag = f"--{name.replace('_', '-')}"
@@ -33,8 +33,8 @@ def command_words(
             off = _OFF.get(name, f"--no-{flag[2:]}")
             words.append(flag if value else off)
         elif isinstance(value, Mapping):
-            for key, one in value.items():
-                words += [flag.removesuffix("s"), f"{key}={one}"]
+            for key, entry in value.items():
+                words += [flag.removesuffix("s"), f"{key}={entry}"]
         else:
             words += [flag, str(value)]
     return words

@@ -156,34 +156,34 @@ class TrainingProcesses:
         with self._lock:
             if self.stopped.is_set():
                 raise KeyboardInterrupt
-            others = []
+            unsuitable = []
             while self._idle:
                 of, process = self._idle.pop()
                 if of == backend and process.is_alive:
                     break
-                others.append(process)
+                unsuitable.append(process)
             else:
                 environment = dict.fromkeys(_THREADS, str(self.threads))
                 process = CommandProcess(environment, log)
             self._busy.add(process)
-        for other in others:
-            other.end()
-            other.wait()
+        for unsuited in unsuitable:
+            unsuited.end()
+            unsuited.wait()
         return process
 
 
 def _arguments(run: Run, config: TrainConfig) -> list[str]:
     """The command that trains, or goes on; none if the run is finished."""
     request = run.folder.with_suffix(".json")
-    asked = config.to_mapping()
+    requested = config.to_mapping()
     begun = request.is_file()
     # The folder may have been moved since then.
-    if begun and read_fields(request) | {"out": asked["out"]} != asked:
+    if begun and read_fields(request) | {"out": requested["out"]} != requested:
         raise RunError(
             f"{run.folder}: another configuration is asked for than the "
             "run was begun with; choose another folder"
         )
-    write_json(request, asked)
+    write_json(request, requested)
     if run.is_finished:
         check_data(run.data, config.data)
         return []

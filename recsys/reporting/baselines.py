@@ -44,7 +44,9 @@ def baselines(runs: Sequence[Run]) -> Section | None:
 
 def _table(data: str, runs: Sequence[Run]) -> Table:
     scores = {run: task_scores(run.read_metrics()["test"]) for run in runs}
-    names = list(dict.fromkeys(name for one in scores.values() for name in one))
+    names = list(
+        dict.fromkeys(name for values in scores.values() for name in values)
+    )
     rows = []
     for run, values in scores.items():
         config = read_baseline_config(run.config)

@@ -12,7 +12,7 @@ def best_trials(trained: Sequence[Trained]) -> Section | None:
     Args:
         trained: The finished trainings; only trials of sweeps count.
     """
-    searched = [one for one in trained if one.searched]
+    searched = [run for run in trained if run.searched]
     tables = [
         _table(setting, runs) for setting, runs in best_runs(searched).items()
     ]

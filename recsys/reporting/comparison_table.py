@@ -88,10 +88,10 @@ def _table(
         cells = [str(model), str(len(runs))]
         cells += [_mean(column, runs[column]) for column in numbers]
         if against:
-            other = rows[rows["model"] == against.get(str(model))]
-            differences = paired_differences(runs, other)
+            rival = rows[rows["model"] == against.get(str(model))]
+            differences = paired_differences(runs, rival)
             cells.append(mean_and_error(100 * differences, 3))
-            p = p_value(runs["loss"], other["loss"])
+            p = p_value(runs["loss"], rival["loss"])
             cells.append("" if p is None else f"{p:.2g}")
         lines.append(cells)
     return header, lines

@@ -27,9 +27,9 @@ def load_balance(trained: Sequence[Trained]) -> Section | None:
         Mixture of Experts, supplement S3.4, table S3.
     """
     first = _MEASURES["balance"]
-    measured = [one for one in trained if one.metrics["test"].get(first)]
-    searched = best_runs([one for one in measured if one.searched])
-    repeated = by_setting([one for one in measured if not one.searched])
+    measured = [run for run in trained if run.metrics["test"].get(first)]
+    searched = best_runs([run for run in measured if run.searched])
+    repeated = by_setting([run for run in measured if not run.searched])
     tables = [
         _table(f"{setting}: best trials", {run.model: [run] for run in runs})
         for setting, runs in searched.items()

@@ -55,15 +55,15 @@ def loss_distributions(trained: Sequence[Trained]) -> Section | None:
         tables.append(_table(setting, losses, reference))
         name = f"loss_distributions_{len(pictures)}"
         pictures.append(Picture(name, setting, _draw(losses)))
-        others = {
+        compared = {
             model: {**both, reference: losses[reference]["dense"]}
             for model, both in losses.items()
             if reference and model != reference
         }
-        if others:
+        if compared:
             name = f"loss_distributions_{len(pictures)}"
             caption = f"{setting}: beside {reference}, which runs all experts"
-            pictures.append(Picture(name, caption, _draw(others)))
+            pictures.append(Picture(name, caption, _draw(compared)))
     text = (
         "Losses of the examples of a sample of the validation split, weighted "
         "sums of the tasks', when the softmax of all logits weighs the experts "
@@ -103,8 +103,8 @@ def dense_and_sparse(run: Trained) -> dict[str, np.ndarray]:
         k = run.config.k
         models["sparse"] = with_gates(model, lambda gate: _top_k(gate, k))
     return {
-        name: losses_of_rows(one, run.sample, run.config.task_weights)
-        for name, one in models.items()
+        name: losses_of_rows(variant, run.sample, run.config.task_weights)
+        for name, variant in models.items()
     }
 
 

@@ -35,8 +35,8 @@ def results(
         Cardinality Constrained Mixture of Experts with Trees and Local Search.
         KDD 2023, tables 2 and 7, supplement S1.3.
     """
-    searched = [one for one in trained if one.searched]
-    repeated = [one for one in trained if not one.searched]
+    searched = [run for run in trained if run.searched]
+    repeated = [run for run in trained if not run.searched]
     tables = [
         _table(f"{setting}: best {top_share:.0%} of the trials", by_model)
         for setting, by_model in by_setting(searched).items()
@@ -102,12 +102,12 @@ def _significant(by_model: Mapping[str, Sequence[Trained]]) -> set[str]:
         for model, runs in by_model.items()
         if runs[0].config.gate_choice.name in PROPOSED
     }
-    others = [
+    rivals = [
         values for model, values in losses.items() if model not in proposed
     ]
-    if not others:
+    if not rivals:
         return set()
-    rival = min(others, key=np.mean)
+    rival = min(rivals, key=np.mean)
     tested = {model: p_value(losses[model], rival) for model in proposed}
     return {
         model

@@ -128,9 +128,9 @@ def by_setting(
 ) -> dict[str, dict[str, list[Trained]]]:
     """Groups trainings by setting and, within it, by model."""
     grouped: dict[str, dict[str, list[Trained]]] = {}
-    for one in trained:
-        models = grouped.setdefault(one.setting, {})
-        models.setdefault(one.model, []).append(one)
+    for run in trained:
+        models = grouped.setdefault(run.setting, {})
+        models.setdefault(run.model, []).append(run)
     return grouped
 
 

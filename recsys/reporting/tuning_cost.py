@@ -26,7 +26,7 @@ def tuning_cost(trained: Sequence[Trained]) -> Section | None:
         Cardinality Constrained Mixture of Experts with Trees and Local Search.
         KDD 2023, section 5.1.2, figure 2 and appendix F.
     """
-    searched = [one for one in trained if one.searched]
+    searched = [run for run in trained if run.searched]
     tables, pictures = [], []
     for number, (setting, models) in enumerate(by_setting(searched).items()):
         curves = {model: _curve(runs) for model, runs in models.items()}
@@ -103,7 +103,7 @@ def _table(setting: str, curves: dict[str, list[float]]) -> Table:
             model,
             str(len(curve)),
             f"{100 * curve[-1]:.2f}",
-            *(share_of_trials(other, curve) for other in rivals.values()),
+            *(share_of_trials(rival, curve) for rival in rivals.values()),
         ]
         for model, curve in curves.items()
     ]

@@ -24,7 +24,7 @@ def zero_options(trained: Sequence[Trained]) -> Section | None:
         Ibrahim et al., MOESART: An Effective Sampling-based Router for Sparse
         Mixture of Experts, supplement S3.3, table S2 (trimmed lasso).
     """
-    searched = [one for one in trained if one.searched]
+    searched = [run for run in trained if run.searched]
     tables = []
     for setting, models in by_setting(searched).items():
         rows = [

@@ -220,7 +220,9 @@ Received: inf, of '^' in 'watch * 0^-1'
         """Adds an operation, or what it makes of constants."""
         operands = self._steps[-operation.count :]
         constants = [
-            np.float64(one) for one in operands if isinstance(one, float)
+            np.float64(operand)
+            for operand in operands
+            if isinstance(operand, float)
         ]
         if operation.name == "/" and isinstance(operands[1], float):
             self._check_divisor(operands[1], token)

@@ -141,10 +141,10 @@ class Api:
     async def _status(self, request: Request) -> Response:
         statuses = self._store.statuses()
         if "version" in request.path_params:
-            asked = request.path_params["version"]
-            statuses = [item for item in statuses if item["version"] == asked]
+            version = request.path_params["version"]
+            statuses = [item for item in statuses if item["version"] == version]
             if not statuses:
-                raise self._no_such_version(asked)
+                raise self._no_such_version(version)
         return JSONResponse({"model_version_status": statuses})
 
     async def _metadata(self, request: Request) -> Response:
@@ -178,12 +178,12 @@ class Api:
                 if served is None:
                     return _unavailable("no version is loaded yet")
                 self._check_version(served, request)
-                asked = await self._reader.read(body, served.model.signatures)
+                parsed = await self._reader.read(body, served.model.signatures)
                 del body  # It may be large, and the answer take long.
                 outputs = await served.model.batcher.predict(
-                    asked, request.is_disconnected
+                    parsed, request.is_disconnected
                 )
-                content = await self._reader.write(asked, outputs)
+                content = await self._reader.write(parsed, outputs)
             return Response(content, media_type=_JSON)
         except TimeoutError:
             if not has_come:
@@ -220,15 +220,15 @@ class Api:
     def _check_version(
         self, served: Served[LoadedModel], request: Request
     ) -> None:
-        asked = request.path_params.get("version", str(served.version))
-        if asked != str(served.version):
-            raise self._no_such_version(asked)
+        version = request.path_params.get("version", str(served.version))
+        if version != str(served.version):
+            raise self._no_such_version(version)
 
-    def _no_such_version(self, asked: str) -> NotFoundError:
+    def _no_such_version(self, version: str) -> NotFoundError:
         served = self._store.served
         there = f"{served.version}" if served else "none yet"
         return NotFoundError.at(
-            self._name, f"a version that is served: {there}", shown(asked)
+            self._name, f"a version that is served: {there}", shown(version)
         )
 
     async def _no_such_page(

@@ -170,11 +170,11 @@ class Batcher:
         computing = asyncio.get_running_loop().run_in_executor(
             self._executor, self._compute, [item.request for item in batch]
         )
-        asked = asyncio.gather(
+        answers = asyncio.gather(
             *(item.outputs for item in batch), return_exceptions=True
         )
         await asyncio.wait(
-            (computing, asked), return_when=asyncio.FIRST_COMPLETED
+            (computing, answers), return_when=asyncio.FIRST_COMPLETED
         )
         if not computing.done():  # All have given it up.
             computing.cancel()

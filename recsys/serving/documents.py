@@ -85,11 +85,11 @@ def _metadata(name: str, served: _Model) -> JsonObject:
     if classes := served.model.signatures[DEFAULT_SIGNATURE].classes:
         metadata["classes"] = {
             task: {
-                "number": len(one.names),
-                "names": [*one.names],
-                "outputs": [*one.outputs],
+                "number": len(output.names),
+                "names": [*output.names],
+                "outputs": [*output.outputs],
             }
-            for task, one in classes.items()
+            for task, output in classes.items()
         }
     return {"model_spec": spec, "metadata": metadata}
 

@@ -25,7 +25,7 @@ def write_list_lengths(
         folder: Folder of the model.
         lengths: By input, how much of a list counts, `None` for all of it.
     """
-    known = {name: asdict(one) for name, one in lengths.items() if one}
+    known = {name: asdict(length) for name, length in lengths.items() if length}
     if known:
         (folder / LISTS_FILE).parent.mkdir(exist_ok=True)
         write_json(folder / LISTS_FILE, known)
@@ -62,9 +62,9 @@ def _read(file: Path) -> dict[str, ListLength]:
     with reading(file, "the lengths of lists that `recsys export` has written"):
         return {
             str(name): ListLength(
-                _count(one["most"]), one["keeps_last"] is True
+                _count(length["most"]), length["keeps_last"] is True
             )
-            for name, one in read_json(file).items()
+            for name, length in read_json(file).items()
         }
 
 

@@ -44,7 +44,7 @@ def described_answer(signature: Signature, max_rows: int) -> JsonObject:
         rows = columns = column(only)
     else:
         rows = column(_object(values))
-        columns = _object({key: column(one) for key, one in values.items()})
+        columns = _object({key: column(value) for key, value in values.items()})
     answers = (("predictions", rows), ("outputs", columns))
     return {"oneOf": [_object({key: schema}) for key, schema in answers]}
 

@@ -66,8 +66,8 @@ def import_operations(folder: Path) -> None:
     Raises:
         FileError: The index is one of ScaNN, which cannot be imported.
     """
-    told = _exported_with(folder)
-    if told is None or told[0] != SCANN:
+    exported = _exported_with(folder)
+    if exported is None or exported[0] != SCANN:
         return
     try:
         import_module(SCANN)
@@ -93,8 +93,8 @@ def with_index(model: Runner, folder: Path, index: str | None) -> Runner:
         FileError: It was exported without that index, or the index is broken
             or cannot be read here.
     """
-    told = _exported_with(folder)
-    if told is None:
+    described = _exported_with(folder)
+    if described is None:
         if index is None:
             return model
         raise FileError.at(
@@ -103,18 +103,18 @@ def with_index(model: Runner, folder: Path, index: str | None) -> Runner:
             f"index {index}",
             "one without an index",
         )
-    exported, sha256 = told
-    asked = exported if index is None else index
-    if asked == (BRUTE_FORCE if exported in FAISS_INDEXES else exported):
+    exported, sha256 = described
+    wanted = exported if index is None else index
+    if wanted == (BRUTE_FORCE if exported in FAISS_INDEXES else exported):
         return model
-    if asked != exported:
+    if wanted != exported:
         raise FileError.at(
             folder,
-            f"a model of `recsys export --two-stage --index {asked}`",
+            f"a model of `recsys export --two-stage --index {wanted}`",
             f"one of `--index {exported}`",
         )
-    found = read_index(folder / INDEX_FILE, exported, sha256)
-    return TwoStageRunner(model, found)
+    searcher = read_index(folder / INDEX_FILE, exported, sha256)
+    return TwoStageRunner(model, searcher)
 
 
 def _exported_with(folder: Path) -> tuple[str, str] | None:
@@ -123,5 +123,5 @@ def _exported_with(folder: Path) -> tuple[str, str] | None:
     if not file.is_file():
         return None
     with reading(file, "what `recsys export --two-stage` has written"):
-        told = read_json(file)
-        return str(told["index"]), str(told.get("sha256"))
+        content = read_json(file)
+        return str(content["index"]), str(content.get("sha256"))

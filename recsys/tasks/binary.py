@@ -88,8 +88,10 @@ class Binary(Task):
         if self.after is None:
             return
         place = "'tasks'"
-        others = [task for task in tasks if task != name]
-        binary = [task for task in others if isinstance(tasks[task], Binary)]
+        candidates = [task for task in tasks if task != name]
+        binary = [
+            task for task in candidates if isinstance(tasks[task], Binary)
+        ]
         if self.after not in binary:
             raise DataError.at(
                 place,

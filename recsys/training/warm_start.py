@@ -107,8 +107,8 @@ class WarmStart:
     ) -> None:
         for name in [*own, *given]:
             expected, received = (
-                repr(one[name]) if name in one else "none"
-                for one in (own, given)
+                repr(declarations[name]) if name in declarations else "none"
+                for declarations in (own, given)
             )
             if expected != received:
                 raise DataError.at(

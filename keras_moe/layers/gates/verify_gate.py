@@ -146,8 +146,8 @@ def _check_nan(gate: Gate, inputs: np.ndarray, training: bool) -> None:
 
 
 def _check_static(gate: Gate, inputs: np.ndarray) -> None:
-    others = np.zeros_like(inputs)
-    if (_weigh(gate, inputs, False) != _weigh(gate, others, False)).any():
+    zeros = np.zeros_like(inputs)
+    if (_weigh(gate, inputs, False) != _weigh(gate, zeros, False)).any():
         raise ValueError(
             "`static` promises weights that do not depend on the inputs. "
             f"Received: different ones from {_describe(gate)}"

@@ -133,12 +133,12 @@ def _examples(
         for index, own in zip(indices, examples, strict=True)
     ]
     for field in ONE_ID:
-        ids = [[id for id, _ in one.get(field, [])] for one in examples]
-        columns[field] = [one[0] if one else None for one in ids]
+        ids = [[id for id, _ in row.get(field, [])] for row in examples]
+        columns[field] = [first[0] if first else None for first in ids]
     for field in WEIGHTED:
         columns[field] = [
-            [f"{id}:{weight}" for id, weight in one.get(field, [])]
-            for one in examples
+            [f"{id}:{weight}" for id, weight in row.get(field, [])]
+            for row in examples
         ]
     return parse(pd.DataFrame(columns), SCHEMA.columns, file)
 

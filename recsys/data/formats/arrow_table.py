@@ -75,8 +75,8 @@ def _joined(parts: list[pa.Table], path: Path) -> pa.Table:
     columns = {}
     for name in names:
         held = [part[name] for part in parts]
-        kind = common_type([(one.type, one.chunks) for one in held])
-        alike = [as_type(one, kind) for one in held]
-        chunks = [chunk for one in alike for chunk in one.chunks]
+        kind = common_type([(column.type, column.chunks) for column in held])
+        alike = [as_type(column, kind) for column in held]
+        chunks = [chunk for column in alike for chunk in column.chunks]
         columns[name] = pa.chunked_array(chunks, kind)
     return pa.table(columns)

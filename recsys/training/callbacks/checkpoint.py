@@ -282,7 +282,9 @@ class Checkpoint(keras.callbacks.Callback):
 
 def _numbered(variables: list[keras.Variable]) -> dict[str, keras.Variable]:
     """The variables by the names that their values have in a checkpoint."""
-    return {f"arr_{number}": one for number, one in enumerate(variables)}
+    return {
+        f"arr_{number}": variable for number, variable in enumerate(variables)
+    }
 
 
 def _name(variable: keras.Variable) -> str:

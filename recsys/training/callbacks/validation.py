@@ -70,7 +70,7 @@ class Validation(keras.callbacks.Callback):
         for task, values in metrics["tasks"].items():
             logged = {"loss": trained_loss(values)}
             kind = model.tasks[task]
-            names = [one.name_at(self.roles.k) for one in kind.logged]
+            names = [metric.name_at(self.roles.k) for metric in kind.logged]
             logged |= {name: values.get(name) for name in names}
             for name, value in logged.items():
                 if value is not None:
