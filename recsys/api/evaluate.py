@@ -5,7 +5,6 @@ from recsys.api.use_baseline import evaluate_baseline
 from recsys.baselines.config import is_baseline
 from recsys.data import Split
 from recsys.data import load
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors import DataError
 from recsys.errors.bounds import MOST_REPEATS
 from recsys.errors.bounds import check_count
@@ -77,8 +76,10 @@ def evaluate(
     model.check_fits(dataset)
     if by is not None:
         _check_cut(model, by)
-    also = [] if by is None else [by]
-    rows = ground_truth(dataset.split(split), dataset.schema, also)
+    columns = dataset.schema.truth_columns
+    if by is not None and by not in columns:
+        columns.append(by)
+    rows = dataset.split(split)[columns]
     # Before time goes into predictions.
     parts = {} if by is None else _cuts(model, rows, by)
     scores = Scorer(model).score(dataset.split(split))

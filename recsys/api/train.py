@@ -12,7 +12,6 @@ from recsys.data import load
 from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.data.streaming.large import is_large
 from recsys.errors import RunError
 from recsys.errors.shown import printable
@@ -227,7 +226,7 @@ def _check_labels(
     name = schema.place
     counting = [task for task, weight in task_weights.items() if weight]
     truths = {
-        split: ground_truth(rows, schema)
+        split: rows[schema.truth_columns]
         for split, rows in dataset.splits.items()
     }
     for split, truth in truths.items():

@@ -16,7 +16,6 @@ from recsys.baselines.retrieval_data import RetrievalData
 from recsys.baselines.retrieval_files import read_retrieval
 from recsys.baselines.retrieval_files import write_retrieval
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors.shapes import check_shape
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
@@ -113,7 +112,7 @@ class BaselineRun:
             k,
             resamples,
         )
-        metrics = measured(Scores(predictions, {}), ground_truth(rows, schema))
+        metrics = measured(Scores(predictions, {}), rows[schema.truth_columns])
         metrics["experts_per_example"] = None
         if isinstance(self.model, FittedRetrieval):
             label = counting_label(self.config.retrieval_label, schema)

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +58,16 @@ class Images:
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def __getitem__(self, task: str, /) -> pd.Series:
-        return self.labels[task]
+    @overload
+    def __getitem__(self, tasks: str, /) -> pd.Series: ...
+
+    @overload
+    def __getitem__(self, tasks: list[str], /) -> pd.DataFrame: ...
+
+    def __getitem__(
+        self, tasks: str | list[str], /
+    ) -> pd.Series | pd.DataFrame:
+        return self.labels[tasks]
 
     def take(self, rows: np.ndarray | slice) -> "Images":
         """Returns some of the rows, by number, in the given order."""

@@ -192,6 +192,15 @@ class Schema:
             columns[self.time] = RowTime(feature=columns.get(self.time))
         return columns
 
+    @property
+    def truth_columns(self) -> list[str]:
+        """Columns that predictions are measured by: tasks, group, weight.
+
+        Exact metrics look at all rows together, but not at features.
+        """
+        roles = [name for name in (self.group, self.weight) if name is not None]
+        return list(dict.fromkeys([*self.tasks, *roles]))
+
     def with_tasks(self, tasks: Mapping[str, Task]) -> "Schema":
         """Returns the schema with other kinds of its tasks.
 

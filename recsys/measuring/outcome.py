@@ -12,7 +12,6 @@ from recsys.config.resolved_config import TASKS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Split
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.files.file_names import file_names
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
@@ -60,7 +59,7 @@ def write_outcome(
     metrics: JsonObject = {}
     for split in splits:
         scores = scorer.score(dataset.split(split))
-        rows = ground_truth(dataset.split(split), dataset.schema)
+        rows = dataset.split(split)[dataset.schema.truth_columns]
         metrics[split] = measured(scores, rows) | measure_retrieval(
             model, dataset, split, config
         )

@@ -3,7 +3,6 @@
 import numpy as np
 
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 
@@ -71,7 +70,7 @@ def _known_labels(
     dataset: AnyDataset, task: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The training split's labels of rows that count, and their weights."""
-    split = ground_truth(dataset.split("train"), dataset.schema)
+    split = dataset.split("train")[dataset.schema.truth_columns]
     labels = labels_of(split, dataset.schema.tasks)[task]
     weights = weights_of(split, dataset.schema.weight)
     known = ~np.isnan(labels)

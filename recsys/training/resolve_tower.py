@@ -2,7 +2,6 @@ from dataclasses import replace
 
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.models.tower import history_feature
 
 
@@ -46,8 +45,6 @@ def with_resolved_tower(
     history_feature(dataset.schema)
     if config.ranker is not None:
         return config
-    labels = ground_truth(dataset.split("train"), dataset.schema)
-    differ = any(
-        labels[task].nunique(dropna=True) > 1 for task in dataset.schema.tasks
-    )
+    labels = dataset.split("train")[[*dataset.schema.tasks]]
+    differ = any(labels[task].nunique(dropna=True) > 1 for task in labels)
     return replace(config, ranker=differ)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
+from typing import overload
 from weakref import finalize
 
 import numpy as np
@@ -125,9 +126,27 @@ class SplitStream:
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def __getitem__(self, name: str) -> pd.Series:
-        """Reads and checks a whole column, in one form."""
-        return self.table([name])[name]
+    @overload
+    def __getitem__(self, columns: str, /) -> pd.Series: ...
+
+    @overload
+    def __getitem__(self, columns: list[str], /) -> pd.DataFrame: ...
+
+    def __getitem__(
+        self, columns: str | list[str], /
+    ) -> pd.Series | pd.DataFrame:
+        """Reads and checks a whole column, or several, each in one form.
+
+        Raises:
+            DataError: A value is not of its column's kind.
+        """
+        if isinstance(columns, str):
+            return self[[columns]][columns]
+        kinds = {name: self.columns[name] for name in columns}
+        parts = [
+            (self.file(unit), self._read(unit, kinds)) for unit in self.units
+        ]
+        return _joined(parts, kinds)
 
     def read(self, unit: Unit) -> pd.DataFrame:
         """Reads and checks the rows of a unit, numbered from 0.
@@ -140,24 +159,6 @@ class SplitStream:
     def file(self, unit: Unit) -> Path:
         """Returns the file that the rows of a unit are in."""
         return self._parts[unit.part].file
-
-    def table(self, names: Sequence[str]) -> pd.DataFrame:
-        """Reads and checks whole columns, each in one form.
-
-        Args:
-            names: Names of the columns.
-
-        Raises:
-            DataError: A value is not of its column's kind.
-        """
-        columns = {name: self.columns[name] for name in names}
-        return _joined(
-            [
-                (self.file(unit), self._read(unit, columns))
-                for unit in self.units
-            ],
-            columns,
-        )
 
     def sample(self, n: int, *, random_state: int) -> pd.DataFrame:
         """Reads the rows that `DataFrame.sample` draws from all of them.

@@ -13,7 +13,6 @@ from recsys.data.labels import check_labelled
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.data.streaming.split_stream import SplitStream
 
 
@@ -65,7 +64,7 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
         # Whether all files have one kind of times shows in one row of each.
         unify(heads, schema.columns)
         truths = {
-            stream.place: ground_truth(stream, schema)
+            stream.place: stream[schema.truth_columns]
             for stream in streams.values()
         }
         place = streams["train"].place

@@ -7,7 +7,6 @@ from keras_moe.callbacks import RoutingMonitor
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.distribution.process_group import current_group
 from recsys.measuring.outcome import has_routing
 from recsys.measuring.sample import Sample
@@ -129,7 +128,7 @@ def _validation(
     model: MultiTaskModel, config: ResolvedConfig, dataset: AnyDataset
 ) -> keras.callbacks.Callback:
     schema, validation = dataset.schema, dataset.split("validation")
-    truth = ground_truth(validation, schema)
+    truth = validation[schema.truth_columns]
     return Validation(
         Scorer(model),
         validation,

@@ -3,7 +3,6 @@ import keras
 from keras_moe.types import Logs
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.ground_truth import ground_truth
 from recsys.errors import DataError
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
 from recsys.measuring.measure_retrieval import RetrievalMeasure
@@ -69,7 +68,7 @@ def check_counting_rows(
         DataError: No row of the validation split counts for retrieval.
     """
     schema = dataset.schema
-    rows = ground_truth(dataset.split("validation"), schema)
+    rows = dataset.split("validation")[schema.truth_columns]
     weights = weights_of(rows, schema.weight)
     labels = labels_of(rows, ranker.tasks)
     if not (row_weights(labels, label, weights, len(rows)) > 0).any():

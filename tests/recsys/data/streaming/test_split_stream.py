@@ -209,7 +209,7 @@ def test_whole_columns_are_those_in_memory(
 ) -> None:
     texts = FRAME.assign(user=pd.Series(["a", "b", "c", "007", "7", None]))
     folder = write_parts(suffix, FRAME, texts)
-    table = opened(folder).table(["watch", "user"])
+    table = opened(folder)[["watch", "user"]]
     expected = Dataset.read(folder).split("train")[["watch", "user"]]
     assert_frame_equal(
         table.astype({"user": object}), expected.astype({"user": object})
