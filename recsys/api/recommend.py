@@ -13,9 +13,11 @@ from recsys.api.use_baseline import recommend_baseline
 from recsys.baselines.config import is_baseline
 from recsys.data import load
 from recsys.data.columns import parse
+from recsys.data.image_dataset import ImageDataset
 from recsys.data.items_file import with_titles
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
+from recsys.data.streaming.frames import frames_of
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.errors import RunError
@@ -25,7 +27,6 @@ from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.ranker import Ranker
-from recsys.retrieval.counting_rows import frames_of
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.retrieval.retrieval import Retrieval
@@ -234,6 +235,7 @@ def _rows_of_user(
     (number,) = encode(parsed[name])
     if not number:
         return pd.DataFrame()
+    assert not isinstance(dataset, ImageDataset), "a ranker fits tables alone"
     frames = frames_of(dataset.split("train"))
     return pd.concat([frame[encode(frame[name]) == number] for frame in frames])
 

@@ -9,7 +9,7 @@ from recsys.baselines.interactions import Part
 from recsys.baselines.interactions import all_ids
 from recsys.baselines.queries import Queries
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.frames import column_parts
 from recsys.errors import DataError
 from recsys.features import Id
 from recsys.features.value_counts import ValueCounts

@@ -7,7 +7,7 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.frames import column_parts
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recsys.data.schema import Schema
-from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.frames import column_parts
 from recsys.errors import DataError
 from recsys.features.feature import FittedFeature
 from recsys.features.id import FittedId

@@ -1,4 +1,3 @@
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from recsys.data.schema import Schema
-from recsys.data.streaming.split_stream import SplitStream
+from recsys.data.streaming.frames import frames_of
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.retrieval.row_weights import row_weights
 from recsys.tasks import Binary
@@ -37,13 +36,6 @@ def counting_rows(
         )
         counting = weights > 0
         yield frame[counting], weights[counting]
-
-
-def frames_of(split: Any) -> Iterable[pd.DataFrame]:
-    """Returns the rows of a split, in memory or read part by part."""
-    if isinstance(split, SplitStream):
-        return map(split.read, split.units)
-    return [split]
 
 
 def counting_label(given: str | None, schema: Schema) -> str:

@@ -1,16 +1,13 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from typing import Any
 
-from recsys.data.streaming.column_parts import column_parts
+import pandas as pd
+
+from recsys.data.streaming.frames import frames_of
+from recsys.data.streaming.split_stream import SplitStream
 from recsys.features.feature import FittedFeature
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from recsys.data.streaming.split_stream import SplitStream
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class EncodedColumns:
         features: The features, fitted.
     """
 
-    train: "SplitStream | pd.DataFrame"
+    train: SplitStream | pd.DataFrame
     features: Mapping[str, FittedFeature]
 
     def parts(self, *names: str) -> Iterator[tuple[Any, ...]]:
@@ -31,9 +28,7 @@ class EncodedColumns:
         Args:
             *names: The features.
         """
-        columns = [column_parts(self.train, name) for name in names]
-        for parts in zip(*columns, strict=True):
+        for frame in frames_of(self.train, names):
             yield tuple(
-                self.features[name].encode(part)
-                for name, part in zip(names, parts, strict=True)
+                self.features[name].encode(frame[name]) for name in names
             )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recsys.data.schema import Schema
-from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.frames import column_parts
 from recsys.data.times import parse_times
 from recsys.retrieval.encoded_columns import EncodedColumns
 from recsys.retrieval.feature_roles import FeatureRole

@@ -11,7 +11,7 @@ from recsys.data import Dataset
 from recsys.data import ImageDataset
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
-from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.frames import column_parts
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.data.times import parse_times

@@ -142,11 +142,9 @@ class SplitStream:
         """
         if isinstance(columns, str):
             return self[[columns]][columns]
-        kinds = {name: self.columns[name] for name in columns}
-        parts = [
-            (self.file(unit), self._read(unit, kinds)) for unit in self.units
-        ]
-        return _joined(parts, kinds)
+        files = map(self.file, self.units)
+        parts = [*zip(files, self.frames(columns), strict=True)]
+        return _joined(parts, {name: self.columns[name] for name in columns})
 
     def read(self, unit: Unit) -> pd.DataFrame:
         """Reads and checks the rows of a unit, numbered from 0.
@@ -187,20 +185,21 @@ class SplitStream:
         ]
         return _joined(parts, self.columns).set_axis(rows).loc[drawn]
 
-    def column(self, name: str) -> Iterator[pd.Series]:
-        """Reads and checks one column, unit by unit, and no other.
+    def frames(
+        self, names: Sequence[str] | None = None
+    ) -> Iterator[pd.DataFrame]:
+        """Reads and checks the rows of each unit, in their order.
 
         Args:
-            name: Name of the column.
-
-        Yields:
-            The column of each unit, in the order of the rows.
+            names: Names of the columns to read, and no other; all unless
+                given.
 
         Raises:
-            DataError: A value is not of the column's kind.
+            DataError: A value is not of its column's kind.
         """
-        for unit in self.units:
-            yield self._read(unit, {name: self.columns[name]})[name]
+        chosen = self.columns if names is None else names
+        columns = {name: self.columns[name] for name in chosen}
+        return (self._read(unit, columns) for unit in self.units)
 
     def _read(self, unit: Unit, columns: Mapping[str, Kind]) -> pd.DataFrame:
         part = self._parts[unit.part]

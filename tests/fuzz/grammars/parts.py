@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recsys.data import load
-from recsys.data.streaming.column_parts import column_parts
+from recsys.data.streaming.frames import column_parts
 from recsys.errors import FileError
 from tests.fuzz.grammars.outcome import outcome
 

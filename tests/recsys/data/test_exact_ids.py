@@ -22,6 +22,7 @@ from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.data import read_table
 from recsys.data.formats.table_writer import table_writer
+from recsys.data.streaming.frames import column_parts
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.streaming.table_stream import TableStream
 from recsys.features import Id
@@ -125,7 +126,9 @@ def check_train(
     read = Dataset.read(place).split("train")["user"]
     assert as_texts(read) == expected
     stream = SplitStream(place, "train", SCHEMA.columns, group_rows=2)
-    streamed = [id for part in stream.column("user") for id in as_texts(part)]
+    streamed = [
+        id for part in column_parts(stream, "user") for id in as_texts(part)
+    ]
     assert streamed == expected
     (place / "scratch").mkdir()
     (train,) = place.glob("train*")

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from recsys.data.columns import parse
+from recsys.data.streaming.frames import column_parts
 from tests.recsys.data.streaming.parts import FRAME
 from tests.recsys.data.streaming.parts import SCHEMA
 from tests.recsys.data.streaming.parts import opened
@@ -20,7 +21,7 @@ def test_features_fitted_to_a_stream_are_those_of_the_split(
     frame = pd.concat([FRAME[:5], FRAME], ignore_index=True)
     held = parse(frame, SCHEMA.columns, "train")
     for name, kind in SCHEMA.features.items():
-        fitted = kind.fit(stream.column(name))
+        fitted = kind.fit(column_parts(stream, name))
         expected = kind.fit([held[name]])
         if expected.vocabulary is None:
             assert fitted.get_state() == pytest.approx(expected.get_state())

@@ -16,6 +16,7 @@ from recsys.data import Dataset
 from recsys.data import read_table
 from recsys.data.columns import parse
 from recsys.data.dataset import unify
+from recsys.data.streaming.frames import column_parts
 from recsys.features.list_values import is_packed
 from tests.recsys.data.streaming.parts import FRAME
 from tests.recsys.data.streaming.parts import SCHEMA
@@ -57,7 +58,7 @@ def test_lists_of_integers_are_not_taken_apart_by_rows(
     numbers = FRAME.assign(tags=[[3, 1], [], [7], None, [1], [3]])
     folder = write_parts(".parquet", numbers)
     stream = opened(folder)
-    assert all(map(is_packed, stream.column("tags")))
+    assert all(map(is_packed, column_parts(stream, "tags")))
     # Other splits have texts, which these are in memory, too.
     held = Dataset.read(folder).split("train")
     drawn = stream.sample(4, random_state=1)
