@@ -33,9 +33,9 @@ from keras import ops
 from report import report
 
 from recsys import Dataset
-from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
+from recsys import TwoTower
 from recsys.models.build import build_ranker
 from recsys.serving.faiss_index import FaissIndex
 from recsys.serving.index_file import FAISS_INDEXES
@@ -55,7 +55,7 @@ SCHEMA = Schema(
 )
 
 
-def make_ranker(num_items: int) -> Ranker:
+def make_ranker(num_items: int) -> TwoTower:
     """An untrained ranker whose items are near what users ask for."""
     config = resolve_config(
         TrainConfig(
@@ -74,6 +74,7 @@ def make_ranker(num_items: int) -> Ranker:
     rows = pd.DataFrame({"user": users, "item": items, "watch": 1.0})
     data = Dataset(SCHEMA, {"train": rows.assign(rating=3.0)})
     ranker = build_ranker(config, data)
+    assert isinstance(ranker, TwoTower), "with retrieval"
     rng = np.random.default_rng(0)
     table = ranker.embeddings["user"].weights[0]
     tastes = rng.normal(size=(TASTES, table.shape[1]))
@@ -89,13 +90,13 @@ def make_ranker(num_items: int) -> Ranker:
     return ranker
 
 
-def query_vectors(ranker: Ranker, users: Any) -> Any:
+def query_vectors(ranker: TwoTower, users: Any) -> Any:
     rows = pd.DataFrame({"user": users})
     numbers = ranker.fitted["user"].encode(rows["user"])
     return ops.convert_to_numpy(ranker.query_vectors({"user": numbers}))
 
 
-def write_model(ranker: Ranker, folder: Path) -> None:
+def write_model(ranker: TwoTower, folder: Path) -> None:
     from recsys.exporting.two_stage import TwoStage
     from recsys.retrieval.formula import Formula
 
@@ -104,7 +105,7 @@ def write_model(ranker: Ranker, folder: Path) -> None:
 
 
 def read_indexes(
-    ranker: Ranker, folder: Path, recall: float
+    ranker: TwoTower, folder: Path, recall: float
 ) -> dict[str, FaissIndex]:
     """Builds, writes and reads each index, and says what it is like."""
     faiss = import_faiss()
@@ -145,7 +146,7 @@ def read_indexes(
 
 
 def report_calls(
-    ranker: Ranker,
+    ranker: TwoTower,
     folder: Path,
     indexes: dict[str, FaissIndex],
     batch: int,

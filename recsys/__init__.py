@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from recsys.errors import NonFiniteLossError as NonFiniteLossError
     from recsys.errors import RunError as RunError
     from recsys.models.ranker import Ranker as Ranker
+    from recsys.models.two_tower import TwoTower as TwoTower
     from recsys.reporting.comparison import Comparison as Comparison
     from recsys.runs.run import load_model as load_model
     from recsys.runs.run import load_ranker as load_ranker
@@ -59,6 +60,7 @@ _HOMES = {
         "RunError",
     ),
     "recsys.models.ranker": ("Ranker",),
+    "recsys.models.two_tower": ("TwoTower",),
     "recsys.runs.run": ("load_model", "load_ranker"),
     "recsys.api.baseline": ("baseline",),
     "recsys.api.compare": ("compare",),

@@ -14,7 +14,6 @@ from recsys.api.recommend import ranked
 from recsys.api.recommend import retrieved
 from recsys.api.recommend import score_formula
 from recsys.errors import ExportError
-from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.exporting.class_names import class_names
 from recsys.exporting.input_names import INPUTS_FILE
@@ -164,12 +163,7 @@ def _export_elsewhere(run: Run, folder: Path, options: JsonObject) -> None:
 
 
 def _export(run: Run, folder: Path, options: JsonObject) -> None:
-    ranker = run.load_ranker()
-    if ranker.retrieval is None:
-        raise RunError(
-            f"{run.folder}: expected a run with `retrieval`. "
-            "Received: a run without it"
-        )
+    ranker = run.load_two_tower()
     formula = score_formula(ranker, options["score"])
     model = TwoStage(
         ranker,
@@ -251,7 +245,6 @@ def _verify(
 def _sample(model: TwoStage) -> tuple[pd.DataFrame, list[np.ndarray]]:
     """Rows of queries, and the numbers of what each has seen."""
     generator, ranker = np.random.default_rng(0), model.ranker
-    assert ranker.retrieval is not None, "asked for with retrieval alone"
     rows = pd.DataFrame(
         {
             name: ranker.fitted[name].sample(generator, _SAMPLED_ROWS)
@@ -262,7 +255,6 @@ def _sample(model: TwoStage) -> tuple[pd.DataFrame, list[np.ndarray]]:
     for row in range(len(rows)):
         best = retrieved(
             ranker,
-            ranker.retrieval,
             _encoded(model, rows.iloc[[row]]),
             np.zeros(0, np.int32),
             _MOST_SEEN,
@@ -288,7 +280,6 @@ def _outputs(
 ) -> dict[str, np.ndarray]:
     """Outputs of the SavedModel in a process without Keras."""
     ranker = model.ranker
-    assert ranker.retrieval is not None, "asked for with retrieval alone"
     item = ranker.fitted[ranker.retrieval.item]
     values = ranker.vocabularies[ranker.retrieval.item].values
     kind: type = object if item.raw_dtype == "string" else np.int64
@@ -324,7 +315,6 @@ def _problem(
 ) -> str | None:
     """Errors in the recommendations for one query."""
     ranker, retrieval = model.ranker, model.ranker.retrieval
-    assert retrieval is not None, "asked for with retrieval alone"
     ids = pd.Series(received[ITEM])
     numbers = ranker.fitted[retrieval.item].encode(ids)
     there = numbers > 0
@@ -334,7 +324,7 @@ def _problem(
     if len(set(numbers)) < len(numbers):
         return "an item twice"
     encoded = _encoded(model, query)
-    named = ranked(ranker, retrieval, encoded, numbers, model.formula)
+    named = ranked(ranker, encoded, numbers, model.formula)
     by_id = named.set_index(retrieval.item)
     in_order = by_id.loc[ids[there]]
     for name in received.keys() - {ITEM, SCORE}:
@@ -345,8 +335,8 @@ def _problem(
         return "other scores"
     if index != BRUTE_FORCE:
         return None  # Which items it finds is up to it.
-    best = retrieved(ranker, retrieval, encoded, seen, model.candidates)
-    expected = ranked(ranker, retrieval, encoded, best, model.formula)
+    best = retrieved(ranker, encoded, seen, model.candidates)
+    expected = ranked(ranker, encoded, best, model.formula)
     wanted = expected["score"].to_numpy()[: model.top]
     if len(scores) != len(wanted) or not _close(scores, wanted):
         return "other items than the best"

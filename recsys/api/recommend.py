@@ -20,16 +20,14 @@ from recsys.data.schema import Schema
 from recsys.data.streaming.frames import frames_of
 from recsys.data.times import parse_times
 from recsys.errors import DataError
-from recsys.errors import RunError
 from recsys.errors.bounds import check_count
 from recsys.errors.shown import did_you_mean
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.measuring.measure_retrieval import seen_items
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import RETRIEVAL
-from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
 
@@ -100,13 +98,8 @@ def recommend(
             )
         return recommend_baseline(folder.folder, user, top, data, exclude_seen)
     config = folder.read_config()
-    ranker = folder.load_ranker()
+    ranker = folder.load_two_tower()
     retrieval = ranker.retrieval
-    if retrieval is None:
-        raise RunError(
-            f"{folder.folder}: expected a run with `retrieval`. "
-            "Received: a run without it"
-        )
     formula = score_formula(ranker, score)
     source = config.data if data is None else data
     dataset = load(source)
@@ -123,12 +116,12 @@ def recommend(
         if retrieval.history is not None:
             history = inputs[retrieval.history]
             seen = np.append(seen, history[history > 0])
-    numbers = retrieved(ranker, retrieval, inputs, seen, candidates)
-    found = ranked(ranker, retrieval, inputs, numbers, formula)
+    numbers = retrieved(ranker, inputs, seen, candidates)
+    found = ranked(ranker, inputs, numbers, formula)
     return with_titles(found.head(top), source, retrieval.item)
 
 
-def score_formula(ranker: Ranker, score: str | None) -> Formula:
+def score_formula(ranker: TwoTower, score: str | None) -> Formula:
     """Returns what items are ranked by.
 
     Args:
@@ -140,12 +133,11 @@ def score_formula(ranker: Ranker, score: str | None) -> Formula:
     Raises:
         ValueError: It is no formula over the predictions.
     """
-    retrieval = ranker.retrieval
     names = [*ranker.columns(ranker.no_predictions())]
-    if retrieval is not None and retrieval.alone:
+    if ranker.retrieval.alone:
         names, score = [], score or RETRIEVAL
     elif score is None:
-        label = retrieval and retrieval.label
+        label = ranker.retrieval.label
         score = f"`{names[0] if label in (None, ALL_ROWS) else label}`"
     try:
         return Formula(score, [*names, RETRIEVAL])
@@ -154,7 +146,7 @@ def score_formula(ranker: Ranker, score: str | None) -> Formula:
 
 
 def _query(
-    ranker: Ranker,
+    ranker: TwoTower,
     dataset: AnyDataset,
     user: object,
     features: JsonMapping,
@@ -195,7 +187,7 @@ def _query(
 
 
 def _last_row(
-    ranker: Ranker,
+    ranker: TwoTower,
     dataset: AnyDataset,
     schema: Schema,
     user: object,
@@ -203,7 +195,7 @@ def _last_row(
 ) -> JsonObject:
     """Features of a user in the training split; none for an unknown one."""
     rows = _rows_of_user(ranker, dataset, schema, user)
-    history = ranker.retrieval and ranker.retrieval.history
+    history = ranker.retrieval.history
     if not len(rows):
         if history in features:
             return {}  # A tower reads no more than that.
@@ -225,7 +217,7 @@ def _last_row(
 
 
 def _rows_of_user(
-    ranker: Ranker, dataset: AnyDataset, schema: Schema, user: object
+    ranker: TwoTower, dataset: AnyDataset, schema: Schema, user: object
 ) -> pd.DataFrame:
     """The rows of the training split with a user."""
     name = str(schema.user_id)
@@ -241,8 +233,7 @@ def _rows_of_user(
 
 
 def retrieved(
-    ranker: Ranker,
-    retrieval: Retrieval,
+    ranker: TwoTower,
     inputs: Mapping[str, np.ndarray],
     seen: np.ndarray,
     candidates: int,
@@ -251,11 +242,11 @@ def retrieved(
 
     Args:
         ranker: A ranker with retrieval.
-        retrieval: Its retrieval.
         inputs: The features of one query, as `encode` returns them.
         seen: Numbers of items that are no candidates.
         candidates: How many items at most.
     """
+    retrieval = ranker.retrieval
     count = min(retrieval.num_items, candidates + len(set(seen.tolist())))
     _, found = retrieval.retrieve(ranker.query_vectors(inputs), count)
     numbers = ops.convert_to_numpy(found)[0]
@@ -263,8 +254,7 @@ def retrieved(
 
 
 def ranked(
-    ranker: Ranker,
-    retrieval: Retrieval,
+    ranker: TwoTower,
     inputs: Mapping[str, np.ndarray],
     numbers: np.ndarray,
     formula: Formula,
@@ -273,7 +263,6 @@ def ranked(
 
     Args:
         ranker: A ranker with retrieval.
-        retrieval: Its retrieval.
         inputs: The features of one query, as `encode` returns them.
         numbers: The numbers of the items.
         formula: What they are ranked by.
@@ -282,8 +271,9 @@ def ranked(
         A row for each item: its id, the score, and where the tasks have been
         trained the predictions and experts.
     """
+    retrieval = ranker.retrieval
     ids = ranker.vocabularies[retrieval.item].values[numbers - 1]
-    columns, experts = _predicted(ranker, retrieval, inputs, numbers)
+    columns, experts = _predicted(ranker, inputs, numbers)
     (query,) = ops.convert_to_numpy(ranker.query_vectors(inputs))
     fits = np.asarray(retrieval.vectors[numbers - 1] @ query, np.float64)
     scores = formula({**columns, RETRIEVAL: fits})
@@ -301,8 +291,7 @@ def ranked(
 
 
 def _predicted(
-    ranker: Ranker,
-    retrieval: Retrieval,
+    ranker: TwoTower,
     inputs: Mapping[str, np.ndarray],
     numbers: np.ndarray,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -310,7 +299,7 @@ def _predicted(
 
     Untrained tasks have none.
     """
-    if retrieval.alone:
+    if ranker.retrieval.alone:
         return {}, {}
     predictions = ranker.no_predictions()
     experts: dict[str, np.ndarray] = {}
@@ -318,7 +307,7 @@ def _predicted(
         rows = {
             name: np.repeat(values, len(numbers), axis=0)
             for name, values in inputs.items()
-        } | retrieval.items(numbers)
+        } | ranker.retrieval.items(numbers)
         with record_routing() as records:
             outputs = ranker(
                 {

@@ -28,7 +28,7 @@ from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.feature_roles import show_roles
 from recsys.runs.data_file import check_data
 from recsys.runs.data_file import write_data
@@ -189,11 +189,10 @@ def _fit(
         if start is not None:
             start.begin(model, writes)
             refill_catalogue(config, dataset, model)
-        if writes and isinstance(model, Ranker) and model.retrieval is not None:
+        if writes and isinstance(model, TwoTower):
             show_roles(model.retrieval.roles)
         try:
-            if config.tower is not None:
-                assert isinstance(model, Ranker), "of tables"
+            if isinstance(model, TwoTower) and config.tower is not None:
                 fit_tower(model, run, config, dataset)
             if config.ranker is False:
                 run.save_model(model)
@@ -212,7 +211,7 @@ def _save_what_there_is(
 ) -> None:
     """Leaves a run that was interrupted with a model and its metrics."""
     if not run.model.is_file():
-        if isinstance(model, Ranker) and model.retrieval is not None:
+        if isinstance(model, TwoTower):
             update_index(model)
         run.save_model(model)
     write_outcome(run, config, dataset, ["validation"])

@@ -17,7 +17,7 @@ from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.two_stage_model import TwoStageModel
 from recsys.exporting.warmup import BATCH_SIZES
 from recsys.exporting.warmup import write_warmup
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
@@ -71,7 +71,7 @@ class TwoStage:
             or output.
     """
 
-    ranker: Ranker
+    ranker: TwoTower
     formula: Formula
     top: int
     candidates: int
@@ -108,7 +108,6 @@ class TwoStage:
         import tensorflow as tf
 
         fitted, retrieval = self.ranker.fitted, self.ranker.retrieval
-        assert retrieval is not None, "asked for with retrieval alone"
         seen = fitted[retrieval.item]
         features = {input: fitted[name] for name, input in self.inputs.items()}
         encoders, resources = {}, []
@@ -176,7 +175,6 @@ class TwoStage:
     def _drawn_requests(self, count: int) -> Arrays:
         """Arrays `(count, ...)` by input: each row has seen one item."""
         retrieval = self.ranker.retrieval
-        assert retrieval is not None, "asked for with retrieval alone"
         fitted, rows = self.ranker.fitted, drawn_rows(self.ranker, count)
         arrays = {
             input: fitted[name].raw(rows[name])

@@ -29,8 +29,7 @@ def write_index(model: TwoStage, recall: float, folder: Path) -> JsonObject:
     Raises:
         ExportError: It does not find that many.
     """
-    ranker, retrieval = model.ranker, model.ranker.retrieval
-    assert retrieval is not None, "asked for with retrieval alone"
+    ranker = model.ranker
     rows = drawn_rows(ranker, _QUERIES)
     queries = ops.convert_to_numpy(
         ranker.query_vectors(
@@ -40,7 +39,7 @@ def write_index(model: TwoStage, recall: float, folder: Path) -> JsonObject:
             }
         )
     )
-    vectors = retrieval.vectors
+    vectors = ranker.retrieval.vectors
     index = FAISS_INDEXES[model.index].build(vectors)
     count = min(model.candidates, len(vectors))
     found = index.tune(vectors, queries, count, recall)

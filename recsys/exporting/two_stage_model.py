@@ -7,7 +7,7 @@ from recsys.errors import ExportError
 from recsys.features.feature import MISSING
 from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.serving.index_file import FAISS_INDEXES
@@ -48,7 +48,7 @@ class TwoStageModel:
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: TwoTower,
         formula: Formula,
         top: int,
         candidates: int,
@@ -57,7 +57,6 @@ class TwoStageModel:
         import tensorflow as tf
 
         retrieval = ranker.retrieval
-        assert retrieval is not None, "asked for with retrieval alone"
         item = ranker.fitted[retrieval.item]
         vocabulary = ranker.vocabularies[retrieval.item]
         self.ranker = ranker
@@ -155,7 +154,7 @@ class TwoStageModel:
         import tensorflow as tf
 
         ranker, items = self.ranker, tf.reshape(numbers, [-1])
-        if ranker.retrieval is not None and ranker.retrieval.alone:
+        if ranker.retrieval.alone:
             return {}  # The tasks have not been trained.
         rows = {
             name: tf.repeat(values, self.size, axis=0)

@@ -18,7 +18,7 @@ from recsys.measuring.retrieval_metrics import Scored
 from recsys.measuring.retrieval_metrics import retrieval_metrics
 from recsys.measuring.retrieval_metrics import rows_at_once
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.counting_rows import counting_rows
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.seen import Seen
@@ -69,7 +69,7 @@ def measure_retrieval(
     Raises:
         DataError: Seen items are to be excluded, and the data name no user.
     """
-    if not isinstance(model, Ranker) or model.retrieval is None:
+    if not isinstance(model, TwoTower):
         return {}
     return {
         "retrieval": RetrievalMeasure(
@@ -104,7 +104,7 @@ class RetrievalMeasure:
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: TwoTower,
         dataset: AnyDataset,
         split: str,
         config: ResolvedConfig,
@@ -132,7 +132,6 @@ class RetrievalMeasure:
             self.targets = _targets(ranker, self._counting, schema)
 
     def __call__(self) -> JsonObject:
-        assert self.ranker.retrieval is not None, "as the class asks for"
         blocks = _blocks(
             self.ranker, self._counting, self.user, self.seen, self.popular
         )
@@ -149,14 +148,13 @@ class RetrievalMeasure:
 
 
 def _blocks(
-    model: Ranker,
+    model: TwoTower,
     counting: Callable[[], _Counting],
     user: str | None,
     seen: Seen | None,
     popular: np.ndarray | None | None,
 ) -> Iterator[Scored]:
     """The rows of a split with the scores of all items, a few at a time."""
-    assert model.retrieval is not None, "asked for with retrieval alone"
     vectors = model.retrieval.vectors.T  # (D, N)
     size, first = _rows_at_once(model.retrieval), 0
     for frame, weights in counting():
@@ -192,12 +190,11 @@ def _rows_at_once(retrieval: Retrieval) -> int:
 
 
 def _with_history(
-    model: Ranker,
+    model: TwoTower,
     inputs: dict[str, np.ndarray],
     pairs: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Adds the items that a sequence tower has read to what is excluded."""
-    assert model.retrieval is not None, "asked for with retrieval alone"
     history = model.retrieval.history
     if history is None:
         return pairs
@@ -207,10 +204,9 @@ def _with_history(
 
 
 def _targets(
-    model: Ranker, counting: Callable[[], _Counting], schema: Schema
+    model: TwoTower, counting: Callable[[], _Counting], schema: Schema
 ) -> UserTargets:
     """The items that each user of a split has, with the first row in time."""
-    assert model.retrieval is not None, "asked for with retrieval alone"
     name = model.retrieval.item
     return UserTargets.of(
         (
@@ -224,7 +220,7 @@ def _targets(
 
 
 def popularity(
-    model: Ranker, dataset: AnyDataset, label: str | None
+    model: TwoTower, dataset: AnyDataset, label: str | None
 ) -> npt.NDArray[np.float64]:
     """Returns how much the rows of the training split with each item count.
 
@@ -236,7 +232,6 @@ def popularity(
     Returns:
         Float64 array `(N,)`, that of item 1 first.
     """
-    assert model.retrieval is not None, "asked for with retrieval alone"
     name, rows = model.retrieval.item, model.retrieval.num_items + 1
     counts = np.zeros(rows)
     train = dataset.split("train")
@@ -248,7 +243,7 @@ def popularity(
     return counts[1:]
 
 
-def seen_items(model: Ranker, dataset: AnyDataset, label: str | None) -> Seen:
+def seen_items(model: TwoTower, dataset: AnyDataset, label: str | None) -> Seen:
     """Returns the items of the rows of the training split that count, by user.
 
     Args:
@@ -261,7 +256,6 @@ def seen_items(model: Ranker, dataset: AnyDataset, label: str | None) -> Seen:
     """
     schema = dataset.schema
     user, retrieval = schema.user_id, model.retrieval
-    assert retrieval is not None, "asked for with retrieval alone"
     if user is None:
         raise DataError.at(
             schema.place,

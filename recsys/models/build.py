@@ -1,6 +1,8 @@
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from recsys.columns.kind import declarations
 from recsys.config.resolved_config import ResolvedConfig
@@ -26,6 +28,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.tower import create_sequence_retrieval
 from recsys.models.tower import history_feature
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.losses import RetrievalLoss
 from recsys.retrieval.losses import create_loss
@@ -125,27 +128,32 @@ def build_ranker(
     check_memory(
         config, features, width, len(tasks), num_rows, catalogue, free_ids
     )
-    retrieval: Retrieval | None = None
+    create: Callable[..., Ranker] = Ranker
     if catalogue is not None and config.tower is not None:
-        retrieval = create_sequence_retrieval(
-            config, catalogue, features, dataset.schema
+        create = partial(
+            TwoTower,
+            retrieval=create_sequence_retrieval(
+                config, catalogue, features, dataset.schema
+            ),
         )
     elif catalogue is not None:
-        retrieval = _retrieval(config, catalogue, free_ids, source)
-    ranker = Ranker(
+        create = partial(
+            TwoTower,
+            retrieval=_retrieval(config, catalogue, free_ids, source),
+        )
+    architectures = TableArchitectures(config, list(tasks), num_buckets, width)
+    ranker = create(
         features,
         tasks,
-        TableArchitectures(config, list(tasks), num_buckets, width).create(),
-        config.embedding_dim,
-        config.head_units,
-        hash_feature,
-        config.unknown_rate,
-        interaction,
-        retrieval,
+        architectures.create(),
+        embedding_dim=config.embedding_dim,
+        head_units=config.head_units,
+        hash_feature=hash_feature,
+        unknown_rate=config.unknown_rate,
+        interaction=interaction,
         **_label_statistics(config, dataset, source),
     )
-    if retrieval is not None and catalogue is not None:
-        retrieval.fill(catalogue)
+    _fill(ranker, catalogue)
     return ranker
 
 
@@ -161,8 +169,12 @@ def refill_catalogue(
     """
     if isinstance(dataset, ImageDataset) or not isinstance(model, Ranker):
         return
-    catalogue = _catalogue(config, dataset, model.fitted, model)
-    if model.retrieval is not None and catalogue is not None:
+    _fill(model, _catalogue(config, dataset, model.fitted, model))
+
+
+def _fill(model: Ranker, catalogue: Catalogue | None) -> None:
+    """Tells a model with retrieval what its items are."""
+    if isinstance(model, TwoTower) and catalogue is not None:
         model.retrieval.fill(catalogue)
 
 
@@ -202,7 +214,7 @@ def _catalogue(
         features = {
             n: feature for n, feature in features.items() if n != history
         }
-    if source is None or source.retrieval is None:
+    if not isinstance(source, TwoTower):
         return Catalogue.of(train, schema, features)
     names = source.retrieval.item_features
     schema = replace(schema, item_features=names)
@@ -234,8 +246,9 @@ def _retrieval(
         )
         for name, feature in free_ids.items()
     }
-    before = None if source is None else source.retrieval
-    shapes = catalogue.shapes if before is None else before.feature_shapes
+    shapes = catalogue.shapes
+    if isinstance(source, TwoTower):
+        shapes = source.retrieval.feature_shapes
     return Retrieval(
         catalogue.item,
         list(shapes),

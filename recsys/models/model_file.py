@@ -13,6 +13,7 @@ import numpy as np
 import keras_moe.layers  # noqa: F401
 import recsys.models.interactions
 import recsys.models.shared_tower
+import recsys.models.two_tower
 import recsys.sequences.blocks
 import recsys.sequences.sequence_retrieval  # noqa: F401
 from recsys.errors import FileError

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Self
 
 import keras
 import numpy as np
@@ -22,9 +23,6 @@ from recsys.features.feature import sharing_last
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.id_embedding import look_up
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.retrieval.retrieval import RETRIEVAL_LOSS
-from recsys.retrieval.retrieval import ROW_WEIGHTS
-from recsys.retrieval.retrieval import Retrieval
 from recsys.tasks import Task
 
 
@@ -52,12 +50,12 @@ class Ranker(MultiTaskModel):
         interaction: Layer of `recsys.models.interactions` from the list of
             the features' vectors to what the experts see; they are
             concatenated with `None` (default).
-        retrieval: `recsys.retrieval.retrieval.Retrieval`, which is trained
-            beside the tasks and finds the items that are worth ranking; none
-            with `None` (default).
-        layers_of: A ranker with the same other arguments, but for the mixture
-            and the retrieval, whose embeddings, layers of features and heads
-            this one has, too; it has its own with `None` (default).
+        layers_of: A ranker with the same other arguments, but for the
+            mixture, whose embeddings, layers of features and heads this one
+            has, too; it has its own with `None` (default).
+        build: Boolean, whether the constructor builds the model. A subclass
+            with further layers passes `False` and builds after setting them:
+            Keras accepts none in a built model. Defaults to `True`.
         **kwargs: `num_classes`, `constants` and `target_scales` of
             `MultiTaskModel`, `name`, `trainable`, `dtype`.
 
@@ -100,8 +98,8 @@ class Ranker(MultiTaskModel):
         hash_feature: str | None = None,
         unknown_rate: float = 0.01,
         interaction: keras.layers.Layer | None = None,
-        retrieval: Retrieval | None = None,
         layers_of: "Ranker | None" = None,
+        build: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(tasks, mixture, head_units, **kwargs)
@@ -123,8 +121,8 @@ class Ranker(MultiTaskModel):
             self.embeddings = layers_of.embeddings
             self.feature_layers = layers_of.feature_layers
             self.heads = layers_of.heads
-        self.retrieval = retrieval
-        self.build()
+        if build:
+            self.build()
 
     def _make_embeddings(self) -> dict[str, IdEmbedding]:
         return {
@@ -146,7 +144,8 @@ class Ranker(MultiTaskModel):
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
         """Returns a ranker of this one's layers and another mixture.
 
-        The two share their weights: tables may be large. Without its retrieval.
+        The two share their weights: tables may be large. It only ranks, also
+        where this one is of a subclass.
         """
         return Ranker(
             self.fitted,
@@ -171,10 +170,7 @@ class Ranker(MultiTaskModel):
         for name, layer in self.feature_layers.items():
             if not layer.built:
                 layer.build((None, None, self._table_dim(name)))
-        shapes = [
-            (None, feature.width(self._table_dim(name)))
-            for name, feature in self.fitted.items()
-        ]
+        shapes = [(None, width) for width in self._widths().values()]
         seen: Any = (None, sum(width for _, width in shapes))
         if self.interaction is not None:
             if not self.interaction.built:
@@ -182,126 +178,11 @@ class Ranker(MultiTaskModel):
             seen = self.interaction.compute_output_shape(shapes)
         gate_inputs = None if self.hash_feature is None else (None,)
         self._build_towers(seen, gate_inputs)
-        if self.retrieval is not None and not self.retrieval.built:
-            widths = {
-                name: width
-                for name, (_, width) in zip(self.fitted, shapes, strict=True)
-            }
-            of_queries, of_items = (
-                sum(widths[name] for name in self._seen_by_tower(names))
-                for names in (self.query_names, self.retrieval.item_names)
-            )
-            self.retrieval.build((None, of_queries), (None, of_items))
 
     @property
     def ranking_variables(self) -> list[keras.Variable]:
-        """All variables but those of the retrieval."""
-        if self.retrieval is None:
-            return list(self.variables)
-        others = {id(each) for each in self.retrieval.variables}
-        return [each for each in self.variables if id(each) not in others]
-
-    @property
-    def query_names(self) -> list[str]:
-        """The features that are not of the item, where there is retrieval."""
-        assert self.retrieval is not None, "asked for with retrieval alone"
-        of_items = self.retrieval.item_names
-        return [name for name in self.fitted if name not in of_items]
-
-    def query_vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Returns what items are retrieved with, `(batch, dim)`.
-
-        Args:
-            inputs: By feature of `query_names`, as `encode` returns them.
-        """
-        assert self.retrieval is not None, "asked for with retrieval alone"
-        if self.retrieval.history is not None:
-            return self.retrieval.query_tower(inputs[self.retrieval.history])
-        return self.retrieval.query_vectors(
-            self._tower_inputs(inputs, self.query_names),
-            self._query_ids(inputs),
-        )
-
-    def item_vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Returns what stands for items in the index, `(batch, dim)`.
-
-        Args:
-            inputs: By feature of the item, as `encode` returns them.
-        """
-        assert self.retrieval is not None, "asked for with retrieval alone"
-        if self.retrieval.history is not None:
-            names = self.retrieval.item_names
-            return self.retrieval.item_tower({n: inputs[n] for n in names})
-        return self.retrieval.item_vectors(
-            self._tower_inputs(inputs, self.retrieval.item_names),
-            inputs[self.retrieval.item],
-        )
-
-    def _seen_by_tower(self, names: Sequence[str]) -> list[str]:
-        """The features of one side, without ids that have free vectors."""
-        assert self.retrieval is not None, "asked for with retrieval alone"
-        return [name for name in names if name not in self.retrieval.id_vectors]
-
-    def _query_ids(self, inputs: Mapping[str, Tensor]) -> Tensor | None:
-        """The ids of the query that have free vectors, if there are some."""
-        assert self.retrieval is not None, "asked for with retrieval alone"
-        name = self.retrieval.query_id
-        return None if name is None else inputs[name]
-
-    def _tower_inputs(
-        self, inputs: Mapping[str, Tensor], names: Sequence[str]
-    ) -> Tensor | None:
-        names = self._seen_by_tower(names)
-        inputs = {name: ops.convert_to_tensor(inputs[name]) for name in names}
-        return self._tower_vectors(inputs, self._rows(inputs, False), names)
-
-    def _tower_vectors(
-        self,
-        inputs: Mapping[str, Tensor],
-        rows: Mapping[str, Tensor],
-        names: Sequence[str],
-    ) -> Tensor | None:
-        """Input of a tower: one vector of the features of one side.
-
-        The other side cannot be asked about: there is no attention to it.
-        `None` where there are no features.
-        """
-        parts = [
-            self.fitted[name].vectors_alone(
-                inputs[name], rows.get(name), self.feature_layers.get(name)
-            )
-            for name in names
-        ]
-        if not parts:
-            return None
-        parts = [ops.cast(part, self.compute_dtype) for part in parts]
-        return ops.concatenate(parts, axis=-1)
-
-    def _add_retrieval_loss(
-        self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
-    ) -> None:
-        assert self.retrieval is not None, "asked for with retrieval alone"
-        queries, items = (
-            self._tower_vectors(inputs, rows, self._seen_by_tower(names))
-            for names in (self.query_names, self.retrieval.item_names)
-        )
-        drawn = self.retrieval.draw()
-        loss = self.retrieval(
-            queries,
-            items,
-            inputs[self.retrieval.item],
-            inputs[ROW_WEIGHTS],
-            self._query_ids(inputs),
-            drawn,
-            None if drawn is None else self._seen_of_items(drawn),
-        )
-        self.note_loss(RETRIEVAL_LOSS, loss)
-
-    def _seen_of_items(self, numbers: Tensor) -> Tensor | None:
-        """Input of the item tower for items of the catalogue."""
-        assert self.retrieval is not None, "asked for with retrieval alone"
-        inputs = self.retrieval.inputs_of(numbers)
-        return self._tower_inputs(inputs, self.retrieval.item_names)
+        """The variables that predictions are computed from."""
+        return list(self.variables)
 
     def mixture_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
@@ -317,6 +198,13 @@ class Ranker(MultiTaskModel):
         return (
             self.embeddings[table].output_dim if table in self.embeddings else 0
         )
+
+    def _widths(self) -> dict[str, int]:
+        """The width of each feature's vector."""
+        return {
+            name: feature.width(self._table_dim(name))
+            for name, feature in self.fitted.items()
+        }
 
     def _rows(
         self, inputs: Mapping[str, Tensor], training: bool | None
@@ -336,11 +224,12 @@ class Ranker(MultiTaskModel):
     def _features(
         self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> Tensor:
-        rows = self._rows(inputs, training)
-        retrieval = self.retrieval
-        beside = retrieval is not None and retrieval.history is None
-        if training and beside and ROW_WEIGHTS in inputs:
-            self._add_retrieval_loss(inputs, rows)
+        return self._combined(inputs, self._rows(inputs, training))
+
+    def _combined(
+        self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
+    ) -> Tensor:
+        """What the experts see, from the rows that were looked up."""
         parts = [
             feature.vectors(
                 inputs[name],
@@ -402,13 +291,10 @@ class Ranker(MultiTaskModel):
             "interaction": keras.saving.serialize_keras_object(
                 self.interaction
             ),
-            "retrieval": keras.saving.serialize_keras_object(self.retrieval),
         }
 
     @classmethod
-    def from_config(
-        cls, config: Config, custom_objects: Any = None
-    ) -> "Ranker":
+    def from_config(cls, config: Config, custom_objects: Any = None) -> Self:
         kinds = {
             name: declared(one["declaration"], FEATURES, "'features'", name)
             for name, one in config["features"].items()
@@ -424,6 +310,5 @@ class Ranker(MultiTaskModel):
                 "features": {name: features[name] for name in kinds},
                 "mixture": restore(config["mixture"]),
                 "interaction": restore(config["interaction"]),
-                "retrieval": restore(config["retrieval"]),
             }
         )

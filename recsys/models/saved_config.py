@@ -70,22 +70,39 @@ class _Model(_Shape):
     hash_feature: str | None = None
     unknown_rate: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
     interaction: JsonObject | None = None
-    retrieval: JsonObject | None = None
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        named: list[object] = [self.hash_feature]
-        if self.retrieval is not None:
-            config = self.retrieval.get("config")
-            if isinstance(config, Mapping):
-                named.append(config.get("item"))
-        for name in named:
+        for name in self._named():
             if self.features and name is not None and name not in self.features:
                 raise ValueError(
                     "expected features that there are as hash_feature and as "
                     f"the item of retrieval. Received: {shown(name)}"
                 )
         return self
+
+    def _named(self) -> list[object]:
+        """What the arguments refer to by name: a feature, or `None`."""
+        return [self.hash_feature]
+
+
+class _TwoTower(_Model):
+    """The arguments of a ranker with retrieval."""
+
+    retrieval: JsonObject
+
+    def _named(self) -> list[object]:
+        config = self.retrieval.get("config")
+        item = config.get("item") if isinstance(config, Mapping) else None
+        return [*super()._named(), item]
+
+
+# By class of Keras, what a file says of its model.
+_MODELS = {
+    "Ranker": dict[str, _Model],
+    "TwoTower": dict[str, _TwoTower],
+    "ImageClassifier": dict[str, _Model],
+}
 
 
 class _Saved(_Shape):
@@ -107,8 +124,8 @@ def check_saved_config(content: object, file: object, largest: int) -> None:
             message says where.
     """
     saved = check_shape(content, _Saved, file)
-    if saved.class_name in ("Ranker", "ImageClassifier"):
-        check_shape({"config": saved.config}, dict[str, _Model], file)
+    if saved.class_name in _MODELS:
+        check_shape({"config": saved.config}, _MODELS[saved.class_name], file)
     most = max(largest, _SMALL)
     for place, key, value in _values(saved.config, "config"):
         if key == "dtype" and _policy(value) not in _FLOATS:

@@ -20,6 +20,7 @@ from recsys.runs.metrics_file import read_metrics
 if TYPE_CHECKING:
     from recsys.models.multi_task_model import MultiTaskModel
     from recsys.models.ranker import Ranker
+    from recsys.models.two_tower import TwoTower
 
 
 class Run:
@@ -149,6 +150,23 @@ class Run:
             raise RunError(
                 f"{self.folder}: expected a run on tables. "
                 f"Received: a run with the features {features}"
+            )
+        return model
+
+    def load_two_tower(self) -> "TwoTower":
+        """Loads the trained model of a run with retrieval.
+
+        Raises:
+            FileError: The file is broken, or holds another model.
+            RunError: The run has no model yet, or one without retrieval.
+        """
+        model = self.load_ranker()
+        from recsys.models.two_tower import TwoTower
+
+        if not isinstance(model, TwoTower):
+            raise RunError(
+                f"{self.folder}: expected a run with `retrieval`. "
+                "Received: a run without it"
             )
         return model
 

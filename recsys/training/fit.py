@@ -4,7 +4,7 @@ from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.models.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 from recsys.training.batches import StreamedBatches
@@ -43,7 +43,7 @@ def fit(
     """
     choice = EpochChoice.of(config, model.tasks)
     by_retrieval = choice.column.startswith(VALIDATION_RETRIEVAL)
-    if by_retrieval and isinstance(model, Ranker):
+    if by_retrieval and isinstance(model, TwoTower):
         check_counting_rows(model, dataset, config.retrieval_label)
     compile_model(model, config)
     if start is not None:

@@ -18,7 +18,7 @@ from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.errors import NonFiniteLossError
 from recsys.measuring.measure_retrieval import measure_retrieval
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
@@ -35,7 +35,7 @@ _VALIDATED = 1024  # Most rows of the validation split, always the same ones.
 
 
 def fit_tower(
-    ranker: Ranker, run: Run, config: ResolvedConfig, dataset: AnyDataset
+    ranker: TwoTower, run: Run, config: ResolvedConfig, dataset: AnyDataset
 ) -> None:
     """Trains the sequence tower of a ranker; its best epoch is kept.
 
@@ -91,7 +91,7 @@ def fit_tower(
 
 
 def training_sequences(
-    ranker: Ranker,
+    ranker: TwoTower,
     dataset: Dataset | StreamedDataset,
     config: ResolvedConfig,
 ) -> UserSequences:
@@ -156,7 +156,7 @@ def _begin_spectral(
 
 
 def _validated(
-    ranker: Ranker, dataset: AnyDataset, config: ResolvedConfig
+    ranker: TwoTower, dataset: AnyDataset, config: ResolvedConfig
 ) -> dict[str, float]:
     """The retrieval's metrics of some rows of the validation split."""
     measured = measure_retrieval(

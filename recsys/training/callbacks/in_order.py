@@ -1,5 +1,3 @@
-from typing import TypeGuard
-
 import keras
 
 from keras_moe.callbacks import PermutationSearch
@@ -11,8 +9,8 @@ from recsys.distribution.process_group import current_group
 from recsys.measuring.outcome import has_routing
 from recsys.measuring.sample import Sample
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
+from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.training.batches import StreamedBatches
 from recsys.training.batches import TrainingBatches
@@ -121,7 +119,7 @@ def _weight_history(
 
 
 def _retrieval_index(model: MultiTaskModel) -> keras.callbacks.Callback | None:
-    return RetrievalIndex(model) if _retrieves(model) else None
+    return RetrievalIndex(model) if isinstance(model, TwoTower) else None
 
 
 def _validation(
@@ -142,7 +140,7 @@ def _retrieval_validation(
     model: MultiTaskModel, config: ResolvedConfig, dataset: AnyDataset
 ) -> keras.callbacks.Callback | None:
     # A sequence tower is trained before the tasks, and has its own.
-    if not _retrieves(model) or config.tower is not None:
+    if not isinstance(model, TwoTower) or config.tower is not None:
         return None
     return RetrievalValidation(model, dataset, config)
 
@@ -161,7 +159,3 @@ def _progress_line(
     if not checkpoint.writes:
         return None
     return ProgressLine(list(model.tasks), k=config.metrics_k)
-
-
-def _retrieves(model: MultiTaskModel) -> TypeGuard[Ranker]:
-    return isinstance(model, Ranker) and model.retrieval is not None

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 
 _BLOCK = 8192  # Items at a time.
 
@@ -16,7 +16,7 @@ class RetrievalIndex(keras.callbacks.Callback):
         ranker: The model that is trained, with retrieval.
     """
 
-    def __init__(self, ranker: Ranker) -> None:
+    def __init__(self, ranker: TwoTower) -> None:
         super().__init__()
         self.ranker = ranker
 
@@ -24,14 +24,13 @@ class RetrievalIndex(keras.callbacks.Callback):
         update_index(self.ranker)
 
 
-def update_index(ranker: Ranker) -> None:
+def update_index(ranker: TwoTower) -> None:
     """Brings the index of a ranker with retrieval up to date.
 
     Args:
         ranker: The ranker.
     """
     retrieval = ranker.retrieval
-    assert retrieval is not None, "asked for with retrieval alone"
     vectors = np.zeros((retrieval.num_items, retrieval.width), np.float32)
     for start in range(0, retrieval.num_items, _BLOCK):
         stop = min(start + _BLOCK, retrieval.num_items)

@@ -6,7 +6,7 @@ from recsys.data.load import AnyDataset
 from recsys.errors import DataError
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
 from recsys.measuring.measure_retrieval import RetrievalMeasure
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.row_weights import row_weights
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
@@ -32,7 +32,7 @@ class RetrievalValidation(keras.callbacks.Callback):
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: TwoTower,
         dataset: AnyDataset,
         config: ResolvedConfig,
         most_rows: int = _MOST_ROWS,
@@ -55,7 +55,7 @@ class RetrievalValidation(keras.callbacks.Callback):
 
 
 def check_counting_rows(
-    ranker: Ranker, dataset: AnyDataset, label: str | None
+    ranker: TwoTower, dataset: AnyDataset, label: str | None
 ) -> None:
     """Checks that a retrieval metric of the validation split exists.
 

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 
-from recsys import Ranker
 from recsys import TrainConfig
 from recsys.data import Dataset
 from recsys.errors import ExportError
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.models.build import build_ranker
+from recsys.models.two_tower import TwoTower
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.retrieval.stored import stored_shapes
 
@@ -31,20 +31,21 @@ pytestmark = [
 @pytest.fixture
 def ranker(
     films: Dataset, fields: Callable[..., dict[str, Any]], tmp_path: Path
-) -> Ranker:
+) -> TwoTower:
     config = TrainConfig(**fields(tmp_path / "run"))
-    return build_ranker(resolve_config(config, films.schema), films)
+    model = build_ranker(resolve_config(config, films.schema), films)
+    assert isinstance(model, TwoTower)
+    return model
 
 
 def test_a_saved_model_stores_nothing_of_retrieval(
-    ranker: Ranker, tmp_path: Path
+    ranker: TwoTower, tmp_path: Path
 ) -> None:
     export_format("tf_saved_model").write(
         ServedRanker(ranker), tmp_path / "model"
     )
     shapes = stored_shapes(tmp_path / "model")
     assert [*ranker.embeddings["user"].embeddings.shape] in shapes
-    assert ranker.retrieval is not None
     vectors = [*ranker.retrieval.vectors.shape]
     assert vectors in [[*each.shape] for each in ranker.variables]
     assert vectors not in shapes
@@ -53,9 +54,8 @@ def test_a_saved_model_stores_nothing_of_retrieval(
 
 
 def test_an_onnx_file_stores_nothing_of_retrieval(
-    ranker: Ranker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ranker: TwoTower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ranker.retrieval is not None
     form, served = export_format("onnx"), ServedRanker(ranker)
     needed = sum(each.numpy().nbytes for each in ranker.ranking_variables)
     # Retrieval does not count for what a file has room for.

@@ -18,7 +18,7 @@ from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.models.build import build_model
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.retrieval import Retrieval
 from recsys.runs.run import Run
@@ -35,23 +35,18 @@ FREE = {"retrieval_correction": "scores", "retrieval_ids": "vectors"}
 
 def built(
     fields: Fields, dataset: Dataset, **changes: Any
-) -> tuple[Ranker, ResolvedConfig]:
+) -> tuple[TwoTower, ResolvedConfig]:
     given = TrainConfig(**fields(Path("out"), **FREE | changes))
     config = resolve_config(given, dataset.schema)
     model = build_model(config, dataset)
-    assert isinstance(model, Ranker)
+    assert isinstance(model, TwoTower)
     return model, config
 
 
-def of(ranker: Ranker) -> Retrieval:
-    assert ranker.retrieval is not None
-    return ranker.retrieval
-
-
-def free(ranker: Ranker, name: str) -> Any:
+def free(ranker: TwoTower, name: str) -> Any:
     """What is added for each id, of the numbers from 0."""
-    table = of(ranker).id_vectors[name].embeddings
-    return ops.convert_to_numpy(table) * np.sqrt(of(ranker).dim)
+    table = ranker.retrieval.id_vectors[name].embeddings
+    return ops.convert_to_numpy(table) * np.sqrt(ranker.retrieval.dim)
 
 
 def only_ids(films: Dataset) -> Dataset:
@@ -96,7 +91,7 @@ def test_scores_are_products_and_how_popular_items_are(
     expected = free(ranker, "user")[inputs["user"]] @ free(ranker, "item")[1:].T
     expected += np.log(counts[ids].to_numpy())
     np.testing.assert_allclose(
-        found @ of(ranker).vectors.T, expected, atol=1e-5
+        found @ ranker.retrieval.vectors.T, expected, atol=1e-5
     )
 
 
@@ -193,11 +188,11 @@ def test_a_run_finds_what_is_watched_and_is_what_is_saved(
     assert measured["recall@5"] > 0.3  # By chance 0.15.
     again = recsys.evaluate(free_run, free_run.parent / "data")["retrieval"]
     assert again["ndcg@5"] == pytest.approx(measured["ndcg@5"])
-    ranker = run.load_ranker()
-    saved = of(ranker).vectors
+    ranker = run.load_two_tower()
+    saved = ranker.retrieval.vectors
     assert saved.shape == (30, 33)
     update_index(ranker)
-    np.testing.assert_allclose(of(ranker).vectors, saved, atol=1e-5)
+    np.testing.assert_allclose(ranker.retrieval.vectors, saved, atol=1e-5)
     found = recsys.recommend(free_run, ids.user(4), top=5, score="retrieval")
     train = recsys.data.load(str(free_run.parent / "data")).split("train")
     inputs = ranker.encode(train[train["user"] == ids.user(4)].tail(1))
@@ -220,9 +215,10 @@ def test_both_stages_are_exported_without_the_items_table(
         free_run, tmp_path / "served", score="watch", top=4, candidates=12
     )
     shapes = stored_shapes(tmp_path / "served" / "1")
+    retrieval = Run(free_run).load_two_tower().retrieval
     tables = {
         name: [*layer.embeddings.shape]
-        for name, layer in of(Run(free_run).load_ranker()).id_vectors.items()
+        for name, layer in retrieval.id_vectors.items()
     }
     assert tables["user"] in shapes
     assert tables["item"] not in shapes
@@ -247,7 +243,7 @@ def test_a_run_that_goes_on_knows_further_users(
     )
     recsys.train(given)
     ranker, before = (
-        Run(folder).load_ranker() for folder in (tmp_path / "run", free_run)
+        Run(folder).load_two_tower() for folder in (tmp_path / "run", free_run)
     )
     assert len(free(ranker, "user")) == len(free(before, "user")) + 1
     with pytest.raises(ValueError, match="retrieval_ids"):

@@ -29,8 +29,7 @@ def test_the_best_candidates_in_order(
     )
     train = films.split("train")
     last = train[train["user"] == ids.user(4)].iloc[[-1]]
-    ranker = Run(retrieving_run).load_ranker()
-    assert ranker.retrieval is not None
+    ranker = Run(retrieving_run).load_two_tower()
     queries = ranker.query_vectors(ranker.encode(last))
     scores = ops.convert_to_numpy(queries)[0] @ ranker.retrieval.vectors.T
     candidates = np.argsort(-scores)[:8]  # Film n is the item n + 1.

@@ -18,7 +18,7 @@ from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.measuring.curves import read_history
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.models.build import build_model
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.losses import create_loss
 from recsys.retrieval.negatives import Items
 from recsys.retrieval.negatives import Negatives
@@ -39,15 +39,14 @@ def resolved(
     return resolve_config(config, dataset.schema)
 
 
-def built(config: ResolvedConfig, dataset: Dataset) -> Ranker:
+def built(config: ResolvedConfig, dataset: Dataset) -> TwoTower:
     model = build_model(config, dataset)
-    assert isinstance(model, Ranker)
+    assert isinstance(model, TwoTower)
     return model
 
 
-def numpy_loss(ranker: Ranker, batch: dict[str, Any], weights: Any) -> float:
+def numpy_loss(ranker: TwoTower, batch: dict[str, Any], weights: Any) -> float:
     """The definition, from the towers' vectors and the rows themselves."""
-    assert ranker.retrieval is not None
     queries = ops.convert_to_numpy(ranker.query_vectors(batch))
     items = ops.convert_to_numpy(ranker.item_vectors(batch))
     numbers = batch["item"]
@@ -194,8 +193,7 @@ def test_a_run_retrieves_what_is_watched(retrieving_run: Path) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_the_index_is_saved_and_up_to_date(retrieving_run: Path) -> None:
-    ranker = Run(retrieving_run).load_ranker()
-    assert ranker.retrieval is not None
+    ranker = Run(retrieving_run).load_two_tower()
     saved = ranker.retrieval.vectors
     assert np.abs(saved).min(axis=1).max() > 0
     update_index(ranker)
@@ -213,14 +211,13 @@ def test_the_index_is_saved_and_up_to_date(retrieving_run: Path) -> None:
 def test_metrics_against_numpy(
     retrieving_run: Path, films: Dataset, exclude: bool
 ) -> None:
-    ranker = Run(retrieving_run).load_ranker()
+    ranker = Run(retrieving_run).load_two_tower()
     config = Run(retrieving_run).read_config()
     config = replace(config, retrieval_exclude_seen=exclude)
     measured = measure_retrieval(ranker, films, "test", config, k=4)
     train, test = films.split("train"), films.split("test")
     watched = test[test["watch"] == 1]
     queries = ops.convert_to_numpy(ranker.query_vectors(ranker.encode(watched)))
-    assert ranker.retrieval is not None
     scores = queries @ ranker.retrieval.vectors.T
     films_by_number = ranker.vocabularies["item"].values.tolist()
     recall, ndcg = [], []
@@ -263,7 +260,7 @@ def test_metrics_against_numpy(
 def test_streamed_data_have_the_same_metrics(
     retrieving_run: Path, films: Dataset, films_folder: Path
 ) -> None:
-    ranker = Run(retrieving_run).load_ranker()
+    ranker = Run(retrieving_run).load_two_tower()
     config = Run(retrieving_run).read_config()
     config = replace(config, retrieval_exclude_seen=True)
     streamed = StreamedDataset.read(films_folder)
@@ -319,8 +316,7 @@ def test_a_run_that_goes_on_knows_further_items(
     )
     metrics = recsys.train(given)
     assert metrics["test"]["retrieval"]["items"] == 31
-    ranker = Run(tmp_path / "run").load_ranker()
-    assert ranker.retrieval is not None
+    ranker = Run(tmp_path / "run").load_two_tower()
     item = ranker.retrieval.items(np.array([31]))
     genre = ranker.vocabularies["genres"].values.tolist()[
         int(item["genres"][0, 0]) - 1
@@ -401,7 +397,6 @@ def test_softmax_of_a_batch_is_what_the_layer_returns(
 ) -> None:
     given = {"retrieval_ids": "embeddings", "retrieval_correction": "training"}
     ranker = built(resolved(fields, films, **given), films)
-    assert ranker.retrieval is not None
     shape = ranker.retrieval.query_tower.input_shape
     queries = np.ones((3, shape[-1]), np.float32)
     items = np.eye(

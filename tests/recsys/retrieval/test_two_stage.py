@@ -16,7 +16,7 @@ from recsys.exporting import export_format
 from recsys.exporting.two_stage import TwoStage
 from recsys.exporting.two_stage_index import write_index
 from recsys.exporting.two_stage_model import create_index
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.runs.run import Run
 from recsys.serving.index_file import checksum
@@ -35,8 +35,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def ranker(retrieving_run: Path) -> Ranker:
-    return Run(retrieving_run).load_ranker()
+def ranker(retrieving_run: Path) -> TwoTower:
+    return Run(retrieving_run).load_two_tower()
 
 
 def served(folder: Path, ids: IdKinds, **inputs: Any) -> dict[str, Any]:
@@ -158,12 +158,11 @@ def test_a_server_finds_requests_to_warm_up_with(
 
 
 def test_nothing_is_stored_that_is_not_used(
-    exported: Path, ranker: Ranker
+    exported: Path, ranker: TwoTower
 ) -> None:
     """The items' vectors once, as the index has them, and no item tower."""
     shapes = stored_shapes(exported)
     retrieval = ranker.retrieval
-    assert retrieval is not None
     assert shapes.count([*retrieval.vectors.shape]) == 1
     used = [*ranker.ranking_variables, *retrieval.query_variables]
     index = 2  # Vectors and numbers.
@@ -178,7 +177,7 @@ def test_nothing_is_stored_that_is_not_used(
     ],
 )
 def test_what_recommends_something_else_is_found(
-    exported: Path, ranker: Ranker, changes: dict[str, Any], message: str
+    exported: Path, ranker: TwoTower, changes: dict[str, Any], message: str
 ) -> None:
     names = ["watch", "rating"]
     written = TwoStage(ranker, Formula(SCORE, names), 4, 12)
@@ -190,7 +189,7 @@ def test_what_recommends_something_else_is_found(
         verify_two_stage(other, exported)
 
 
-def test_an_index_that_finds_too_few(ranker: Ranker, tmp_path: Path) -> None:
+def test_an_index_that_finds_too_few(ranker: TwoTower, tmp_path: Path) -> None:
     formula = Formula(SCORE, ["watch", "rating"])
     model = TwoStage(ranker, formula, 4, 12, "ivf")
     with pytest.raises(ExportError, match=r"share of 1.1 of the best 12.*1\."):

@@ -60,11 +60,10 @@ def test_a_known_user_gets_what_follows_the_training_rows(
         )
         assert found.columns.tolist() == ["item", "score"]
         pd.testing.assert_frame_equal(found, by_history)
-        ranker = run.load_ranker()
+        ranker = run.load_two_tower()
         history = np.full((1, 6), -1, np.int32)
         encoded = ranker.fitted["item"].encode(pd.Series(items[-6:]))
         history[0, : len(encoded)] = encoded
-        assert ranker.retrieval is not None
         query = ops.convert_to_numpy(ranker.retrieval.query_tower(history))
         scores = np.sort(ranker.retrieval.vectors @ query[0])[::-1]
         np.testing.assert_allclose(found["score"], scores, rtol=1e-4)

@@ -16,7 +16,7 @@ from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.data import load
 from recsys.measuring.measure_retrieval import measure_retrieval
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.sequences.hstu_block import HSTUBlock
 from recsys.sequences.transformer_block import TransformerBlock
@@ -28,9 +28,7 @@ pytestmark = pytest.mark.once("torch")
 
 
 def blocks_of(run: Run) -> Any:
-    retrieval = run.load_ranker().retrieval
-    assert retrieval is not None
-    return retrieval.query_tower.tower.blocks
+    return run.load_two_tower().retrieval.query_tower.tower.blocks
 
 
 @pytest.mark.parametrize("tower", ["transformer", "hstu"])
@@ -106,10 +104,8 @@ def test_tasks_whose_labels_differ_are_trained_behind_the_tower(
         )
         recsys.train(given)
         runs[name] = Run(tmp_path / name)
-    both, alone = (runs[name].load_ranker() for name in ("both", "alone"))
+    both, alone = (runs[name].load_two_tower() for name in ("both", "alone"))
     assert runs["both"].read_config().ranker is True
-    assert both.retrieval is not None
-    assert alone.retrieval is not None
     np.testing.assert_array_equal(
         both.retrieval.vectors, alone.retrieval.vectors
     )
@@ -138,7 +134,7 @@ def test_rows_with_another_label_are_in_no_sequence(
     given = fields(likes, tmp_path / "run", tower_epochs=1, ranker=False)
     recsys.train(given)
     run = Run(tmp_path / "run")
-    dataset, ranker = load(likes), run.load_ranker()
+    dataset, ranker = load(likes), run.load_two_tower()
     found = training_sequences(ranker, dataset, run.read_config())
     train = dataset.split("train")
     liked = train[train["like"] == 1]
@@ -152,8 +148,7 @@ def test_items_of_the_history_count_as_seen(run: Run, data: Path) -> None:
     config = ResolvedConfig(
         **{**run.read_config().to_mapping(), "retrieval_exclude_seen": True}
     )
-    ranker, dataset = run.load_ranker(), load(data)
-    assert ranker.retrieval is not None
+    ranker, dataset = run.load_two_tower(), load(data)
     rows = dataset.split("test").iloc[:20].reset_index(drop=True)
     only = Dataset(dataset.schema, {**dataset.splits, "test": rows})
     measured = measure_retrieval(ranker, only, "test", config)["retrieval"]
@@ -176,7 +171,7 @@ def test_items_of_the_history_count_as_seen(run: Run, data: Path) -> None:
 
 def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
     """Whoever has an item again is not found, whatever the model says."""
-    ranker, dataset = run.load_ranker(), load(data)
+    ranker, dataset = run.load_two_tower(), load(data)
     rows = dataset.split("test").iloc[:8].reset_index(drop=True)
     again = [before[-1] for before in rows["history"]]
     rows["item"] = again[:6] + rows["item"].tolist()[6:]
@@ -247,4 +242,4 @@ def test_data_without_a_history_are_refused(data: Path, tmp_path: Path) -> None:
 
 
 def test_an_untrained_ranker_is_a_ranker(run: Run) -> None:
-    assert isinstance(run.load_model(), Ranker)
+    assert isinstance(run.load_model(), TwoTower)

@@ -16,7 +16,7 @@ from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.measuring.curves import read_history
 from recsys.models.build import build_model
-from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.training.batches import create_batches
 from recsys.training.callbacks.retrieval_index import update_index
@@ -28,16 +28,16 @@ Fields = Callable[..., dict[str, Any]]
 
 def built(
     fields: Fields, dataset: Dataset, **changes: Any
-) -> tuple[Ranker, TrainConfig]:
+) -> tuple[TwoTower, TrainConfig]:
     config = TrainConfig(**fields(Path("out"), **changes))
     config = resolve_config(config, dataset.schema)
     model = build_model(config, dataset)
-    assert isinstance(model, Ranker)
+    assert isinstance(model, TwoTower)
     return model, config
 
 
 def loss_of_a_batch(
-    ranker: Ranker, config: TrainConfig, films: Dataset
+    ranker: TwoTower, config: TrainConfig, films: Dataset
 ) -> float:
     batches = create_batches(films.split("train"), ranker, config, None)
     ranker(batches[0][0], training=True)
@@ -62,7 +62,6 @@ def test_full_softmax_is_that_of_the_scores_of_the_index(
         unknown_rate=0.0,
     )
     retrieval = ranker.retrieval
-    assert retrieval is not None
     update_index(ranker)
     batches = create_batches(films.split("train"), ranker, config, None)
     batch = batches[0][0]
@@ -113,8 +112,7 @@ def test_towers_learn_by_each_loss(
         )
     )
     ranker = recsys.load_model(out)
-    assert isinstance(ranker, Ranker)
-    assert ranker.retrieval is not None
+    assert isinstance(ranker, TwoTower)
     assert ranker.retrieval.loss.declaration == {
         **ranker.retrieval.loss.declaration,
         **options,

@@ -1,0 +1,196 @@
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import Self
+
+import keras
+from keras import ops
+
+from keras_moe.types import Config
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
+from recsys.columns.kind import Declaration
+from recsys.features.feature import FittedFeature
+from recsys.models.ranker import Ranker
+from recsys.retrieval.retrieval import RETRIEVAL_LOSS
+from recsys.retrieval.retrieval import ROW_WEIGHTS
+from recsys.retrieval.retrieval import Retrieval
+from recsys.tasks import Task
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class TwoTower(Ranker):
+    """A ranker with retrieval, which finds the items that are worth ranking.
+
+    A query tower and an item tower see the vectors of the features that the
+    ranker's tables have; items are retrieved by the dot product of their
+    vectors. Both are trained beside the tasks: in a training step with weights
+    of rows for retrieval among the inputs, the model adds the loss of the
+    retrieval. A sequence tower, whose `history` is a feature, is trained
+    before the tasks and adds none.
+
+    Args:
+        features: As in `Ranker`.
+        tasks: As in `Ranker`.
+        mixture: As in `Ranker`.
+        retrieval: `recsys.retrieval.retrieval.Retrieval`.
+        **kwargs: The other arguments of `Ranker`, but for `build`.
+
+    Call arguments:
+        inputs: Dict of feature to tensor `(batch,)`, as `encode` returns
+            them; where retrieval is trained, with the float32 weights of rows
+            `(batch,)` under `recsys.retrieval.retrieval.ROW_WEIGHTS`.
+        training: Boolean.
+
+    Returns:
+        Dict of task to float32 tensor, as `Ranker` returns it.
+
+    References:
+        Yi et al. Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
+        Recommendations. RecSys 2019 (two towers, in-batch softmax).
+    """
+
+    def __init__(
+        self,
+        features: Mapping[str, FittedFeature],
+        tasks: Mapping[str, Declaration | Task],
+        mixture: keras.layers.Layer,
+        retrieval: Retrieval,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(features, tasks, mixture, build=False, **kwargs)
+        self.retrieval = retrieval
+        self.build()
+
+    def build(self, input_shape: Structure = None) -> None:
+        """Builds every layer; the shapes follow from the arguments."""
+        super().build(input_shape)
+        if self.retrieval.built:
+            return
+        widths = self._widths()
+        of_queries, of_items = (
+            sum(widths[name] for name in self._seen_by_tower(names))
+            for names in (self.query_names, self.retrieval.item_names)
+        )
+        self.retrieval.build((None, of_queries), (None, of_items))
+
+    @property
+    def ranking_variables(self) -> list[keras.Variable]:
+        """All variables but those of the retrieval."""
+        others = {id(each) for each in self.retrieval.variables}
+        return [each for each in self.variables if id(each) not in others]
+
+    @property
+    def query_names(self) -> list[str]:
+        """The features that are not of the item."""
+        of_items = self.retrieval.item_names
+        return [name for name in self.fitted if name not in of_items]
+
+    def query_vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Returns what items are retrieved with, `(batch, dim)`.
+
+        Args:
+            inputs: By feature of `query_names`, as `encode` returns them.
+        """
+        if self.retrieval.history is not None:
+            return self.retrieval.query_tower(inputs[self.retrieval.history])
+        return self.retrieval.query_vectors(
+            self._tower_inputs(inputs, self.query_names),
+            self._query_ids(inputs),
+        )
+
+    def item_vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Returns what stands for items in the index, `(batch, dim)`.
+
+        Args:
+            inputs: By feature of the item, as `encode` returns them.
+        """
+        if self.retrieval.history is not None:
+            names = self.retrieval.item_names
+            return self.retrieval.item_tower({n: inputs[n] for n in names})
+        return self.retrieval.item_vectors(
+            self._tower_inputs(inputs, self.retrieval.item_names),
+            inputs[self.retrieval.item],
+        )
+
+    def _seen_by_tower(self, names: Sequence[str]) -> list[str]:
+        """The features of one side, without ids that have free vectors."""
+        return [name for name in names if name not in self.retrieval.id_vectors]
+
+    def _query_ids(self, inputs: Mapping[str, Tensor]) -> Tensor | None:
+        """The ids of the query that have free vectors, if there are some."""
+        name = self.retrieval.query_id
+        return None if name is None else inputs[name]
+
+    def _tower_inputs(
+        self, inputs: Mapping[str, Tensor], names: Sequence[str]
+    ) -> Tensor | None:
+        names = self._seen_by_tower(names)
+        inputs = {name: ops.convert_to_tensor(inputs[name]) for name in names}
+        return self._tower_vectors(inputs, self._rows(inputs, False), names)
+
+    def _tower_vectors(
+        self,
+        inputs: Mapping[str, Tensor],
+        rows: Mapping[str, Tensor],
+        names: Sequence[str],
+    ) -> Tensor | None:
+        """Input of a tower: one vector of the features of one side.
+
+        The other side cannot be asked about: there is no attention to it.
+        `None` where there are no features.
+        """
+        parts = [
+            self.fitted[name].vectors_alone(
+                inputs[name], rows.get(name), self.feature_layers.get(name)
+            )
+            for name in names
+        ]
+        if not parts:
+            return None
+        parts = [ops.cast(part, self.compute_dtype) for part in parts]
+        return ops.concatenate(parts, axis=-1)
+
+    def _features(
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> Tensor:
+        rows = self._rows(inputs, training)
+        beside_tasks = self.retrieval.history is None
+        if training and beside_tasks and ROW_WEIGHTS in inputs:
+            self._add_retrieval_loss(inputs, rows)
+        return self._combined(inputs, rows)
+
+    def _add_retrieval_loss(
+        self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
+    ) -> None:
+        queries, items = (
+            self._tower_vectors(inputs, rows, self._seen_by_tower(names))
+            for names in (self.query_names, self.retrieval.item_names)
+        )
+        drawn = self.retrieval.draw()
+        loss = self.retrieval(
+            queries,
+            items,
+            inputs[self.retrieval.item],
+            inputs[ROW_WEIGHTS],
+            self._query_ids(inputs),
+            drawn,
+            None if drawn is None else self._seen_of_items(drawn),
+        )
+        self.note_loss(RETRIEVAL_LOSS, loss)
+
+    def _seen_of_items(self, numbers: Tensor) -> Tensor | None:
+        """Input of the item tower for items of the catalogue."""
+        inputs = self.retrieval.inputs_of(numbers)
+        return self._tower_inputs(inputs, self.retrieval.item_names)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "retrieval": keras.saving.serialize_keras_object(self.retrieval),
+        }
+
+    @classmethod
+    def from_config(cls, config: Config, custom_objects: Any = None) -> Self:
+        retrieval = keras.saving.deserialize_keras_object(config["retrieval"])
+        return super().from_config({**config, "retrieval": retrieval})
