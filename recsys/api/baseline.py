@@ -121,13 +121,13 @@ def _fit_retrieval(config: BaselineConfig, dataset: AnyDataset) -> Fitted:
     name = f"user_ndcg@{config.metrics_k}"
 
     def score(model: FittedRetrieval) -> float:
-        found = model.measure(
+        metrics = model.measure(
             queries,
             config.metrics_k,
             config.exclude_seen,
             not config.exclude_seen_targets,
         )
-        return float(found[name])
+        return float(metrics[name])
 
     return search(
         RETRIEVAL[config.model].options,
@@ -168,8 +168,8 @@ def _fit_ranking(config: BaselineConfig, dataset: Any) -> Fitted:
 
     def score(model: RankingBaseline) -> float:
         fitted = BaselineRun(config, model, constants)
-        found = fitted.measure(dataset, "validation", config.metrics_k)
-        return -float(found["loss"])
+        metrics = fitted.measure(dataset, "validation", config.metrics_k)
+        return -float(metrics["loss"])
 
     return search(
         kind.options,

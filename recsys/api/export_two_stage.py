@@ -302,8 +302,8 @@ def _outputs(
                 "The SavedModel must run without Keras. "
                 f"Received: {last_line(process.stderr)}"
             )
-        with np.load(outputs) as found:
-            return {name: unpacked(found[name]) for name in found}
+        with np.load(outputs) as archive:
+            return {name: unpacked(archive[name]) for name in archive}
 
 
 def _problem(

@@ -72,13 +72,13 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     missing = left_out(
         stream.schema.names, list(ranker.features), input, labels
     )
-    given = {
+    kinds = {
         name: feature
         for name, feature in ranker.features.items()
         if name not in missing
     }
     for part in stream.parts:
-        warn_of_whole_floats(part.types, given, part.file)
+        warn_of_whole_floats(part.types, kinds, part.file)
     renamed = _kept_labels(stream.schema.names, predicted, input)
     schema = pa.schema(
         [
@@ -93,7 +93,7 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
     with table_writer(out, schema) as write:
         for table, where in stream.pieces():
             frame = with_missing(
-                to_frame(table.select([*given]), where), missing
+                to_frame(table.select([*kinds]), where), missing
             )
             scores = scorer.score(parse(frame, ranker.features, where))
             columns = ranker.columns(scores.predictions).values()

@@ -117,8 +117,8 @@ def recommend(
             history = inputs[retrieval.history]
             seen = np.append(seen, history[history > 0])
     numbers = retrieved(ranker, inputs, seen, candidates)
-    found = ranked(ranker, inputs, numbers, formula)
-    return with_titles(found.head(top), source, retrieval.item)
+    table = ranked(ranker, inputs, numbers, formula)
+    return with_titles(table.head(top), source, retrieval.item)
 
 
 def score_formula(ranker: TwoTower, score: str | None) -> Formula:
@@ -248,8 +248,8 @@ def retrieved(
     """
     retrieval = ranker.retrieval
     count = min(retrieval.num_items, candidates + len(set(seen.tolist())))
-    _, found = retrieval.retrieve(ranker.query_vectors(inputs), count)
-    numbers = ops.convert_to_numpy(found)[0]
+    _, nearest = retrieval.retrieve(ranker.query_vectors(inputs), count)
+    numbers = ops.convert_to_numpy(nearest)[0]
     return numbers[~np.isin(numbers, seen)][:candidates]
 
 

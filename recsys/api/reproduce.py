@@ -192,10 +192,10 @@ def _results(benchmark: Benchmark, out: Path) -> Iterator[JsonObject]:
         )
         for seed in seeds:
             run = _run_folder(out, setting, seed)
-            found = read_json(Run(run).metrics)["test"]["retrieval"]
+            metrics = read_json(Run(run).metrics)["test"]["retrieval"]
             yield {
                 "row": setting.name,
                 "seed": seed,
-                **{name: found[name] for name in benchmark.columns},
+                **{name: metrics[name] for name in benchmark.columns},
                 **read_json(_record(run)),
             }

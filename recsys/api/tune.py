@@ -111,19 +111,19 @@ def tune(
     announce(f"Reading the data in {printable(base.data)}")
     schema = load(base.data).schema
     resolved = resolve_config(base, schema)
-    given = {name: getattr(base, name) for name in fields if name != "out"}
-    given |= {"data": resolved.data, "backend": resolved.backend}
+    shared = {name: getattr(base, name) for name in fields if name != "out"}
+    shared |= {"data": resolved.data, "backend": resolved.backend}
     sweep = Sweep(Path(base.out).resolve())
     gate = {"gate": resolved.gate, "gate_options": resolved.gate_options}
     content = _content(
-        space, paper, sweep if resume else None, schema, given | gate
+        space, paper, sweep if resume else None, schema, shared | gate
     )
     with naming(space if isinstance(space, str | Path) else None):
-        searched = parse_space(content, given)
+        searched = parse_space(content, shared)
         _check(searched, schema, tuner, trials)
     epochs = searched.fields({}).get("epochs", base.epochs)
     oracle = create_oracle(tuner, searched, trials, epochs, base.seed)
-    plan = Plan(tuner, trials, given, content)
+    plan = Plan(tuner, trials, shared, content)
     with TrainingProcesses(workers) as processes:
         runner = TrialRunner(sweep, searched, processes)
         if role() == "worker":

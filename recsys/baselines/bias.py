@@ -100,7 +100,7 @@ class Bias(RankingBaseline):
 
     def predict(self, rows: Split) -> dict[str, np.ndarray]:
         codes = [_codes(rows[name], known) for name, known in self.ids.items()]
-        found = {}
+        predictions = {}
         for task, kind in self.schema.tasks.items():
             mean, *deviations = self.biases[task]
             values = np.repeat(mean[None], len(rows), axis=0)
@@ -110,10 +110,10 @@ class Bias(RankingBaseline):
                 values = np.clip(values, _LEAST, 1 - _LEAST)
             if values.shape[1] > 1:
                 values /= values.sum(axis=1, keepdims=True)
-                found[task] = values
+                predictions[task] = values
             else:
-                found[task] = values[:, 0]
-        return found
+                predictions[task] = values[:, 0]
+        return predictions
 
     def write(self, folder: Path) -> None:
         files = ArrayFolder(folder)
@@ -181,10 +181,10 @@ def fit_biases(
                 ],
                 axis=1,
             )
-            found = sums / (rows + penalty)[:, None]
-            found[-1] = 0  # Whoever is unknown.
-            moved = max(moved, float(np.abs(found - deviation).max()))
-            deviation[:] = found
+            means = sums / (rows + penalty)[:, None]
+            means[-1] = 0  # Whoever is unknown.
+            moved = max(moved, float(np.abs(means - deviation).max()))
+            deviation[:] = means
             left -= deviation[own]
         if moved < _CLOSE:
             break
@@ -194,15 +194,15 @@ def fit_biases(
 def _columns(schema: Schema) -> list[str]:
     """The columns of users and of items."""
     roles = schema.user_id, schema.item_id
-    found = list(dict.fromkeys(role for role in roles if role is not None))
-    if not found:
+    names = list(dict.fromkeys(role for role in roles if role is not None))
+    if not names:
         raise DataError.at(
             schema.place,
             "an id feature that is the 'user' or the 'item' in dataset.json, "
             "or is called so",
             f"the features {[*schema.features]}",
         )
-    return found
+    return names
 
 
 def _codes(column: pd.Series, known: pd.Index) -> np.ndarray:

@@ -147,8 +147,8 @@ class BoostedTrees:
             ids: As in `LabelledRows`.
         """
         if self.booster is None or not len(numbers):
-            found = np.repeat(self.constant[None], len(numbers), axis=0)
-            return found[:, 0] if found.shape[1] == 1 else found
+            constants = np.repeat(self.constant[None], len(numbers), axis=0)
+            return constants[:, 0] if constants.shape[1] == 1 else constants
         inputs = np.concatenate([numbers, _looked_up(self.means, ids)], axis=1)
         return np.asarray(self.booster.predict(inputs))
 

@@ -79,8 +79,8 @@ class BaselineConfig:
     @model_validator(mode="after")
     def _check_options(self) -> "BaselineConfig":
         known = BASELINES[self.model].options
-        given = checked_options(self.model, known, self.options)
-        object.__setattr__(self, "options", given)
+        options = checked_options(self.model, known, self.options)
+        object.__setattr__(self, "options", options)
         return self
 
     @model_validator(mode="after")

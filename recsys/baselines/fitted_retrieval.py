@@ -39,11 +39,11 @@ class FittedRetrieval:
         """
         known = users < self.interactions.num_users
         histories = self.interactions.matrix[users[known]]
-        found = self.model.scores(users[known], histories)
+        known_scores = self.model.scores(users[known], histories)
         if known.all():
-            return found
+            return known_scores
         scores = np.repeat(self.interactions.counts[None], len(users), axis=0)
-        scores[known] = found
+        scores[known] = known_scores
         return scores
 
     def measure(
@@ -116,5 +116,5 @@ class FittedRetrieval:
         if exclude_seen:
             had = self.interactions.matrix[codes].indices
             order = order[~np.isin(order, had)]
-        found = order[:top]
-        return pd.DataFrame({"number": found, "score": scores[found]})
+        best = order[:top]
+        return pd.DataFrame({"number": best, "score": scores[best]})

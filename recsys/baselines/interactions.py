@@ -48,7 +48,7 @@ class Interactions:
         """
         kept = []
         counts = np.zeros(len(items))
-        with ValueCounts() as found:
+        with ValueCounts() as user_counts:
             for users, ids, weights in parts:
                 users = as_ids(users, "users")
                 numbers = id_positions(ids, items)
@@ -56,8 +56,8 @@ class Interactions:
                 known = numbers[there]
                 counts += np.bincount(known, weights[there], len(items))
                 kept.append((users[there], known))
-                found.add(users[there])
-            index = all_ids(found)
+                user_counts.add(users[there])
+            index = all_ids(user_counts)
         rows, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for users, known in kept:
             codes = id_positions(users, index)

@@ -51,7 +51,7 @@ class MatrixFactorization(RetrievalBaseline):
         counts = np.asarray(matrix.sum(axis=0), np.float64)
         first = rng.normal(0, 0.1, shape).ravel()
         biases = np.log(counts + 0.5)
-        found = minimize(
+        solution = minimize(
             loss_and_gradient,
             np.concatenate([first, biases - biases.mean()]),
             args=(matrix, width, options["lambda"]),
@@ -59,7 +59,7 @@ class MatrixFactorization(RetrievalBaseline):
             method="L-BFGS-B",
             options={"maxiter": STEPS, "maxcor": 10},
         )
-        users, items, biases = _split(found.x, matrix.shape, width)
+        users, items, biases = _split(solution.x, matrix.shape, width)
         return cls(
             users=users.astype(np.float32),
             items=items.astype(np.float32),
@@ -116,10 +116,10 @@ def loss_and_gradient(
         ) + biases.astype(np.float32)  # (B, N)
         scores -= scores.max(axis=1, keepdims=True)
         rows = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
-        found = scores[rows, own.indices]
+        own_scores = scores[rows, own.indices]
         np.exp(scores, out=scores)
         totals = scores.sum(axis=1)
-        loss -= float((found - np.log(totals)[rows]).sum(dtype=np.float64))
+        loss -= float((own_scores - np.log(totals)[rows]).sum(dtype=np.float64))
         # Of a row: how many items it has had times the softmax, less them.
         scores *= (had[part] / totals)[:, None].astype(np.float32)
         scores[rows, own.indices] -= 1

@@ -31,10 +31,12 @@ class Queries:
         Args:
             parts: The users, the items and the weights of rows, part by part.
         """
-        found = list(parts)
-        weights = np.concatenate([np.zeros(0), *(part[2] for part in found)])
-        users = _joined([part[0] for part in found])
-        items = _joined([part[1] for part in found])
+        all_parts = list(parts)
+        weights = np.concatenate(
+            [np.zeros(0), *(part[2] for part in all_parts)]
+        )
+        users = _joined([part[0] for part in all_parts])
+        items = _joined([part[1] for part in all_parts])
         order = np.argsort(pd.factorize(users)[0], kind="stable")
         return cls(
             users.iloc[order].reset_index(drop=True),

@@ -68,7 +68,7 @@ def baseline(
     backend: Backend = None,
 ) -> None:
     """Fit a simple, exact model for comparison with trained ones."""
-    given = named_values("option", list(option or []))
+    options = named_values("option", list(option or []))
     start_backend(backend)
     from recsys.api.baseline import baseline
 
@@ -77,7 +77,7 @@ def baseline(
             "data": data,
             "model": model,
             "out": out,
-            "options": given,
+            "options": options,
             "retrieval_label": retrieval_label,
             "exclude_seen": exclude_seen,
             "exclude_seen_targets": exclude_seen_targets,

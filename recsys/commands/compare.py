@@ -26,7 +26,9 @@ def compare(
     from recsys.reporting.comparison_table import print_comparison
 
     fields = {"data": data, "backend": backend}
-    given = {name: value for name, value in fields.items() if value is not None}
-    results = compare(comparison, out, jobs, **given)
+    options = {
+        name: value for name, value in fields.items() if value is not None
+    }
+    results = compare(comparison, out, jobs, **options)
     print_comparison(results, Comparison.read(comparison).against)
     print(f"Written to {out}: table.md, results.csv and a folder for each run")

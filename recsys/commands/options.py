@@ -118,7 +118,7 @@ def given_fields(options: JsonMapping) -> JsonObject:
         ValueError: A pair is not NAME=VALUE, a weight not a number, or a name
             given twice.
     """
-    given = {
+    values = {
         name: value for name, value in options.items() if value is not None
     }
     reads: dict[str, Callable[[str], object]] = {
@@ -128,9 +128,9 @@ def given_fields(options: JsonMapping) -> JsonObject:
         "task_weights": float,
     }
     for name, read in reads.items():
-        if name in given:
-            given[name] = named_values(name, given[name], read)
-    return given
+        if name in values:
+            values[name] = named_values(name, values[name], read)
+    return values
 
 
 def named_values(
@@ -161,17 +161,17 @@ def named_values(
     values: dict[str, list[Any]] = {}
     for pair in pairs:
         key, value = _pair(name, pair, read)
-        given = values.setdefault(key, [])
-        given.append(value)
-        if len(given) > 1 and not repeats:
-            both = " and ".join(f"{key}={value}" for value in given)
+        entries = values.setdefault(key, [])
+        entries.append(value)
+        if len(entries) > 1 and not repeats:
+            both = " and ".join(f"{key}={value}" for value in entries)
             raise ValueError(
                 f"`{name}` must be given once for each name. Received: "
                 f"{shortened(both, 300)}"
             )
     return {
-        key: given[0] if len(given) == 1 else Repeated(given)
-        for key, given in values.items()
+        key: entries[0] if len(entries) == 1 else Repeated(entries)
+        for key, entries in values.items()
     }
 
 
@@ -249,14 +249,14 @@ class SingleOptions(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for option in given:
-            if given.count(option) > 1 and not getattr(
+        _, _, options = self.make_parser(ctx).parse_args(args=list(args))
+        for option in options:
+            if options.count(option) > 1 and not getattr(
                 option, "multiple", True
             ):
                 ctx.fail(
                     f"`{option.opts[0]}` must be given once. "
-                    f"Received: {given.count(option)} times"
+                    f"Received: {options.count(option)} times"
                 )
         return super().parse_args(ctx, args)
 

@@ -37,8 +37,8 @@ def prepare(
         for name, value in shorthands.items()
         if value is not None
     ]
-    given = named_values("option", pairs, repeats=True)
-    dataset = prepare_dataset(name, raw_dir, out, given, seed)
+    options = named_values("option", pairs, repeats=True)
+    dataset = prepare_dataset(name, raw_dir, out, options, seed)
     for part, summary in dataset.summary().items():
         for line in summary.lines(part):
             print(line)

@@ -43,12 +43,12 @@ def recommend(
     backend: Backend = None,
 ) -> None:
     """Recommend items to a user: retrieve candidates and rank them."""
-    given = named_values("feature", list(feature or []))
+    features = named_values("feature", list(feature or []))
     start_backend(backend)
     from recsys.api.recommend import recommend
     from recsys.commands.recommendation_table import print_recommendations
 
-    found = recommend(
-        run, user, top, score, data, exclude_seen, candidates, given
+    recommendations = recommend(
+        run, user, top, score, data, exclude_seen, candidates, features
     )
-    print_recommendations(found)
+    print_recommendations(recommendations)

@@ -11,20 +11,22 @@ from recsys.errors.shown import printable
 _EXPERTS = "_experts"
 
 
-def print_recommendations(found: Any) -> None:
+def print_recommendations(recommendations: Any) -> None:
     """Prints what `recsys.recommend` returns, as wide as it needs.
 
     Args:
-        found: The `pandas.DataFrame`.
+        recommendations: The `pandas.DataFrame`.
     """
     table = Table("", box=SIMPLE_HEAD, collapse_padding=True)
-    for name in found:
-        is_number = found[name].dtype.kind == "f"
+    for name in recommendations:
+        is_number = recommendations[name].dtype.kind == "f"
         title = name.replace(_EXPERTS, ": experts")
         table.add_column(
             Text(printable(title)), justify="right" if is_number else "left"
         )
-    for place, values in enumerate(found.itertuples(index=False), start=1):
+    for place, values in enumerate(
+        recommendations.itertuples(index=False), start=1
+    ):
         cells = [Text(_cell(value)) for value in values]
         table.add_row(Text(str(place)), *cells)
     needed = Console(width=1000).measure(table).maximum

@@ -33,15 +33,15 @@ def train(
     """Train a model and write a run folder."""
     from recsys.training.warm_start_fields import with_fields_of_start
 
-    given = given_fields(options)
+    fields = given_fields(options)
     if config is not None:
-        given = read_fields(config) | given
-    elif resume and "out" in given:
-        config = Run(given["out"]).config
+        fields = read_fields(config) | fields
+    elif resume and "out" in fields:
+        config = Run(fields["out"]).config
         check_written(config, "a run")
-        given = read_fields(config) | given
-    given = with_fields_of_start(given, resume)
-    settings = TrainConfig.from_mapping(given)
+        fields = read_fields(config) | fields
+    fields = with_fields_of_start(fields, resume)
+    settings = TrainConfig.from_mapping(fields)
     if settings.distribute != "none":
         # Before Keras starts JAX.
         join_processes(backend_to_start(settings.backend))

@@ -52,17 +52,17 @@ def tune(
 
     Options of `recsys train` apply to all trials.
     """
-    given = given_fields(options)
+    settings = given_fields(options)
     # The space may say how many experts there are.
-    fields = {"num_experts": MOST_EXPERTS} | given
+    fields = {"num_experts": MOST_EXPERTS} | settings
     start_backend(TrainConfig.from_mapping(fields).backend)
     from recsys.api.tune import tune
     from recsys.tuning.sweep import Sweep
     from recsys.tuning.sweep_summary import print_summary
 
     try:
-        tune(given, trials, tuner, space, workers, resume, paper, engine)
+        tune(settings, trials, tuner, space, workers, resume, paper, engine)
     except KeyboardInterrupt:
         print("\nTo continue: the same command with --resume")
         raise
-    print_summary(Sweep(given["out"]), sparse_only)
+    print_summary(Sweep(settings["out"]), sparse_only)

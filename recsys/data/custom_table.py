@@ -188,7 +188,7 @@ def custom_table(
     else:
         wanted = [*chain(*kinds.values()), group, weight, time]
     read = {}
-    named_files = [file for found in files.values() for file in found]
+    named_files = [file for paths in files.values() for file in paths]
     for file in progress.track(named_files, description="Reading files"):
         if names is None:
             there = [name for name in wanted if name not in (None, positive)]
@@ -220,8 +220,8 @@ def custom_table(
     time = described.time if time is None else time
     with naming(raw_dir / schema if schema and split == "time" else None):
         by_time = is_by_time(split, time)
-    for found in files.values():
-        check_same_columns({file: read[file].column_names for file in found})
+    for paths in files.values():
+        check_same_columns({file: read[file].column_names for file in paths})
     frames = _frames(read, described, time, positive)
     times = times_by_file(frames, time, time_format)
     shares = {"validation": validation_share, "test": test_share}
@@ -279,11 +279,11 @@ def _described(
 
 def _read_description(file: Path, columns_of: JsonMapping) -> Schema:
     """The schema that a file holds, which has to say all."""
-    if given := [option for option, names in columns_of.items() if names]:
+    if options := [option for option, names in columns_of.items() if names]:
         raise ValueError(
             "`schema` tells what all columns mean, and must come without "
             f"{', '.join(columns_of)}. "
-            f"Received: schema={str(file)!r} and {given[0]}"
+            f"Received: schema={str(file)!r} and {options[0]}"
         )
     if not file.is_file():
         raise DataError.at(file, "a file", "none of that name")

@@ -171,7 +171,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
             name: kind.unseen(split[name], train[name])
             for name, kind in self.schema.features.items()
         }
-        return {name: found for name, found in unseen.items() if found}
+        return {name: share for name, share in unseen.items() if share}
 
     def _write_split(
         self, split: pd.DataFrame, folder: Path, name: str
@@ -233,9 +233,9 @@ def unify(
     files = [file for file, _ in parts]
     frames = [frame for _, frame in parts]
     for name, kind in columns.items():
-        given = [frame[name] for frame in frames]
-        kind.check_alike(given, files)
-        unified = kind.unified(given)
-        if unified is not given:
+        own = [frame[name] for frame in frames]
+        kind.check_alike(own, files)
+        unified = kind.unified(own)
+        if unified is not own:
             for frame, column in zip(frames, unified, strict=True):
                 frame[name] = column

@@ -62,12 +62,12 @@ def read_titles(source: str | Path, item: str) -> "pd.Series[str] | None":
 
 
 def with_titles(
-    found: pd.DataFrame, source: str | Path, item: str
+    table: pd.DataFrame, source: str | Path, item: str
 ) -> pd.DataFrame:
     """Returns a table of items with their titles, behind their ids.
 
     Args:
-        found: The table, with the ids in the column `item`; it is changed.
+        table: The table, with the ids in the column `item`; it is changed.
         source: As in `read_titles`.
         item: Name of that column.
 
@@ -76,9 +76,9 @@ def with_titles(
     """
     titles = read_titles(source, item)
     if titles is None:
-        return found
+        return table
     # Ids of a file may be integers where the model has texts.
     by_text = titles.set_axis(titles.index.map(str))
-    known = found[item].map(str).map(by_text)
-    found.insert(1, TITLE, known.fillna(""))
-    return found
+    known = table[item].map(str).map(by_text)
+    table.insert(1, TITLE, known.fillna(""))
+    return table

@@ -90,12 +90,12 @@ def times_by_file(
         for file, table in tables.items()
         if len(table)
     }
-    given = {file: times for file, times in parts.items() if times is not None}
-    kinds = {file: kind_of_times(times) for file, times in given.items()}
+    timed = {file: times for file, times in parts.items() if times is not None}
+    kinds = {file: kind_of_times(times) for file, times in timed.items()}
     for file, kind in kinds.items():
         first = next(iter(kinds))
         if kind != kinds[first]:
             raise DataError.at(
                 file, f"{kinds[first]} as in {first}", kind, column=time
             )
-    return given
+    return timed

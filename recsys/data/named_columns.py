@@ -49,12 +49,14 @@ Received: id and number
             if name in by_name:
                 by_name[name].append(kind)
                 continue
-            found = [column for column in columns if fnmatchcase(column, name)]
-            if not found:
+            matching = [
+                column for column in columns if fnmatchcase(column, name)
+            ]
+            if not matching:
                 raise DataError.at(
                     file, f"a column {name!r}", f"the columns {list(columns)}"
                 )
-            for column in found:
+            for column in matching:
                 by_pattern[column].append(kind)
     types = {}
     for column in columns:

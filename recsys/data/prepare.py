@@ -121,7 +121,7 @@ def prepare_dataset(
         )
     check_seed(seed)
     data_set = DATA_SETS[name]
-    given = _typed_options(name, data_set, options)
+    typed = _typed_options(name, data_set, options)
     console = Console(stderr=True)
     shown = progress and console.is_terminal
     with (
@@ -129,7 +129,7 @@ def prepare_dataset(
         Progress(console=console, disable=not shown) as bar,
     ):
         check_vacant(out)
-        dataset = data_set(Path(raw_dir), seed, bar, **given)
+        dataset = data_set(Path(raw_dir), seed, bar, **typed)
         dataset.write(out)
     warn_of_missing_labels(dataset.splits, dataset.schema.tasks, out)
     return dataset

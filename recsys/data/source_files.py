@@ -37,8 +37,8 @@ def source_files(
     """
     files: dict[str, list[Path]] = {}
     owners: dict[str, str] = {}
-    for split, given in named.items():
-        names = [given] if isinstance(given, str) else given
+    for split, patterns in named.items():
+        names = [patterns] if isinstance(patterns, str) else patterns
         for file in (file for name in names for file in _found(folder, name)):
             # Of a link to itself, which `Path.resolve` refuses, too.
             place = os.path.realpath(file)
@@ -60,7 +60,7 @@ def _found(folder: Path, name: str) -> list[Path]:
     if not _WILDCARDS & set(name) or place.exists():
         return files_of(place) if place.is_dir() else [place]
     paths = [folder / path for path in glob(name, root_dir=folder)]
-    found = sorted(path for path in paths if path.is_file())
-    if not found:
+    files = sorted(path for path in paths if path.is_file())
+    if not files:
         raise DataError.at(folder, f"files {name!r}", "none of that name")
-    return found
+    return files

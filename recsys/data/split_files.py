@@ -35,16 +35,16 @@ def split_files(folder: str | Path, split: str) -> list[Path]:
     ['part-9.csv', 'part-10.csv']
     """
     names = [split + suffix for suffix in SUFFIXES]
-    found = [name for name in names if Path(folder, name).exists()]
+    existing = [name for name in names if Path(folder, name).exists()]
     if Path(folder, split).is_dir():
-        found.insert(0, split)
-    if len(found) != 1:
+        existing.insert(0, split)
+    if len(existing) != 1:
         raise DataError.at(
             folder,
             f"one of the files {names}, or a folder {split!r} of parts",
-            f"{found or 'none of them'}",
+            f"{existing or 'none of them'}",
         )
-    return files_of(Path(folder, found[0]))
+    return files_of(Path(folder, existing[0]))
 
 
 def files_of(place: Path) -> list[Path]:

@@ -51,17 +51,17 @@ def dataset_from_files(
         name: joined_tables(
             {
                 file: with_times(read[file], described, times_of.get(file))
-                for file in found
+                for file in paths
             },
             described.columns,
         )
-        for name, found in files.items()
+        for name, paths in files.items()
     }
     times: dict[str, pd.Series] = {}
     if times_of:
         times = {
-            name: pd.concat(map(times_of.get, found), ignore_index=True)
-            for name, found in files.items()
+            name: pd.concat(map(times_of.get, paths), ignore_index=True)
+            for name, paths in files.items()
         }
     ranges = {name: (part.min(), part.max()) for name, part in times.items()}
     _warn_of_later_rows(ranges)

@@ -59,14 +59,14 @@ class _Lines:
         """Returns the words of each line that is there."""
         try:
             if isinstance(self.source, int):
-                found = os.read(self.source, 1 << 16)
+                received = os.read(self.source, 1 << 16)
             else:
-                found = self.source.recv(1 << 16)
+                received = self.source.recv(1 << 16)
         except OSError:
-            found = b""
-        self.is_open = bool(found)
+            received = b""
+        self.is_open = bool(received)
         self.heard = time.monotonic()
-        *lines, self._rest = (self._rest + found).split(b"\n")
+        *lines, self._rest = (self._rest + received).split(b"\n")
         return [line.decode(errors="replace").split() for line in lines]
 
 

@@ -65,10 +65,10 @@ def _typed(what: str, name: str, value: object, hint: object) -> Any:
             (item,) = get_args(kind)
             return [_typed(what, name, part, item) for part in parts]
     if isinstance(value, Repeated):
-        given = " and ".join(f"{name}={text}" for text in value)
+        received = " and ".join(f"{name}={text}" for text in value)
         raise ValueError(
             f"{what}: {name} must be given once. "
-            f"Received: {shortened(given, 300)}"
+            f"Received: {shortened(received, 300)}"
         )
     kinds = [_plain(kind) for kind in get_args(hint) or (hint,)]
     if type(None) in kinds and value.lower() == "none":

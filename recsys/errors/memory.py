@@ -62,8 +62,8 @@ def _cached(file: Path) -> int:
         return 0
     sizes = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
     names = ("total_inactive_file", "inactive_file")
-    found = [int(sizes[name]) for name in names if name in sizes]
-    return found[0] if found else 0
+    known = [int(sizes[name]) for name in names if name in sizes]
+    return known[0] if known else 0
 
 
 def _number(file: Path) -> int | None:

@@ -93,7 +93,7 @@ def converted(
         for index, tensor in enumerate(inputs)
     ]
     concrete = tf.function(function).get_concrete_function(*specifications)
-    given = [
+    input_tensors = [
         tensor.name for tensor in concrete.inputs if tensor.dtype != tf.resource
     ]
     returned = [tensor.name for tensor in concrete.outputs]
@@ -104,7 +104,7 @@ def converted(
     # That it leaves out what the random states become is nothing to tell.
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     with relevant_log(), tf.device("/cpu:0"):
-        frozen = frozen_graph(concrete, given, returned)
+        frozen = frozen_graph(concrete, input_tensors, returned)
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(frozen, name="")
             model = onnx_graph(
@@ -112,12 +112,14 @@ def converted(
                 _HANDLERS,
                 opset=CONVERTED_OPSET,
                 extra_opset=[helper.make_opsetid(OnnxGraph.DOMAIN, 1)],
-                input_names=given,
+                input_names=input_tensors,
                 output_names=returned,
                 tensors_to_rename={
                     tensor: value.name
                     for tensor, value in zip(
-                        [*given, *returned], [*inputs, *outputs], strict=True
+                        [*input_tensors, *returned],
+                        [*inputs, *outputs],
+                        strict=True,
                     )
                 },
             ).make_model("ranker")

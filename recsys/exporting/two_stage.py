@@ -122,29 +122,32 @@ class TwoStage:
             tensors: "dict[str, tf.Tensor]",
         ) -> "tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]":
             """The query, and what else is given."""
-            given = of_one_batch(
+            encoded_inputs = of_one_batch(
                 {
                     input: encoders[input](values)
                     for input, values in tensors.items()
                 }
             )
-            query = {name: given[input] for name, input in self.inputs.items()}
-            return query, given
+            query = {
+                name: encoded_inputs[input]
+                for name, input in self.inputs.items()
+            }
+            return query, encoded_inputs
 
         def serve(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
-            query, given = encoded(tensors)
-            return model(query, given[SEEN])
+            query, encoded_inputs = encoded(tensors)
+            return model(query, encoded_inputs[SEEN])
 
         def describe(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
-            query, given = encoded(tensors)
+            query, encoded_inputs = encoded(tensors)
             return {
                 VECTOR: self.ranker.query_vectors(query),
-                SEEN: given[SEEN],
+                SEEN: encoded_inputs[SEEN],
             }
 
         def rank(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
-            query, given = encoded(tensors)
-            return model.rank(query, given[CANDIDATES])
+            query, encoded_inputs = encoded(tensors)
+            return model.rank(query, encoded_inputs[CANDIDATES])
 
         defaults = {
             input: Input.of(feature) for input, feature in features.items()

@@ -42,11 +42,11 @@ def write_index(model: TwoStage, recall: float, folder: Path) -> JsonObject:
     vectors = ranker.retrieval.vectors
     index = FAISS_INDEXES[model.index].build(vectors)
     count = min(model.candidates, len(vectors))
-    found = index.tune(vectors, queries, count, recall)
-    if found < recall:
+    share = index.tune(vectors, queries, count, recall)
+    if share < recall:
         raise ExportError(
             f"The index {model.index} must find a share of {recall:g} of the "
-            f"best {count} items (`recall`). Received: {found:.4f}"
+            f"best {count} items (`recall`). Received: {share:.4f}"
         )
     index.write(folder / INDEX_FILE)
-    return {"found": found, "sha256": checksum(folder / INDEX_FILE)}
+    return {"found": share, "sha256": checksum(folder / INDEX_FILE)}

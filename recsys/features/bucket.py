@@ -163,8 +163,10 @@ def _quantiles(counts: ValueCounts, shares: np.ndarray) -> list[float]:
     before = 0
     for part in counts.sorted():
         ends = before + part.cumsum().to_numpy()
-        found = np.searchsorted(ends, places, side="right")
-        here = (places >= before) & (found < len(part))
-        quantiles |= dict.fromkeys(part.index.to_numpy()[found[here]].tolist())
+        positions = np.searchsorted(ends, places, side="right")
+        here = (places >= before) & (positions < len(part))
+        quantiles |= dict.fromkeys(
+            part.index.to_numpy()[positions[here]].tolist()
+        )
         before = ends[-1]
     return list(quantiles)

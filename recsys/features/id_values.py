@@ -218,11 +218,11 @@ class Unseen:
         >>> Unseen.of(pd.Series([7, 7, 7, 8]), pd.Series([8, 9]))
         Unseen(ids=2, share_of_ids=0.5, share_of_rows=0.75)
         """
-        given, known = unified_ids(
+        values, known = unified_ids(
             [as_ids(ids, "ids").dropna() for ids in (column, train)]
         )
-        unseen = given[~given.isin(known.unique())]
-        num_ids = given.nunique()
+        unseen = values[~values.isin(known.unique())]
+        num_ids = values.nunique()
         return cls(
             num_ids,
             unseen.nunique() / max(1, num_ids),

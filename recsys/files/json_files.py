@@ -124,8 +124,8 @@ def parse_json(
 
 
 def _around(error: json.JSONDecodeError) -> str:
-    found = error.doc[error.pos : error.pos + 20]
-    return f"{shown(found) if found else 'its end'} at column {error.colno}"
+    text = error.doc[error.pos : error.pos + 20]
+    return f"{shown(text) if text else 'its end'} at column {error.colno}"
 
 
 def write_json(path: Path, content: object) -> None:

@@ -50,15 +50,19 @@ def read_npz(
         ZipFile(file) as archive,
     ):
         members = archive.namelist()
-        found = [member.removesuffix(".npy") for member in members]
+        held_names = [member.removesuffix(".npy") for member in members]
         for name in names or ():
-            if name not in found:
+            if name not in held_names:
                 raise error.at(
-                    file, f"an array {name!r}", f"the arrays {shown(found)}"
+                    file,
+                    f"an array {name!r}",
+                    f"the arrays {shown(held_names)}",
                 )
         return {
-            name: _read_array(archive, members[found.index(name)], file, error)
-            for name in (found if names is None else names)
+            name: _read_array(
+                archive, members[held_names.index(name)], file, error
+            )
+            for name in (held_names if names is None else names)
         }
 
 

@@ -121,11 +121,11 @@ class RetrievalMeasure:
         self.seen: Seen | None = None
         if config.retrieval_exclude_seen:
             self.seen = seen_items(ranker, dataset, label)
-        given = dataset.split(split)
-        if most_rows is not None and most_rows < len(given):
-            given = given.sample(most_rows, random_state=0)
+        rows = dataset.split(split)
+        if most_rows is not None and most_rows < len(rows):
+            rows = rows.sample(most_rows, random_state=0)
         self._counting = partial(
-            counting_rows, given, schema, ranker.tasks, label
+            counting_rows, rows, schema, ranker.tasks, label
         )
         self.targets: UserTargets | None = None
         if self.user is not None:

@@ -132,24 +132,24 @@ class RetrievalMetrics:
 
     def result(self) -> dict[str, float | None]:
         """Returns the metrics by name, `None` where no row counts."""
-        found: dict[str, float | None] = dict.fromkeys(self._metrics)
+        values: dict[str, float | None] = dict.fromkeys(self._metrics)
         alone = np.ones(1, np.int64)
         for (name, metric), total in zip(
             self._metrics.items(), self._sums, strict=True
         ):
             if self._total:
                 most = metric.most(alone)[0]
-                found[name] = float(total / self._total / most)
+                values[name] = float(total / self._total / most)
         if self.targets is None:
-            return found
+            return values
         counts = self.targets.counts
         for (name, metric), sums in zip(
             self._metrics.items(), self._users, strict=True
         ):
             of_users = sums / metric.most(counts)
             mean = float(of_users.mean()) if len(counts) else None
-            found[f"user_{name}"] = mean
-        return found
+            values[f"user_{name}"] = mean
+        return values
 
 
 Scored = tuple[QueryRows, Mapping[str, np.ndarray]]
@@ -188,8 +188,8 @@ def retrieval_metrics(
         for name, measure in measures.items():
             measure.add(rows, scores[name])
         count += len(rows.items)
-    found: JsonObject = dict(measures[""].result())
-    found |= {"rows": count, "items": num_items}
+    metrics: JsonObject = dict(measures[""].result())
+    metrics |= {"rows": count, "items": num_items}
     if targets is not None:
-        found["users"] = len(targets.rows)
-    return found | {name: measures[name].result() for name in beside}
+        metrics["users"] = len(targets.rows)
+    return metrics | {name: measures[name].result() for name in beside}

@@ -61,7 +61,7 @@ def warn_if_apart(metrics: JsonObject) -> None:
     if distance is None or largest_distance(distance) <= LARGEST:
         return
     named = distance if isinstance(distance, dict) else {"": distance}
-    found = ", ".join(
+    distances = ", ".join(
         f"{name} {value:.2f}".strip()
         for name, value in named.items()
         if value > LARGEST
@@ -69,8 +69,8 @@ def warn_if_apart(metrics: JsonObject) -> None:
     warnings.warn(
         "the permutation local search has ended at a matrix that is no "
         "permutation: expected a distance of at most "
-        f"{LARGEST:g}. Received: {found}. The permutation that is nearest to "
-        "it took its place, so the experts go on with other weights than the "
-        "ones that they were trained with",
+        f"{LARGEST:g}. Received: {distances}. The permutation that is nearest "
+        "to it took its place, so the experts go on with other weights than "
+        "the ones that they were trained with",
         stacklevel=2,
     )

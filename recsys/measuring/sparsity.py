@@ -28,12 +28,12 @@ def warn_if_dense(config: ResolvedConfig, metrics: JsonMapping) -> None:
         advice = "A larger entropy_weight or a smaller gamma"
         if gate_class(config.gate).held_at_k:
             advice = "A larger initial_penalty or growth"
-        found = ", ".join(f"{task} {mean:.1f}" for task, mean in dense.items())
+        means = ", ".join(f"{task} {mean:.1f}" for task, mean in dense.items())
         warnings.warn(
             f"the gate {config.gate!r} has not become sparse in the epoch with "
             f"the lowest validation loss, whose model is kept: with k = {k}, "
             f"expected at most {SLACK * k:g} experts per example. Received: "
-            f"{found}. {advice} among the gate options, or more steps, make "
+            f"{means}. {advice} among the gate options, or more steps, make "
             "it sparse",
             stacklevel=2,
         )

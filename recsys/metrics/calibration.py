@@ -86,9 +86,9 @@ def ece(rows: ScoredRows, bins: int = DEFAULT_BINS) -> float | None:
         Binning, 2015, for the binary form; Guo et al., On Calibration of
         Modern Neural Networks, 2017, equation 3, for the borders of the bins.
     """
-    found = calibration_bins(rows, bins)
-    total = found.weights.sum()
+    bins_of_rows = calibration_bins(rows, bins)
+    total = bins_of_rows.weights.sum()
     if not total:
         return None
-    gaps = np.abs(found.observed - found.predicted)
-    return float(np.nansum(found.weights * gaps) / total)
+    gaps = np.abs(bins_of_rows.observed - bins_of_rows.predicted)
+    return float(np.nansum(bins_of_rows.weights * gaps) / total)

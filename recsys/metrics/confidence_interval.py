@@ -129,16 +129,16 @@ def _resampled(
         if isinstance(whole, GroupMean)
     }
     others = [name for name, whole in wholes.items() if _is_number(whole)]
-    found = {name: np.full(resamples, np.nan) for name in metrics}
+    samples = {name: np.full(resamples, np.nan) for name in metrics}
     if not sums and not others:
-        return found
+        return samples
     groups = rows.groups
     num_units = len(rows) if groups is None else rows.num_groups
     for index, counts in enumerate(_draws(num_units, resamples, seed)):
         for name, of_groups in sums.items():
             total, weight = counts @ of_groups
             if weight > 0:
-                found[name][index] = total / weight
+                samples[name][index] = total / weight
         if others:
             factors = counts if groups is None else counts[groups]
             resample = rows.reweighted(factors)
@@ -146,8 +146,8 @@ def _resampled(
             value = metrics[name](resample)
             assert not isinstance(value, GroupMean)
             if value is not None:
-                found[name][index] = value
-    return found
+                samples[name][index] = value
+    return samples
 
 
 def _is_number(whole: GroupMean | float | None) -> bool:

@@ -7,7 +7,7 @@ from recsys.metrics.positions import Positions
 
 
 def expected_at_first_positive(
-    found: Positions,
+    positions: Positions,
     value: Callable[[npt.NDArray[np.int64]], np.ndarray],
 ) -> npt.NDArray[np.float64]:
     """Expected value of a function of the position of the first positive row.
@@ -20,7 +20,7 @@ def expected_at_first_positive(
     for j from 1 to n - m + 1: it is positive, and those before it are not.
 
     Args:
-        found: The positions of the groups' rows.
+        positions: The positions of the groups' rows.
         value: Takes positions counted from 1, an int64 array, and returns the
             value of each.
 
@@ -30,10 +30,10 @@ def expected_at_first_positive(
     References:
         McSherry and Najork, 2008, section 2.5, on the reciprocal rank.
     """
-    first, groups = _first_ties(found)
-    above, num_rows = found.above[first], found.rows[first]
-    positives = found.positives[first]
-    expected = np.zeros(len(found.group_positives))
+    first, groups = _first_ties(positions)
+    above, num_rows = positions.above[first], positions.rows[first]
+    positives = positions.positives[first]
+    expected = np.zeros(len(positions.group_positives))
     # A position at which the first positive row is certain: most, if few tie.
     certain = num_rows == positives
     expected[groups[certain]] = value(above[certain] + 1)
@@ -59,10 +59,10 @@ def expected_at_first_positive(
     return expected
 
 
-def _first_ties(found: Positions) -> tuple[np.ndarray, np.ndarray]:
+def _first_ties(positions: Positions) -> tuple[np.ndarray, np.ndarray]:
     """The first tie of each group with a positive row, and the group."""
-    ties = np.flatnonzero(found.positives)
-    groups = np.searchsorted(found.ranking.groups, ties, side="right") - 1
+    ties = np.flatnonzero(positions.positives)
+    groups = np.searchsorted(positions.ranking.groups, ties, side="right") - 1
     new = np.ones(len(ties), bool)
     np.not_equal(groups[1:], groups[:-1], out=new[1:])
     return ties[new], groups[new]

@@ -25,7 +25,7 @@ def hit_rate(rows: ScoredRows, k: int = 10) -> GroupMean:
     0.5
     """
     check_positive("k", k)
-    found = Positions.of(rows)
-    return found.mean(
-        expected_at_first_positive(found, lambda position: position <= k)
+    positions = Positions.of(rows)
+    return positions.mean(
+        expected_at_first_positive(positions, lambda position: position <= k)
     )

@@ -30,10 +30,11 @@ def mrr(rows: ScoredRows, k: int | None = None) -> GroupMean:
     """
     if k is not None:
         check_positive("k", k)
-    found = Positions.of(rows)
+    positions = Positions.of(rows)
     most = len(rows) if k is None else k
-    return found.mean(
+    return positions.mean(
         expected_at_first_positive(
-            found, lambda position: np.where(position <= most, 1 / position, 0)
+            positions,
+            lambda position: np.where(position <= most, 1 / position, 0),
         )
     )

@@ -33,12 +33,12 @@ def ndcg(rows: ScoredRows, k: int | None = 10) -> GroupMean:
         using Gradient Descent, 2005; section 2.6 of McSherry and Najork, 2008,
         for ties.
     """
-    found = Positions.of(rows)
-    starts, ends = found.within(k)
+    positions = Positions.of(rows)
+    starts, ends = positions.within(k)
     most = int(ends.max(initial=0))
     # The discounts of the first 0, 1, 2, ... positions.
     discounts = np.zeros(most + 1)
     np.cumsum(1 / np.log2(np.arange(2, most + 2)), out=discounts[1:])
-    gains = found.by_positives(discounts[ends] - discounts[starts])
-    ideal = discounts[np.minimum(found.group_positives, most)]
-    return found.mean(np.divide(gains, ideal, gains, where=ideal > 0))
+    gains = positions.by_positives(discounts[ends] - discounts[starts])
+    ideal = discounts[np.minimum(positions.group_positives, most)]
+    return positions.mean(np.divide(gains, ideal, gains, where=ideal > 0))

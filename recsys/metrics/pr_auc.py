@@ -36,5 +36,5 @@ def pr_auc(rows: ScoredRows) -> float | None:
     if not steps.any():
         return None
     positive, taken = positive[steps], taken[steps]
-    found = np.cumsum(positive)
-    return float((positive * found / taken).sum() / found[-1])
+    hits = np.cumsum(positive)
+    return float((positive * hits / taken).sum() / hits[-1])

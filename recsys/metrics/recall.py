@@ -25,7 +25,7 @@ def recall(rows: ScoredRows, k: int | None = 10) -> GroupMean:
     >>> recall(rows, k=2).value
     0.5
     """
-    found = Positions.of(rows)
-    starts, ends = found.within(k)
-    hits = found.by_positives(ends - starts)
-    return found.mean(hits / np.maximum(found.group_positives, 1))
+    positions = Positions.of(rows)
+    starts, ends = positions.within(k)
+    hits = positions.by_positives(ends - starts)
+    return positions.mean(hits / np.maximum(positions.group_positives, 1))

@@ -35,9 +35,11 @@ def with_intervals(
     if not resamples:
         return values
     intervals = confidence_intervals(metrics, rows, resamples=resamples)
-    found: dict[str, float | list[float] | None] = {}
+    named_values: dict[str, float | list[float] | None] = {}
     for name, value in values.items():
         interval = intervals[name]
-        found[name] = value
-        found[f"{name}_interval"] = None if interval is None else [*interval]
-    return found
+        named_values[name] = value
+        named_values[f"{name}_interval"] = (
+            None if interval is None else [*interval]
+        )
+    return named_values

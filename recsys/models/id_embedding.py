@@ -93,10 +93,10 @@ def look_up(
         }
     flat = {name: ops.reshape(values, (-1,)) for name, values in ids.items()}
     rows = table(ops.concatenate(list(flat.values())), training=training)
-    found, start = {}, 0
+    split, start = {}, 0
     for name, values in flat.items():
         end = start + ops.shape(values)[0]
         shape = (*ops.shape(ids[name]), table.output_dim)
-        found[name] = ops.reshape(rows[start:end], shape)
+        split[name] = ops.reshape(rows[start:end], shape)
         start = end
-    return found
+    return split

@@ -32,7 +32,7 @@ def baselines(runs: Sequence[Run]) -> Section | None:
     for run in runs:
         config = read_baseline_config(run.config)
         by_data.setdefault(Path(config.data).name, []).append(run)
-    tables = [_table(data, found) for data, found in by_data.items()]
+    tables = [_table(data, data_runs) for data, data_runs in by_data.items()]
     text = (
         "Simple models, on the test split; the hyperparameters that are not "
         "given were chosen on the validation split. Retrieval is of all items "

@@ -112,14 +112,14 @@ def read_trained(folders: Sequence[str | Path]) -> list[Trained]:
     """
     trained = []
     for folder in map(Path, folders):
-        found = list(_sweep(folder)) or list(_runs(folder))
-        if not found and not baseline_runs(folder):
+        of_folder = list(_sweep(folder)) or list(_runs(folder))
+        if not of_folder and not baseline_runs(folder):
             raise RunError(
                 f"{folder}: expected a folder of finished runs, or of a "
                 "sweep with finished trials. Received: "
                 + ("none in it" if folder.is_dir() else "no folder there")
             )
-        trained += found
+        trained += of_folder
     return trained
 
 

@@ -97,15 +97,17 @@ class Catalogue:
             counts += np.bincount(item.encode(part), minlength=rows)
 
         columns = EncodedColumns(train, features)
-        given = schema.item_features
+        declared = schema.item_features
         values, why = {}, {}
-        for feature in features if given is None else given:
+        for feature in features if declared is None else declared:
             if feature not in (name, schema.user_id):
-                found, why[feature] = _by_item(
-                    columns.parts(name, feature), rows, varies=given is not None
+                item_values, why[feature] = _by_item(
+                    columns.parts(name, feature),
+                    rows,
+                    varies=declared is not None,
                 )
-                if found is not None:
-                    values[feature] = found
+                if item_values is not None:
+                    values[feature] = item_values
         if len(values) + 1 == len(features):
             raise DataError.at(
                 schema.place,

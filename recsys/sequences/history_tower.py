@@ -71,7 +71,7 @@ class HistoryTower(keras.layers.Layer):
         )
         if not self.items.unit:
             vectors = vectors * self.items.dim**0.5
-        found = self.tower(vectors, mask=history >= 0, training=training)
+        outputs = self.tower(vectors, mask=history >= 0, training=training)
         if self.temperature is None:
-            return found
-        return ops.normalize(found, axis=-1) / self.temperature
+            return outputs
+        return ops.normalize(outputs, axis=-1) / self.temperature

@@ -53,8 +53,8 @@ class BearerToken:
     ) -> None:
         app = self._app
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            given = Headers(scope=scope).get("authorization", "")
-            kind, _, token = given.partition(" ")
+            header = Headers(scope=scope).get("authorization", "")
+            kind, _, token = header.partition(" ")
             # In constant time: nobody can guess it letter by letter.
             same = hmac.compare_digest(token.strip().encode(), self._expected)
             if kind.lower() != "bearer" or not same:

@@ -97,9 +97,9 @@ class FaissIndex(ABC):
         while True:
             numbers = self._look(queries, count, count)
             scores = np.einsum("qd,qcd->qc", queries, vectors[numbers])
-            found = float(((scores >= least) & (numbers >= 0)).mean())
-            if found >= recall or self.effort >= most:
-                return found
+            share = float(((scores >= least) & (numbers >= 0)).mean())
+            if share >= recall or self.effort >= most:
+                return share
             self.effort = min(most, math.ceil(_STEP * self.effort))
 
     @abstractmethod
@@ -124,14 +124,14 @@ class FaissIndex(ABC):
         if not len(queries):
             return np.zeros((0, count), np.int32)
         depth = min(self.num_items, count + seen.shape[1])
-        found = self._look(queries, depth, count) + 1
-        numbers = _without(found, seen, count)
+        nearest = self._look(queries, depth, count) + 1
+        numbers = _without(nearest, seen, count)
         # An approximate index may end before it has found enough.
         left = self.num_items - _distinct(seen)
         short = (numbers > 0).sum(axis=1) < np.minimum(count, left)
         if short.any():
-            found = self._look_everywhere(queries[short], depth) + 1
-            numbers[short] = _without(found, seen[short], count)
+            nearest = self._look_everywhere(queries[short], depth) + 1
+            numbers[short] = _without(nearest, seen[short], count)
         return numbers
 
     def write(self, file: Path) -> None:
@@ -148,8 +148,8 @@ def _without(numbers: np.ndarray, seen: np.ndarray, count: int) -> np.ndarray:
     rows = np.arange(len(numbers))[:, None] * most
     left = (numbers > 0) & ~np.isin(numbers + rows, seen + rows)
     order = np.argsort(~left, axis=1, kind="stable")[:, :count]
-    found = np.where(left, numbers, 0)
-    return np.take_along_axis(found, order, axis=1).astype(np.int32)
+    unseen = np.where(left, numbers, 0)
+    return np.take_along_axis(unseen, order, axis=1).astype(np.int32)
 
 
 def _distinct(seen: np.ndarray) -> np.ndarray:

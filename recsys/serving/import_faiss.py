@@ -15,10 +15,10 @@ def import_faiss() -> Any:
     Raises:
         ModuleNotFoundError: It is not installed.
     """
-    given = os.environ.get(_WAITING)
+    policy = os.environ.get(_WAITING)
     os.environ.setdefault(_WAITING, "passive")
     try:
         return import_module("faiss")
     finally:
-        if given is None:
+        if policy is None:
             del os.environ[_WAITING]

@@ -67,18 +67,18 @@ class ModelStore(Generic[Model]):
         What has answered until then goes on until another one can, also when
         it is removed and no other is left.
         """
-        found = self._find()
+        folders = self._find()
         self._broken = {
             version: broken
             for version, broken in self._broken.items()
-            if version in found
+            if version in folders
         }
-        for version in sorted(found, reverse=True):
+        for version in sorted(folders, reverse=True):
             if self.served is not None and version == self.served.version:
                 break
-            if self._try(version, found[version]):
+            if self._try(version, folders[version]):
                 break
-        removed = self.served is not None and self.served.version not in found
+        removed = self.served is not None and self.served.version not in folders
         if removed and not self._all_removed:
             _LOG.warning(
                 "version %s is gone and no other can be loaded: it stays",
@@ -116,14 +116,14 @@ class ModelStore(Generic[Model]):
         return [versions[version] for version in sorted(versions, reverse=True)]
 
     def _find(self) -> dict[int, Path]:
-        found = {}
+        folders = {}
         if holds_model(self._folder):
-            found[_FLAT_VERSION] = self._folder
+            folders[_FLAT_VERSION] = self._folder
         for path in self._folder.iterdir() if self._folder.is_dir() else []:
             version = _version(path.name)
             if version is not None and path.is_dir():
-                found[version] = path
-        return found
+                folders[version] = path
+        return folders
 
     def _try(self, version: int, path: Path) -> bool:
         """Loads a version; returns whether it is served now."""

@@ -65,7 +65,7 @@ class OnnxRunner:
             self._session = onnxruntime.InferenceSession(
                 str(folder / FILE), options, providers=["CPUExecutionProvider"]
             )
-            given = [
+            inputs_by_name = [
                 *self._session.get_inputs(),
                 *self._session.get_overridable_initializers(),
             ]
@@ -74,7 +74,9 @@ class OnnxRunner:
                 "serving_default": Signature(
                     {
                         each.name: _spec(each, folder, defaults.get(each.name))
-                        for each in sorted(given, key=lambda each: each.name)
+                        for each in sorted(
+                            inputs_by_name, key=lambda each: each.name
+                        )
                     },
                     {
                         each.name: _spec(each, folder)

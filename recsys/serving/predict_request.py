@@ -88,16 +88,16 @@ class PredictRequest:
         specs = signatures[name].inputs
         if "instances" in content:
             rows = _checked_rows("instances", content["instances"], max_rows)
-            given = _columns_of_rows(content["instances"], specs)
+            values_of = _columns_of_rows(content["instances"], specs)
             place = _in_rows
         else:
-            given = _named_columns(content["inputs"], specs)
-            rows = _checked_lengths(given, max_rows)
+            values_of = _named_columns(content["inputs"], specs)
+            rows = _checked_lengths(values_of, max_rows)
             place = _in_column
         room = _Room(rows, max_values)
         columns = {
-            key: _column(given[key], spec, place(key), room.of(key))
-            if key in given
+            key: _column(values_of[key], spec, place(key), room.of(key))
+            if key in values_of
             else spec.rows(rows)
             for key, spec in specs.items()
         }
@@ -215,17 +215,17 @@ def _column(
     """A column; what is null in it gets the default, where there is one."""
     if spec.default is None:
         return as_array(values, spec, place, room)
-    given = [index for index, value in enumerate(values) if value is not None]
-    if not given:
+    present = [index for index, value in enumerate(values) if value is not None]
+    if not present:
         return spec.rows(len(values))
 
-    def place_of_given(indices: tuple[int, ...]) -> str:
-        return place((given[indices[0]], *indices[1:]))
+    def place_of_present(indices: tuple[int, ...]) -> str:
+        return place((present[indices[0]], *indices[1:]))
 
     checked = as_array(
-        [values[row] for row in given], spec, place_of_given, room
+        [values[row] for row in present], spec, place_of_present, room
     )
-    if len(given) == len(values):
+    if len(present) == len(values):
         return checked
     try:
         # The default of a list has one element, whatever the others have.
@@ -234,12 +234,12 @@ def _column(
         )
     except ValueError:
         raise RequestError.at(
-            place((given[0],)),
+            place((present[0],)),
             f"the shape {spec.default.shape[1:]}, as where it is left out",
             f"{checked.shape[1:]}",
         ) from None
     filled = filled.astype(checked.dtype)  # A copy.
-    filled[given] = checked
+    filled[present] = checked
     return filled
 
 
@@ -300,17 +300,17 @@ def _without_default(specs: Mapping[str, TensorSpec]) -> list[str]:
 
 def _check_names(
     place: str,
-    given: Mapping[str, object],
+    names: Mapping[str, object],
     specs: Mapping[str, TensorSpec],
     needed: list[str],
 ) -> None:
-    for name in given:
+    for name in names:
         if name not in specs:
             raise RequestError.at(
                 place, f"inputs of {sorted(specs)}", f"{shown(name)}"
             )
     for name in needed:
-        if name not in given:
+        if name not in names:
             raise RequestError.at(
-                place, f"the input {name!r}", f"only {sorted(given)}"
+                place, f"the input {name!r}", f"only {sorted(names)}"
             )

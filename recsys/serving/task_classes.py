@@ -49,14 +49,14 @@ def with_classes(
     classes = _read(folder / CLASSES_FILE)
     known: dict[str, Signature] = {}
     for name, signature in signatures.items():
-        found = {
+        of_outputs = {
             task: TaskClasses(names, outputs)
             for task, names in classes.items()
             if (outputs := _outputs(task, names, signature))
         }
-        for of_task in found.values():
+        for of_task in of_outputs.values():
             _check_size(folder, signature, of_task)
-        known[name] = replace(signature, classes=found)
+        known[name] = replace(signature, classes=of_outputs)
     return known
 
 

@@ -103,15 +103,15 @@ class Multiclass(Task):
     def learned(self, labels: Sequence[pd.Series], file: object) -> Task:
         if self.classes is not None or all(map(is_numeric_dtype, labels)):
             return self
-        found = sorted({text for part in labels for text in part.dropna()})
-        if not 2 <= len(found) <= MOST_CLASSES:
+        texts = sorted({text for part in labels for text in part.dropna()})
+        if not 2 <= len(texts) <= MOST_CLASSES:
             raise DataError.at(
                 file,
                 f"2 to {MOST_CLASSES:,} classes",
-                f"{len(found):,}: {shown(found)}",
+                f"{len(texts):,}: {shown(texts)}",
                 column=labels[0].name,
             )
-        return Multiclass(classes=found)
+        return Multiclass(classes=texts)
 
     def as_stored(self, labels: pd.Series) -> pd.Series:
         if self.classes is None:
@@ -171,10 +171,10 @@ def _are_texts(column: pd.Series) -> bool:
     """Returns whether all present labels are texts, one not a number."""
     if is_numeric_dtype(column):
         return False
-    given = column[column.notna() & ~column.isin(MISSING_NUMBERS)]
-    if infer_dtype(given) != "string":
+    values = column[column.notna() & ~column.isin(MISSING_NUMBERS)]
+    if infer_dtype(values) != "string":
         return False
-    numbers = pd.to_numeric(given, errors="coerce")
+    numbers = pd.to_numeric(values, errors="coerce")
     return bool(numbers.isna().any())
 
 

@@ -76,9 +76,13 @@ def with_task_options(
         changes.setdefault(task, {})[option] = value
     changed = dict(tasks)
     try:
-        for task, given in changes.items():
+        for task, options_of_task in changes.items():
             kind = tasks[task]
-            declaration = {"type": kind.type, **kind.model_dump(), **given}
+            declaration = {
+                "type": kind.type,
+                **kind.model_dump(),
+                **options_of_task,
+            }
             changed[task] = declared(declaration, TASKS, _WHAT, task)
         for task in changes:
             changed[task].check_among(changed, task)

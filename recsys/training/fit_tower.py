@@ -77,10 +77,10 @@ def fit_tower(
         for epoch in range(config.tower_epochs):
             if epoch:
                 batches = WindowBatches(sequences, config, length, epoch)
-            found = training.fit(batches, shuffle=False, verbose=0)
+            history = training.fit(batches, shuffle=False, verbose=0)
             update_index(ranker)
             measured = _validated(ranker, dataset, config)
-            rows.append({"epoch": epoch + 1, **_row(found, measured)})
+            rows.append({"epoch": epoch + 1, **_row(history, measured)})
             pd.DataFrame(rows).to_csv(run.folder / HISTORY, index=False)
             if best.is_over(rows[-1][f"val_ndcg@{config.metrics_k}"]):
                 break
@@ -166,10 +166,10 @@ def _validated(
 
 
 def _row(
-    found: keras.callbacks.History, measured: Mapping[str, float]
+    history: keras.callbacks.History, measured: Mapping[str, float]
 ) -> dict[str, float]:
     """The table's entries for an epoch."""
-    (loss,) = found.history["loss"]
+    (loss,) = history.history["loss"]
     if not np.isfinite(loss):
         raise NonFiniteLossError(
             "The loss of the tower must stay finite; a lower "

@@ -72,9 +72,9 @@ class WarmStart:
         Raises:
             DataError: A column is missing, new or of another kind.
         """
-        own, given = self.model.features, schema.features
+        own, current = self.model.features, schema.features
         place = schema.place
-        self._check(place, "feature", declarations(own), declarations(given))
+        self._check(place, "feature", declarations(own), declarations(current))
         own_tasks, given_tasks = self.model.tasks, schema.tasks
         self._check(place, "task", _types(own_tasks), _types(given_tasks))
 
@@ -90,9 +90,9 @@ class WarmStart:
             FileError: The configuration of the other run is broken.
             ValueError: A field of the configuration is not what it was.
         """
-        own, given = self.model.tasks, dataset.schema.tasks
+        own, current = self.model.tasks, dataset.schema.tasks
         place = dataset.schema.place
-        self._check(place, "task", declarations(own), declarations(given))
+        self._check(place, "task", declarations(own), declarations(current))
         self.model.check_fits(dataset)
         if not self.kept:
             start = resolve_config(self.source.read_recorded(), dataset.schema)
@@ -103,12 +103,12 @@ class WarmStart:
         place: str,
         what: str,
         own: Mapping[str, Declaration],
-        given: Mapping[str, Declaration],
+        current: Mapping[str, Declaration],
     ) -> None:
-        for name in [*own, *given]:
+        for name in [*own, *current]:
             expected, received = (
                 repr(declarations[name]) if name in declarations else "none"
-                for declarations in (own, given)
+                for declarations in (own, current)
             )
             if expected != received:
                 raise DataError.at(

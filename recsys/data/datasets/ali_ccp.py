@@ -173,10 +173,10 @@ def _lines(
     with open_packed(file) as stream:
         for number, line in enumerate(stream, 1):
             text = line.decode("latin-1").rstrip("\r\n")
-            found = form.fullmatch(text)
-            if found is None:
+            match = form.fullmatch(text)
+            if match is None:
                 raise DataError.at(file, expected, shown(text), line=number)
-            yield number, found.groups()
+            yield number, match.groups()
 
 
 def _features(count: str, text: str, file: Path, line: int) -> _Features:
@@ -184,12 +184,12 @@ def _features(count: str, text: str, file: Path, line: int) -> _Features:
     features: _Features = defaultdict(list)
     parts = text.split("\x01") if text else []
     for part in parts:
-        found = _FEATURE.fullmatch(part)
-        if found is None:
+        match = _FEATURE.fullmatch(part)
+        if match is None:
             raise DataError.at(
                 file, "a field, an id and a weight", shown(part), line=line
             )
-        field, id, weight = found.groups()
+        field, id, weight = match.groups()
         features[field].append((id, weight))
     for field in ONE_ID:
         if len(features.get(field, [])) > 1:

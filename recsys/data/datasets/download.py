@@ -25,11 +25,11 @@ def read_download(
     Raises:
         DataError: None of the three is there, or the archive is broken.
     """
-    found = find_download(raw_dir, [archive], [member])
-    if found is None:
+    download = find_download(raw_dir, [archive], [member])
+    if download is None:
         names = (Path(member).name, member, archive)
         raise DataError.at(raw_dir, f"one of the files {names}", "none of them")
-    return found
+    return download
 
 
 def is_in_download(raw_dir: Path, archive: str, member: str) -> bool:

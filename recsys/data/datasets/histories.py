@@ -28,13 +28,13 @@ def histories(rows: pd.DataFrame, done: pd.DataFrame, length: int) -> pd.Series:
     items, times = ordered["item"].to_numpy(), ordered["time"].to_numpy()
     of_user = ordered.groupby("user", sort=False).indices
     row_times = rows["time"].to_numpy()
-    found = np.empty(len(rows), object)
+    histories = np.empty(len(rows), object)
     for user, places in rows.groupby("user", sort=False).indices.items():
         own = of_user.get(user, np.array([], np.intp))
         ends = np.searchsorted(times[own], row_times[places])
         for place, end in zip(places, ends, strict=True):
-            found[place] = items[own[max(0, end - length) : end]]
-    return pd.Series(found, rows.index, dtype=object)
+            histories[place] = items[own[max(0, end - length) : end]]
+    return pd.Series(histories, rows.index, dtype=object)
 
 
 def drawn_times(

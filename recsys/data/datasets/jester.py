@@ -80,9 +80,9 @@ def _read_parts(raw_dir: Path, progress: Progress) -> np.ndarray:
     for part in progress.track(PARTS, description="Reading parts"):
         archives = [f"jester-data-{part}.zip", f"jester_dataset_1_{part}.zip"]
         members = [f"jester-data-{part}.xls", f"jester-data-{part}.csv"]
-        found = find_download(raw_dir, archives, members)
-        if found is not None:
-            file, content = found
+        download = find_download(raw_dir, archives, members)
+        if download is not None:
+            file, content = download
             parts.append(parse_joke_ratings(content, file))
     if not parts:
         raise DataError.at(

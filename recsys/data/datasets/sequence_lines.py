@@ -59,12 +59,12 @@ def parse_sequences(
                 shown(fields[alone[0]][0].decode("latin-1")),
                 line=line + int(alone[0]) + 1,
             )
-        given = [parts for parts in fields if parts]
-        own = pa.array([parts[0] for parts in given], pa.binary())
+        filled = [parts for parts in fields if parts]
+        own = pa.array([parts[0] for parts in filled], pa.binary())
         counts = np.maximum(lengths[lengths > 0] - 1, 0)
-        repeats = np.repeat(np.arange(len(given)), counts)
+        repeats = np.repeat(np.arange(len(filled)), counts)
         users.append(own.take(pa.array(repeats)).dictionary_encode())
-        values = [item for parts in given for item in parts[1:]]
+        values = [item for parts in filled for item in parts[1:]]
         items.append(pa.array(values, pa.binary()).dictionary_encode())
         line += len(lines)
         progress.update(task, completed=stream.tell())

@@ -52,9 +52,9 @@ def read_csv(
     table = pa.Table.from_batches(held)
     fields = []
     for name, texts in zip(table.column_names, table.columns, strict=True):
-        found = TextType()
-        found.add(texts)
-        fields.append(field_of(name, found))
+        text_type = TextType()
+        text_type.add(texts)
+        fields.append(field_of(name, text_type))
     return pa.table(
         [
             texts.cast(field.type)
@@ -64,15 +64,15 @@ def read_csv(
     )
 
 
-def field_of(name: str, found: TextType) -> pa.Field:
+def field_of(name: str, text_type: TextType) -> pa.Field:
     """Returns what is known of a column of a text file, a `pyarrow.Field`.
 
     Args:
         name: Its name.
-        found: What has been seen of all its texts.
+        text_type: What has been seen of all its texts.
     """
-    mark = _WHOLE_FLOATS if found.whole_floats else None
-    return pa.field(name, found.type, metadata=mark)
+    mark = _WHOLE_FLOATS if text_type.whole_floats else None
+    return pa.field(name, text_type.type, metadata=mark)
 
 
 def has_whole_floats(field: pa.Field) -> bool:
@@ -117,11 +117,11 @@ def csv_batches(
     with reading(path, expected, DataError):
         try:
             with csv.open_csv(path, options, parsing) as file:
-                found = file.schema.names
+                header = file.schema.names
             if columns is not None:
-                check_columns(found, columns, path)
+                check_columns(header, columns, path)
             converting = csv.ConvertOptions(
-                column_types=dict.fromkeys(found, pa.string()),
+                column_types=dict.fromkeys(header, pa.string()),
                 null_values=[""],
                 strings_can_be_null=True,
                 include_columns=columns,

@@ -46,8 +46,8 @@ def parse_lines(
     stream = io.BytesIO(text)
     line = first_line
     while lines := stream.readlines(CHUNK):
-        found = pattern.findall(b"".join(lines))
-        if len(found) < len(lines):
+        matches = pattern.findall(b"".join(lines))
+        if len(matches) < len(lines):
             bad = next(
                 i for i, row in enumerate(lines) if not pattern.match(row)
             )
@@ -57,6 +57,6 @@ def parse_lines(
                 shown(lines[bad].decode("latin-1").rstrip("\r\n")),
                 line=line + bad,
             )
-        yield found
+        yield matches
         line += len(lines)
         progress.update(task, completed=stream.tell())

@@ -47,16 +47,16 @@ def read_mat(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     References:
         The MathWorks. MAT-File Format.
     """
-    found: dict[str, np.ndarray | None] = {}
+    held: dict[str, np.ndarray | None] = {}
     with reading(file, "a MATLAB file", DataError), file.open("rb") as stream:
         order = {b"IM": "<", b"MI": ">"}[stream.read(HEADER)[-2:]]
         for content in _matrices(stream, order, file):
             name, array = _parse(content, order, names, file)
-            found[name] = array
+            held[name] = array
     for name in names:
-        if name not in found:
-            raise DataError.at(file, f"an array {name!r}", shown([*found]))
-    arrays = {name: found[name] for name in names}
+        if name not in held:
+            raise DataError.at(file, f"an array {name!r}", shown([*held]))
+    arrays = {name: held[name] for name in names}
     read = {name: x for name, x in arrays.items() if x is not None}
     for name in names:
         if name not in read:

@@ -38,8 +38,8 @@ class TextType:
                 pa.string()
             ).equals(texts)
         if self._whole_floats:
-            found = compute.match_substring_regex(texts, _WHOLE_FLOATS)
-            self._whole_floats = compute.all(found, min_count=0).as_py()
+            matches = compute.match_substring_regex(texts, _WHOLE_FLOATS)
+            self._whole_floats = compute.all(matches, min_count=0).as_py()
 
     @property
     def type(self) -> pa.DataType:

@@ -35,6 +35,6 @@ def update_index(ranker: TwoTower) -> None:
     for start in range(0, retrieval.num_items, _BLOCK):
         stop = min(start + _BLOCK, retrieval.num_items)
         items = retrieval.items(np.arange(start, stop) + 1)
-        found = ops.stop_gradient(ranker.item_vectors(items))
-        vectors[start:stop] = ops.convert_to_numpy(found)
+        item_vectors = ops.stop_gradient(ranker.item_vectors(items))
+        vectors[start:stop] = ops.convert_to_numpy(item_vectors)
     retrieval.update_index(vectors)
