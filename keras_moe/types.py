@@ -18,7 +18,12 @@ from numpy.typing import ArrayLike
 
 
 class Tensor(Protocol):
-    """A tensor of any backend, a variable, a symbolic tensor or an array."""
+    """A tensor of any backend, a variable, a symbolic tensor or an array.
+
+    `Any` is what has no common type: a size is `None` in a symbolic shape
+    alone, each backend has dtypes of its own, and NumPy's arrays take no
+    operands but those that NumPy knows.
+    """
 
     @property
     def shape(self) -> Any: ...
@@ -88,7 +93,8 @@ FloatLike: TypeAlias = float | Tensor
 # `None` where a dimension is not known yet.
 Shape: TypeAlias = tuple[int | None, ...]
 
-# A tensor or a shape, or a dict or list of them with one entry per task.
+# A tensor or a shape, or a dict or list of them with one entry per task. Which
+# of them it is follows from how a layer was made: not from any type.
 Structure: TypeAlias = Any
 
 # A name such as "float32", or a policy.
@@ -116,8 +122,9 @@ RegularizerLike: TypeAlias = (
     str | Mapping[str, object] | keras.regularizers.Regularizer | None
 )
 
-# What `get_config` returns: whatever JSON can hold.
+# What `get_config` returns: whatever JSON can hold. Who reads an entry knows
+# its type.
 Config: TypeAlias = dict[str, Any]
 
 # The figures of an epoch or a batch by name, as Keras hands them to callbacks.
-Logs: TypeAlias = dict[str, Any]
+Logs: TypeAlias = dict[str, float]

@@ -1,6 +1,7 @@
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from typing import TextIO
 
 import keras
@@ -73,7 +74,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.file.flush()
 
 
-def _figures(logs: Logs) -> list[str]:
+def _figures(logs: Mapping[str, float | None]) -> list[str]:
     """The figures that are there, each with its name."""
     return [
         f"{name.replace('_per_example', '')} {float(value):.4g}"

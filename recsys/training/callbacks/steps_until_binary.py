@@ -65,8 +65,8 @@ class StepsUntilBinary(keras.callbacks.Callback):
         ]
         if not shares:
             return
-        logs["steps"] = self._steps()
-        self._note(min(shares) == 1, logs["steps"])
+        logs["steps"] = steps = self._steps()
+        self._note(min(shares) == 1, steps)
         if self.progress.binary_since is not None:
             logs[UNTIL_BINARY] = self.progress.binary_since
 
