@@ -239,8 +239,10 @@ def wait_for_all(place: str) -> None:
 
 
 def frozen_graph(
-    concrete: object, given: list[str], returned: list[str]
-) -> Any:
+    concrete: "tf.types.experimental.ConcreteFunction",
+    inputs: list[str],
+    outputs: list[str],
+) -> "tf.compat.v1.GraphDef":
     """Returns the graph of a function of TensorFlow, variables made constants.
 
     `tf2onnx.tf_loader.from_function`; the public `tf2onnx.convert` converts at
@@ -248,16 +250,16 @@ def frozen_graph(
 
     Args:
         concrete: The concrete function.
-        given: Names of the tensors it takes.
-        returned: Names of the tensors it returns.
+        inputs: Names of the tensors it takes.
+        outputs: Names of the tensors it returns.
     """
     from tf2onnx import tf_loader
 
-    return tf_loader.from_function(concrete, given, returned)
+    return tf_loader.from_function(concrete, inputs, outputs)
 
 
 def onnx_graph(
-    graph: object,
+    graph: "tf.Graph",
     handlers: Mapping[str, Callable[..., object]],
     **options: object,
 ) -> Any:

@@ -1,4 +1,5 @@
 from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,7 +40,7 @@ class ScoreAccumulator:
         self,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
-        groups: object = None,
+        groups: "Sequence[Hashable] | np.ndarray | pd.Series | None" = None,
         weights: npt.ArrayLike | None = None,
     ) -> None:
         """Adds rows.

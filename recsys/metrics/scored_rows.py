@@ -1,3 +1,5 @@
+from collections.abc import Hashable
+from collections.abc import Sequence
 from collections.abc import Sized
 from dataclasses import dataclass
 from dataclasses import replace
@@ -74,7 +76,7 @@ class ScoredRows:
         cls,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
-        groups: object = None,
+        groups: Sequence[Hashable] | np.ndarray | pd.Series | None = None,
         weights: npt.ArrayLike | None = None,
     ) -> Self:
         """Checks rows, and numbers their groups.
@@ -189,7 +191,9 @@ def checked_weights(weights: npt.ArrayLike) -> np.ndarray:
     return values
 
 
-def coded(groups: object) -> tuple[npt.NDArray[np.int32], pd.Index]:
+def coded(
+    groups: Sequence[Hashable] | np.ndarray | pd.Series,
+) -> tuple[npt.NDArray[np.int32], pd.Index]:
     """Numbers groups in the order in which they appear.
 
     Returns:

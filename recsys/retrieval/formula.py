@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 from typing import NoReturn
 
@@ -65,7 +66,7 @@ class _Operation:
     name: str
     count: int  # How many it takes.
 
-    def __call__(self, functions: object, *operands: object) -> Any:
+    def __call__(self, functions: ModuleType, *operands: object) -> Any:
         if self.name in _OPERATORS:
             return _OPERATORS[self.name](*operands)
         return getattr(functions, _FUNCTIONS[self.name][0])(*operands)
@@ -131,7 +132,7 @@ Received: inf, of '^' in 'watch * 0^-1'
             self._refuse("an operator, or its end,")
 
     def __call__(
-        self, values: Mapping[str, object], functions: object = None
+        self, values: Mapping[str, object], functions: ModuleType | None = None
     ) -> Any:
         """Computes the formula.
 
@@ -154,7 +155,9 @@ Received: inf, of '^' in 'watch * 0^-1'
         with np.errstate(all="ignore"):
             return self._computed(numbers, np)
 
-    def _computed(self, values: Mapping[str, object], functions: object) -> Any:
+    def _computed(
+        self, values: Mapping[str, object], functions: ModuleType
+    ) -> Any:
         stack: list[Any] = []
         for step in self._steps:
             if isinstance(step, _Operation):
