@@ -255,8 +255,10 @@ def _looked_up(means: Sequence[np.ndarray], ids: np.ndarray) -> np.ndarray:
 
 
 def _dataset(
-    rows: LabelledRows, means: np.ndarray, reference: Any = None
-) -> Any:
+    rows: LabelledRows,
+    means: np.ndarray,
+    reference: "lightgbm.Dataset | None" = None,
+) -> "lightgbm.Dataset":
     import lightgbm
 
     return lightgbm.Dataset(

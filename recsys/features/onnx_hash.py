@@ -10,7 +10,6 @@ to load.
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
-from typing import Any
 
 from recsys.features.onnx_graph import OnnxGraph
 
@@ -276,7 +275,9 @@ def _compression(words: str, last: str) -> "onnx.GraphProto":
         for new, old in zip(state, before, strict=True)
     ]
 
-    def described(name: str, rank: int, kind: int = TensorProto.INT64) -> Any:
+    def described(
+        name: str, rank: int, kind: int = TensorProto.INT64
+    ) -> "onnx.ValueInfoProto":
         return helper.make_tensor_value_info(name, kind, [None] * rank)
 
     return helper.make_graph(

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_moe.types import Structure
 from recsys.data.streaming.encoded_units import EncodedUnits
 from recsys.data.streaming.encoded_units import Encoder
 from recsys.data.streaming.pool_reader import Arrays
@@ -56,7 +57,7 @@ class _OwnRows(keras.utils.PyDataset):
     def __len__(self) -> int:
         return len(self._batches)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> tuple[Structure, ...]:
         return own_rows(self._batches[index])
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -85,7 +86,9 @@ class Scorer(keras.Model):
         self.batch_size = batch_size or model.rows_per_step
         self.built = True
 
-    def call(self, inputs_and_counts: Any) -> Any:
+    def call(
+        self, inputs_and_counts: tuple[Mapping[str, Tensor], Tensor]
+    ) -> Any:
         inputs, counts = inputs_and_counts
         with record_routing() as records:
             predictions = self.model(inputs, training=False)
@@ -181,7 +184,9 @@ class _Shares(keras.utils.PyDataset):
     def __len__(self) -> int:
         return len(self._batches)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(
+        self, index: int
+    ) -> tuple[tuple[dict[str, np.ndarray], np.ndarray]]:
         (inputs,) = self._batches[index]
         rows = len(next(iter(inputs.values())))
         more = -rows % self._devices

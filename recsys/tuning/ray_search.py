@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from contextlib import contextmanager
 from shutil import rmtree
-from typing import Any
 
 import keras
 from keras_tuner.engine.trial import Trial
@@ -112,7 +111,7 @@ class OracleSearcher(Searcher):
         self._runner = runner
         self._running: dict[str, Trial] = {}
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id: str) -> JsonObject | str | None:
         trial = self._oracle.create_trial(trial_id)
         if trial.status == TrialStatus.STOPPED:
             return Searcher.FINISHED
@@ -165,7 +164,7 @@ def _run_trial(
     return {"status": record["status"], OBJECTIVE.name: loss}
 
 
-def _name_of(trial: Any) -> str:
+def _name_of(trial: "tune.experiment.Trial") -> str:
     return str(trial.config["trial"])
 
 
