@@ -12,7 +12,7 @@ from recsys.data import load
 from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
-from recsys.data.streaming.large import is_large
+from recsys.data.streaming.streamed_dataset import is_large
 from recsys.errors import RunError
 from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished

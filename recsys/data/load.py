@@ -5,8 +5,8 @@ from recsys.data.datasets.synthetic import synthetic
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import read_schema
-from recsys.data.streaming.large import is_large
 from recsys.data.streaming.streamed_dataset import StreamedDataset
+from recsys.data.streaming.streamed_dataset import is_large
 
 AnyDataset = Dataset | ImageDataset | StreamedDataset
 

@@ -106,7 +106,7 @@ def test_an_evaluation_is_that_of_rows_in_memory(
 ) -> None:
     held = recsys.evaluate(run, data, by=by)
     # A batch has rows of several row groups, and the last one is smaller.
-    monkeypatch.setattr("recsys.data.streaming.large.MOST_BYTES", 0)
+    monkeypatch.setattr("recsys.data.streaming.streamed_dataset.MOST_BYTES", 0)
     assert recsys.evaluate(run, parts, by=by) == held
 
 
@@ -154,7 +154,7 @@ def test_explain_takes_a_sample(
 ) -> None:
     run = shutil.copytree(run, tmp_path / "run")
     held = recsys.explain(run, data, repeats=1)
-    monkeypatch.setattr("recsys.data.streaming.large.MOST_BYTES", 0)
+    monkeypatch.setattr("recsys.data.streaming.streamed_dataset.MOST_BYTES", 0)
     sampled = recsys.explain(run, parts, repeats=1)
     assert sampled["rows"] == held["rows"] == 40
     monkeypatch.setattr("recsys.api.explain.MOST_ROWS", 10)

@@ -206,3 +206,10 @@ def test_one_class_alone(write_folder: FolderWriter) -> None:
         "/train.npz, column 'kind': expected at least two classes. "
         "Received: the class 0"
     )
+
+
+def test_labels_of_several_tasks_are_a_table() -> None:
+    pixels = np.zeros((2, 8, 8, 1), np.uint8)
+    images = Images.of(pixels, {"digit": [7, 0], "odd": [1, 0]})
+    table = images[["odd", "digit"]]
+    assert table.to_dict("list") == {"odd": [1, 0], "digit": [7, 0]}

@@ -1,6 +1,10 @@
 import json
+from dataclasses import FrozenInstanceError
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from recsys.data import DataError
@@ -260,3 +264,41 @@ def test_a_time_is_the_last_column_unless_it_is_a_feature() -> None:
 def test_other_tasks_leave_the_roles_as_they_are() -> None:
     schema = Schema(**CONTENT, group="user", weight="importance", time="day")
     assert schema.with_tasks(schema.tasks) == schema
+
+
+def test_predictions_are_measured_by_tasks_group_and_weight() -> None:
+    assert Schema(**CONTENT).truth_columns == ["watch", "rating"]
+    schema = Schema(**CONTENT, group="user", weight="importance", time="day")
+    assert schema.truth_columns == ["watch", "rating", "user", "importance"]
+
+
+@pytest.mark.parametrize(
+    "columns", [["age"], ("age",), {"age"}, {"age": 1}.keys()]
+)
+def test_item_features_are_names_in_any_order(columns: Any) -> None:
+    features = {"item": "id", "age": "number"}
+    tasks = {"watch": "binary"}
+    schema = Schema("films", features, tasks, item_features=columns)
+    assert schema.item_features == ["age"]
+
+
+@pytest.mark.parametrize("columns", ["age", b"age", {"age": 1}, 3, ["age", 3]])
+def test_item_features_that_are_no_names(columns: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        Schema("films", {"item": "id"}, CONTENT["tasks"], item_features=columns)
+    assert "'item_features': expected a list of columns. Received: " in str(
+        caught.value
+    )
+
+
+def test_names_become_plain_texts() -> None:
+    schema = Schema("films", {np.str_("user"): "id"}, {"watch": "binary"})
+    assert [type(name) for name in schema.columns] == [str, str]
+
+
+def test_a_schema_cannot_be_changed_and_can_be_replaced() -> None:
+    schema = Schema(**CONTENT)
+    with pytest.raises(FrozenInstanceError):
+        schema.name = "other"  # type: ignore[misc]
+    assert replace(schema, file=Path("a.json")) == schema
+    assert replace(schema, name="other") != schema
