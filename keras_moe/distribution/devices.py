@@ -311,7 +311,10 @@ def _axes(expert_axis: str | None = None) -> _Axes | None:
 def _expert_axis() -> str:
     axes = _mapped.get()
     if axes is None or axes.experts is None:
-        raise RuntimeError("No function is mapped over devices with experts.")
+        raise RuntimeError(
+            "The call must be within a function mapped over devices with "
+            "experts. Received: a call outside of one"
+        )
     return axes.experts
 
 

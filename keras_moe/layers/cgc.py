@@ -333,8 +333,8 @@ def _check_tasks(
     check_gates(gates)
     if SHARED in gates:
         raise ValueError(
-            f"`gates` must not have a task called {SHARED!r}, the name of "
-            f"what the tasks share. Received: tasks {list(gates)}"
+            f"`gates` must not have a task called {SHARED!r}, a reserved name. "
+            f"Received: tasks {list(gates)}"
         )
     if set(task_experts) != set(gates):
         raise ValueError(

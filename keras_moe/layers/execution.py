@@ -70,7 +70,7 @@ class Execution:
         if dense:
             raise ValueError(
                 "`execution` must not be 'sparse' with a dense gate, which "
-                "bounds no row's experts. "
+                "does not bound the experts of a row. "
                 f"Received: execution='sparse', dense gates {dense}"
             )
         if self.experts.sparse_unsupported_reason is not None:
@@ -260,8 +260,8 @@ class Execution:
         if exported and self.mode == "sparse":
             raise ValueError(
                 "A mixture with execution='sparse' cannot be exported in this "
-                'format: make it with execution="dense", or "auto", which is '
-                "dense in such a file, and give it the weights of this one. "
+                'format: export a copy with execution="dense", or "auto", '
+                "which is dense in such a file, and with the same weights. "
                 f"Received: execution='sparse', gates "
                 f"{[gate.name for gate in self.gates]}"
             )
@@ -327,10 +327,10 @@ class Execution:
         weights = ops.where(ops.isnan(weights), 0.0, weights)
         require(
             _num_pairs(weights) <= max_pairs,
-            "Gates that say `always_sparse`, or bound a batch by `max_pairs`, "
-            "must not give weight to more experts than that. Received: more "
-            f"than {max_pairs} weights that are not zero in a batch, of the "
-            f"gates {[f'{type(g).__name__} {g.name}' for g in self.gates]}",
+            "Gates that declare `always_sparse`, or bound a batch by "
+            "`max_pairs`, must not give weight to more experts than that. "
+            f"Received: more than {max_pairs} nonzero weights in a batch, from "
+            f"the gates {[f'{type(g).__name__} {g.name}' for g in self.gates]}",
         )
 
     def _run_first_if(

@@ -65,8 +65,8 @@ class GatedLayer(CheckedLayer):
         if experts.feature_rank not in (None, len(features)):
             raise ValueError(
                 f"`inputs` of {type(experts).__name__} must have "
-                f"{experts.feature_rank} axis behind the {self._rank} that say "
-                f"what is routed. Received: inputs of shape {inputs_shape}, "
+                f"{experts.feature_rank} feature axis after the {self._rank} "
+                f"of routed rows. Received: inputs of shape {inputs_shape}, "
                 f"gate_inputs of shapes {list(gate_shapes)}"
             )
         place = self._places.next("experts", experts.seed)
@@ -89,7 +89,7 @@ class GatedLayer(CheckedLayer):
         if rank < 1:
             raise ValueError(
                 "`gate_inputs`, by default `inputs`, must have at least one "
-                "axis that says what is routed, beside that of the features. "
+                "axis of routed rows before the axis of features. "
                 f"Received: shapes {list(gate_shapes)}"
             )
         return rank

@@ -58,8 +58,8 @@ def run_isolated(
         outputs = function()
     if scope.holds_more_than(states):
         raise ValueError(
-            "Sparse execution needs experts that neither add losses nor "
-            "change variables when they are called, random states apart. "
+            "Sparse execution needs experts whose call neither adds losses "
+            "nor changes variables other than random states. "
             "Use execution='dense' for others."
         )
     return outputs, [scope.get_current_value(state) for state in states]

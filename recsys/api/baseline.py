@@ -149,9 +149,9 @@ def _fit_retriever(
     size, free = kind.memory(interactions, options), free_memory()
     if size > free:
         raise ValueError(
-            f"`model` must be one that fits into the {in_units(free)} of "
-            f"memory that are free. Received: model={config.model!r}, which "
-            f"takes {in_units(size)} for {items:,} items"
+            f"`model` must fit into the {in_units(free)} of free memory. "
+            f"Received: model={config.model!r}, which takes {in_units(size)} "
+            f"for {items:,} items"
         )
     announce(
         f"Fitting {config.model}: {interactions.num_users:,} users, "

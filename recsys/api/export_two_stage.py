@@ -236,7 +236,7 @@ def _verify(
             )
             if problem:
                 raise ExportError(
-                    "The SavedModel must recommend what the model does. "
+                    "The SavedModel must recommend the same as the model. "
                     f"Received, with the index {index} at batch size {size}: "
                     f"{problem}"
                 )

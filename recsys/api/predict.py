@@ -111,7 +111,7 @@ def _check_apart(out: Path, input: Path) -> None:
         place.exists() and place.samefile(input) for place in places
     ):
         raise DataError.at(
-            "`out`", f"a place that is not in the input, {input}", str(out)
+            "`out`", f"a path outside the input, {input}", str(out)
         )
 
 
@@ -124,7 +124,7 @@ def _kept_labels(
         if name in columns:
             raise DataError.at(
                 file,
-                f"no column {name!r}, the name that the labels are kept under",
+                f"no column {name!r}, which is the name of the labels",
                 "one of that name",
             )
     return names

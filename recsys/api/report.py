@@ -85,7 +85,7 @@ def _report(
     if out.exists() and (out.is_file() or any(out.iterdir())):
         raise RunError(
             "`out` must be a new or empty folder. "
-            f"Received: out={str(out)!r}, which holds something"
+            f"Received: out={str(out)!r}, which is not empty"
         )
     announce("Reading the runs")
     finished = read_trained(folders)

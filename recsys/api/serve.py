@@ -54,8 +54,8 @@ def serve(model: str | Path, **options: Any) -> None:
     name = checked.name or folder.name
     if not re.fullmatch(NAME, name):
         raise ValueError(
-            "`name` must be letters, digits, `.`, `_` and `-`, where the name "
-            f"of the folder is not. Received: {shown(name)}"
+            "`name` must consist of letters, digits, `.`, `_` and `-`; it is "
+            f"the name of the folder by default. Received: {shown(name)}"
         )
     with DaemonThreads(_THREADS, "predict") as executor:
         store = ModelStore(folder, model_loader(checked, executor))

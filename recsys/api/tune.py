@@ -104,7 +104,7 @@ def tune(
     base = TrainConfig.from_mapping({"num_experts": MOST_EXPERTS, **fields})
     if base.warm_start is not None:
         raise ValueError(
-            "`warm_start` must be left out: trials begin anew. "
+            "`warm_start` must be left out: trials start from new weights. "
             f"Received: warm_start={base.warm_start!r}"
         )
     check_backend(base.backend)
@@ -188,14 +188,14 @@ def _check(space: Space, schema: Schema, tuner: str, trials: int) -> None:
     # Hyperband draws nothing from a space of one point.
     if not space.searched and (trials > 1 or tuner == "hyperband"):
         raise ValueError(
-            "expected a field to be searched, or one trial. Received: none but "
-            "those that are given or have one choice, "
+            "expected a field to search, or one trial. Received: only fields "
+            "that are given or have one choice, "
             f"{list(space.fields({}))}"
         )
     if tuner == "hyperband" and "epochs" in space.searched:
         raise ValueError(
-            "`epochs` must not be searched by hyperband, which decides on "
-            f"them. Received: {space.searched['epochs']}"
+            "`epochs` must not be searched by hyperband, which sets them "
+            f"itself. Received: {space.searched['epochs']}"
         )
     for fields in space.examples():
         config = TrainConfig.from_mapping({**fields, "out": "."})

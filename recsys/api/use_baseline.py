@@ -70,8 +70,8 @@ def recommend_baseline(
     model = fitted.model
     if not isinstance(model, FittedRetrieval):
         raise RunError(
-            f"{run}: expected a run that retrieves. Received: one of the "
-            f"baseline {fitted.config.model!r}, which does not"
+            f"{run}: expected a run with retrieval. Received: a run of the "
+            f"baseline {fitted.config.model!r}, which has none"
         )
     roles = RetrievalData(dataset, str(fitted.config.retrieval_label))
     row = pd.DataFrame({roles.user: pd.Series([user], dtype=object)})

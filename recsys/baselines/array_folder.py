@@ -77,7 +77,5 @@ class ArrayFolder:
             raise FileError.at(file, "a column 'id'", f"{[*table.columns]}")
         ids = as_ids(table["id"], file)
         if ids.isna().any() or ids.duplicated().any():
-            raise FileError.at(
-                file, "different ids", "some missing, or some twice"
-            )
+            raise FileError.at(file, "different ids", "missing or repeated ids")
         return pd.Index(ids)

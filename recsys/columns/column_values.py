@@ -117,7 +117,7 @@ def refuse_broken_texts(column: pd.Series, file: object) -> None:
     """
     if column.dtype == object:
         broken = column.map(_is_broken).astype(bool)
-        refuse(column, broken, "a text of whole characters", file)
+        refuse(column, broken, "valid Unicode text", file)
 
 
 def _is_broken(value: object) -> bool:

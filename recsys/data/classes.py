@@ -126,8 +126,8 @@ def check_names(schema: Schema, num_classes: Mapping[str, int]) -> None:
         if taken := sorted(names & set(columns)):
             raise DataError.at(
                 schema.place,
-                f"no column {taken[0]!r}, the name that a prediction of the "
-                f"task {task!r} has",
+                f"no column {taken[0]!r}, which is the name of a prediction of "
+                f"the task {task!r}",
                 "one of that name",
             )
         names |= set(columns)

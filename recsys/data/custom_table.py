@@ -172,7 +172,7 @@ def custom_table(
     }
     if positive is not None and not negatives:
         raise ValueError(
-            "`positive` must come with negatives=1 or more, without which all "
+            "`positive` must come with negatives=1 or more; otherwise all "
             f"labels are 1. Received: positive={positive!r}"
         )
     character = None if separator is None else named_separator(separator)
@@ -281,7 +281,7 @@ def _read_description(file: Path, columns_of: JsonMapping) -> Schema:
     """The schema that a file holds, which has to say all."""
     if options := [option for option, names in columns_of.items() if names]:
         raise ValueError(
-            "`schema` tells what all columns mean, and must come without "
+            "`schema` declares all columns, and must come without "
             f"{', '.join(columns_of)}. "
             f"Received: schema={str(file)!r} and {options[0]}"
         )
@@ -301,8 +301,8 @@ def _with_time(schema: Schema, time: str | None) -> Schema:
     if schema.time not in (None, time):
         if time is not None:
             raise ValueError(
-                f"`time` must be that of the schema, {schema.time!r}, where it "
-                f"has one. Received: time={time!r}"
+                f"`time` must be {schema.time!r}, as in the schema, or left "
+                f"out. Received: time={time!r}"
             )
         return schema
     return schema if time in schema.features else replace(schema, time=time)

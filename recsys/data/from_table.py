@@ -91,7 +91,7 @@ def is_by_time(split: str | None, time: str | None) -> bool:
         )
     if split == "time" and time is None:
         raise ValueError(
-            "`split` may be time only where `time` names a column, as an "
+            "`split` can only be time if `time` names a column, as an "
             "option or in the schema. Received: split='time'"
         )
     return time is not None and split != "random"

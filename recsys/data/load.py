@@ -62,6 +62,6 @@ def load(
 def _check_in_memory(streaming: bool, what: str) -> None:
     if streaming:
         raise ValueError(
-            "`streaming` must be False for all but a folder of tables. "
+            "`streaming` must be False unless the data are a folder of tables. "
             f"Received: streaming=True for {what}"
         )

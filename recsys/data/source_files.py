@@ -45,7 +45,7 @@ def source_files(
             if owner := owners.get(place):
                 raise DataError.at(
                     file,
-                    "a file that is read once",
+                    "each file once",
                     f"a file of {owner} and of {split}"
                     if owner != split
                     else f"a file that {split} names twice",

@@ -74,11 +74,11 @@ def _parts(folder: Path) -> list[Path]:
     parts.sort(key=lambda part: (_natural(part.name), part.name))
     for part in parts:
         if not part.exists():
-            raise DataError.at(part, "a file", "a link to none")
+            raise DataError.at(part, "a file", "a broken link")
         if part.is_dir() or not part.name.endswith(SUFFIXES):
             raise DataError.at(
                 folder,
-                f"parts alone, files that end in one of {SUFFIXES}",
+                f"only parts, files that end in one of {SUFFIXES}",
                 f"{'a folder' if part.is_dir() else 'a file'} "
                 f"{shown(part.name)}",
             )

@@ -194,8 +194,8 @@ def _numbers(column: pd.Series, file: object) -> pd.Series:
     if _end_in_years(column):
         raise DataError.at(
             file,
-            "times that sort as they follow each other (`time_format` says "
-            "how to read days or months that come before the year)",
+            "times whose order as values is that of time (`time_format` says "
+            "how to read days or months before the year)",
             shown(column.iloc[0]),
             column=column.name,
             row=1,

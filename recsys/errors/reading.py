@@ -157,7 +157,7 @@ def check_fits(
     if size > free:
         raise error.at(
             file,
-            f"what fits into the memory that is free, {free:,} bytes",
+            f"at most the free memory, {free:,} bytes",
             f"{size:,} bytes" + (what and f" of {what}"),
         )
 
@@ -190,7 +190,7 @@ def while_it_fits(
         if total > most:
             raise error.at(
                 file,
-                f"at most {most:,} bytes, half of the memory that is free",
-                "more than that",
+                f"at most {most:,} bytes, half of the free memory",
+                "more",
             )
         yield part

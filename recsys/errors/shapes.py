@@ -161,9 +161,7 @@ def _whole(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise PydanticCustomError(
-            "broken_text", "a text of whole characters"
-        ) from None
+        raise PydanticCustomError("broken_text", "valid Unicode text") from None
     return value
 
 

@@ -63,7 +63,7 @@ class OnnxFormat(ExportFormat):
         except onnx.checker.ValidationError as error:
             reason = str(error).strip().splitlines()[0]
             raise ExportError(
-                "The ranker must consist of what ONNX can compute. "
+                "The ranker must only have operations that ONNX can compute. "
                 f"Received: {reason}"
             ) from error
         folder.mkdir()
@@ -213,8 +213,8 @@ def _check_names(served: "ServedRanker", outputs: Iterable[str]) -> None:
     both = [name for name in outputs if name in served.inputs]
     if both:
         raise ExportError(
-            "An ONNX model must not have an input and an output of one name; "
-            "the format tf_saved_model may. "
+            "An ONNX model must not have an input and an output with the same "
+            "name; the format tf_saved_model can. "
             f"Received: {both}, of the inputs {served.input_names}"
         )
 

@@ -86,7 +86,7 @@ class TwoStage:
         ):
             if both := set(names) & set(taken):
                 raise ExportError(
-                    f"The two stages must have {what} with other names than "
+                    f"The two stages must have {what} with names other than "
                     f"{', '.join(taken)}. Received: {sorted(both)}"
                 )
 

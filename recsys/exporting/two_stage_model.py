@@ -212,8 +212,8 @@ def create_index(name: str, vectors: "np.ndarray", count: int) -> Any:
 
     if name == SCANN and find_spec(SCANN) is None:
         raise ExportError(
-            "`index` must be another one where the package scann is not "
-            "installed. Received: index='scann'"
+            "`index` must not be 'scann' without the package scann. "
+            "Received: index='scann'"
         )
     try:
         module = import_module("tensorflow_recommenders")
@@ -222,8 +222,8 @@ def create_index(name: str, vectors: "np.ndarray", count: int) -> Any:
     except Exception as error:  # Of whatever kind: of a library that is broken.
         raise ExportError(
             "The index must come from TensorFlow Recommenders, which does not "
-            f"load beside TensorFlow {tf.__version__} (nor does it where a "
-            "release of scann for another TensorFlow is installed). "
+            f"load beside TensorFlow {tf.__version__} (or beside a release of "
+            "scann for another TensorFlow). "
             f"Received: {type(error).__name__}: {error}"
         ) from error
     top_k = module.layers.factorized_top_k

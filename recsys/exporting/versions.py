@@ -38,7 +38,7 @@ def check_vacant(folder: Path) -> None:
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise RunError(
             "`out` must be a new or empty folder. "
-            f"Received: out={str(folder)!r}, which holds something"
+            f"Received: out={str(folder)!r}, which is not empty"
         )
 
 
@@ -69,7 +69,7 @@ def next_version(out: Path) -> Path:
 
 def _refusal(out: Path, problem: str) -> RunError:
     return RunError(
-        "`out` must be a new folder, or one that holds nothing but versions, "
-        "1, 2 and so on (a model without a version has a folder of its own). "
+        "`out` must be a new folder, or one that only has versions, 1, 2 and "
+        "so on (a model without a version needs a folder of its own). "
         f"Received: out={str(out)!r}, {problem}"
     )

@@ -85,8 +85,8 @@ class IdList(Feature):
             value = getattr(self, name)
             if self.of is not None and value is not None:
                 raise ValueError(
-                    f"expected {name} at {shown(self.of)}, which has the "
-                    f"table. Received: {name}={value} beside "
+                    f"expected {name} in the declaration of {shown(self.of)}, "
+                    f"which has the table. Received: {name}={value} beside "
                     f"of={shown(self.of)}"
                 )
         return self

@@ -44,7 +44,7 @@ class Ids(IdList):
     def _check_weighted(self) -> "Ids":
         if self.weighted and self.pooling == "max":
             raise ValueError(
-                "expected pooling 'mean' or 'sum' of what is weighted. "
+                "expected pooling 'mean' or 'sum' for weighted ids. "
                 f"Received: pooling={self.pooling!r}"
             )
         return self

@@ -54,8 +54,8 @@ class Sequence(IdList):
             self.of,
         ):
             raise ValueError(
-                "expected query for pooling 'attention' alone, and the same "
-                f"feature as of. Received: pooling={self.pooling!r}, "
+                "expected query only with pooling 'attention', and the same "
+                f"feature as in of. Received: pooling={self.pooling!r}, "
                 f"query={shown(self.query)}, of={shown(self.of)}"
             )
         return self

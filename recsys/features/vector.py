@@ -49,7 +49,7 @@ class Vector(Feature):
             raise DataError.at(
                 file,
                 f"{self.size} finite numbers",
-                "one that is missing",
+                "a missing number",
                 column=column.name,
                 row=int(numbers.index[numbers.isna()][0]) + 1,
             )

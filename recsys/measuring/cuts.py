@@ -46,7 +46,7 @@ def cuts(
     if not column[~missing].map(pd.api.types.is_hashable).all():
         raise DataError.at(
             "a cut by a feature",
-            "one with a single value a row",
+            "one with a single value per row",
             f"{name!r}, which has lists",
         )
     unknown = np.zeros(len(column), bool)

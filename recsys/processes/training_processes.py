@@ -180,8 +180,8 @@ def _arguments(run: Run, config: TrainConfig) -> list[str]:
     # The folder may have been moved since then.
     if begun and read_fields(request) | {"out": requested["out"]} != requested:
         raise RunError(
-            f"{run.folder}: another configuration is asked for than the "
-            "run was begun with; choose another folder"
+            f"{run.folder}: the run was started with another configuration; "
+            "choose another folder"
         )
     write_json(request, requested)
     if run.is_finished:

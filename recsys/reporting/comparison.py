@@ -46,8 +46,8 @@ def _folder_name(name: str) -> str:
         or name in _TABLES
     ):
         raise ValueError(
-            f"expected a name that a folder can have: up to {_LONGEST_NAME} "
-            "characters that can be printed, without / and \\, without a space "
+            f"expected a valid name of a folder: up to {_LONGEST_NAME} "
+            "printable characters, without / and \\, without a space "
             f"or a dot at its ends, and not {' or '.join(_TABLES)}. "
             f"Received: {shown(name)}"
         )
@@ -62,7 +62,7 @@ def _own_fields(fields: JsonObject) -> JsonObject:
     for name, instead in (("seed", "`seeds`"), ("out", "the names")):
         if name in fields:
             raise ValueError(
-                f"`{name}` of a run follows from {instead} of the comparison. "
+                f"`{name}` of a run is set by {instead} of the comparison. "
                 f"Received: {name}={shown(fields[name])}"
             )
     return fields
@@ -137,7 +137,7 @@ class Comparison:
                 )
         if "" in self.settings and len(self.settings) > 1:
             raise ValueError(
-                "`settings` of a comparison must have names where there are "
+                "`settings` of a comparison must have names if there are "
                 f"several. Received: {list(self.settings)}"
             )
         for name in [*self.against, *self.against.values()]:

@@ -41,6 +41,6 @@ def check_data(file: Path, source: str) -> None:
     changed = [name for name in names if was.get(name) != now.get(name)]
     if changed:
         raise RunError(
-            f"{file.parent}: expected the data that it was started with. "
-            f"Received: other ones; changed: {', '.join(changed)}"
+            f"{file.parent}: expected the data of its start. "
+            f"Received: other data; changed: {', '.join(changed)}"
         )

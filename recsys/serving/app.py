@@ -228,7 +228,7 @@ class Api:
         served = self._store.served
         there = f"{served.version}" if served else "none yet"
         return NotFoundError.at(
-            self._name, f"a version that is served: {there}", shown(version)
+            self._name, f"a served version: {there}", shown(version)
         )
 
     async def _no_such_page(

@@ -41,9 +41,8 @@ def read_index(file: Path, kind: str, sha256: str) -> FaissIndex:
         if (received := checksum(file)) != sha256:
             raise FileError.at(
                 file,
-                "the index that was exported with the model, of the SHA-256 "
-                f"{sha256}",
-                f"one of {received}: it is broken, or of another model",
+                f"the index exported with the model, with SHA-256 {sha256}",
+                f"one with {received}: it is broken, or of another model",
             )
         try:
             faiss = import_faiss()

@@ -102,7 +102,7 @@ class OnnxRunner:
                 raise
             raise RequestError.at(
                 "values",
-                "what the model can compute with",
+                "values that the model can compute with",
                 printable(problem)[:200],
             ) from None
         return dict(zip(self._outputs, outputs, strict=True))

@@ -235,7 +235,7 @@ def _column(
     except ValueError:
         raise RequestError.at(
             place((present[0],)),
-            f"the shape {spec.default.shape[1:]}, as where it is left out",
+            f"the shape {spec.default.shape[1:]}, as of its default",
             f"{checked.shape[1:]}",
         ) from None
     filled = filled.astype(checked.dtype)  # A copy.

@@ -55,7 +55,9 @@ class SavedModelRunner:
             outputs = self._loaded.signatures[signature](**tensors)
         except tf.errors.InvalidArgumentError as error:
             raise RequestError.at(
-                "values", "what the model can compute with", _reason(error)
+                "values",
+                "values that the model can compute with",
+                _reason(error),
             ) from None
         return {name: tensor.numpy() for name, tensor in outputs.items()}
 

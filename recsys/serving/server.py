@@ -148,7 +148,7 @@ async def _watch(
         except OSError as error:
             problem = printable(str(error))
             if problem != before:
-                _LOG.error("no look for new versions: %s", problem)
+                _LOG.error("cannot look for new versions: %s", problem)
             before = problem
         else:
             before = ""

@@ -75,7 +75,7 @@ def import_operations(folder: Path) -> None:
         raise FileError.at(
             folder,
             "the package scann, which has the operations of its index, in a "
-            "release for the TensorFlow that is installed",
+            "release for the installed TensorFlow",
             f"{type(error).__name__}: {error}",
         ) from error
 

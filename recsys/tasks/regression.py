@@ -68,7 +68,7 @@ class Regression(Task):
         if scale < max(_SMALLEST_SPREAD * largest, _TINY):
             raise DataError.at(
                 source,
-                "labels whose differences float32 can tell; subtract a "
+                "labels whose differences float32 can represent; subtract a "
                 "constant from them, or change their unit",
                 f"labels of up to {largest:g} with a standard deviation of "
                 f"{scale:g}",

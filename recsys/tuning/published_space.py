@@ -93,7 +93,7 @@ def _check_paper(paper: str, gate: str | None, data_set: str) -> None:
     if paper not in having:
         what = "a shared bottom" if gate is None else f"the gate {gate!r}"
         raise ValueError(
-            f"`paper` must be one that has {what} and the data set "
+            f"`paper` must be one with {what} and the data set "
             f"{data_set!r}: {', '.join(having) or 'there is none'}. "
             f"Received: paper={paper!r}"
         )

@@ -159,7 +159,7 @@ def role() -> str:
     for name in (_ID, _PORT):
         if name not in os.environ:
             raise ValueError(
-                f"the environment variable {name} must be set where {_ADDRESS} "
+                f"the environment variable {name} must be set if {_ADDRESS} "
                 f"is. Received: {_ADDRESS}={os.environ[_ADDRESS]}"
             )
     return "chief" if "chief" in os.environ[_ID] else "worker"

@@ -115,7 +115,7 @@ class Sweep:
             if _as_read(value, in_any_order) != _as_read(was, in_any_order):
                 raise ValueError(
                     f"`{name}` must be what the sweep was started with, {was} "
-                    f"in {self.plan}, to go on with it. Received: {name}="
+                    f"in {self.plan}, to resume it. Received: {name}="
                     f"{value}"
                 )
         check_data(self.data, plan.fields["data"])

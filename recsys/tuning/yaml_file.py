@@ -54,7 +54,7 @@ def read_yaml(file: Path) -> Any:
             raise FileError.at(
                 file,
                 "YAML",
-                f"what breaks off at column {mark.column + 1} "
+                f"text that breaks off at column {mark.column + 1} "
                 f"({error.problem or error.context})",
                 line=mark.line + 1,
             ) from None

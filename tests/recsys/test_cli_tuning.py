@@ -100,7 +100,7 @@ def test_the_best_of_a_sweep_is_sparse(
         (["--trials", "2", "--backend", "numpy"], "`backend` must be one of"),
         (["--trials", "2", "--gate", "best"], "`gate` must be one of softmax"),
         (["--trials", "2", "--space", "none.yaml"], "none.yaml"),
-        (["--paper", "moesart"], "`paper` must be one that has the gate"),
+        (["--paper", "moesart"], "`paper` must be one with the gate"),
         (["--trials", "2", "--gate-option", "gama=1"], "'gama'"),
     ],
 )

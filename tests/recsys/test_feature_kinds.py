@@ -314,14 +314,14 @@ def test_the_export_is_verified_and_takes_strange_rows(
         (
             "seen",
             {"type": "sequence", "of": "item", "dim": 5},
-            "'features', column 'seen': expected dim at 'item', which has the "
-            "table. Received: dim=5 beside of='item'",
+            "'features', column 'seen': expected dim in the declaration "
+            "of 'item', which has the table. Received: dim=5 beside of='item'",
         ),
         (
             "history",
             {"type": "sequence", "of": "item", "pooling": "attention"},
-            "'features', column 'history': expected query for pooling "
-            "'attention' alone, and the same feature as of. Received: "
+            "'features', column 'history': expected query only with "
+            "pooling 'attention', and the same feature as in of. Received: "
             "pooling='attention', query=None, of='item'",
         ),
         (
@@ -338,8 +338,8 @@ def test_the_export_is_verified_and_takes_strange_rows(
         (
             "tags",
             {"type": "ids", "weighted": True, "pooling": "max"},
-            "'features', column 'tags': expected pooling 'mean' or 'sum' of "
-            "what is weighted. Received: pooling='max'",
+            "'features', column 'tags': expected pooling 'mean' or 'sum' for "
+            "weighted ids. Received: pooling='max'",
         ),
         (
             "hour",

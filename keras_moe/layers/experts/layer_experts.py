@@ -227,6 +227,6 @@ def _check_experts(experts: object) -> None:
         )
     if len({id(expert) for expert in experts}) < len(experts):
         raise ValueError(
-            "`experts` must be different layers: one that stands twice is "
+            "`experts` must be different layers: a layer listed twice is "
             f"one expert. Received: {[expert.name for expert in experts]}"
         )

@@ -80,7 +80,8 @@ class PermutedGate(Gate):
         check_gate("gate", gate)
         if isinstance(gate, PermutedGate):
             raise ValueError(
-                "`gate` must not be a PermutedGate: two permutations are one. "
+                "`gate` must not be a PermutedGate: two permutations compose "
+                "to one. "
                 f"Received: gate={gate!r}"
             )
         check_no_router_losses(kwargs, "it belongs to the gate inside")

@@ -97,15 +97,15 @@ def _check_sparsity(
     counts = np.count_nonzero(weights, axis=-1)
     if gate.always_sparse and counts.max() > gate.k:
         raise ValueError(
-            f"`always_sparse` promises at most k={gate.k} weights that are not "
-            f"zero for each example. Received: {counts.max()} from "
+            f"`always_sparse` promises at most k={gate.k} nonzero weights "
+            f"for each example. Received: {counts.max()} from "
             f"{_describe(gate)} with training={training}"
         )
     pairs = counts.sum() * (num_rows if gate.static else 1)
     if gate.is_bounded(training) and pairs > gate.max_pairs(num_rows):
         raise ValueError(
-            f"`is_bounded` promises at most {gate.max_pairs(num_rows)} weights "
-            f"that are not zero for {num_rows} examples, `max_pairs` of them. "
+            f"`is_bounded` promises at most {gate.max_pairs(num_rows)} "
+            f"nonzero weights for {num_rows} examples, by `max_pairs`. "
             f"Received: {pairs} from {_describe(gate)} with training={training}"
         )
 
@@ -116,7 +116,7 @@ def _check_simplex(gate: Gate, weights: np.ndarray) -> None:
         weights.min() < 0 or abs(sums - 1).max() > TOLERANCE
     ):
         raise ValueError(
-            "`on_simplex` promises weights that are not negative and sum to 1. "
+            "`on_simplex` promises nonnegative weights that sum to 1. "
             f"Received: weights from {weights.min()} that sum to "
             f"{sums.min()} to {sums.max()} from {_describe(gate)}"
         )
@@ -138,9 +138,9 @@ def _check_nan(gate: Gate, inputs: np.ndarray, training: bool) -> None:
     is_nan = np.isnan(_weigh(gate, inputs, training)).any(axis=-1)
     if not is_nan[0] or is_nan[1:].any():
         raise ValueError(
-            "An example that is NaN must have NaN among its weights, and no "
-            "other example must. Received: NaN in the rows "
-            f"{np.flatnonzero(is_nan).tolist()} for one in row 0 from "
+            "An example of NaN must have NaN among its weights, and no other "
+            "example may. Received: NaN in the weights of the rows "
+            f"{np.flatnonzero(is_nan).tolist()} for NaN in row 0 from "
             f"{_describe(gate)} with training={training}"
         )
 
@@ -150,5 +150,5 @@ def _check_static(gate: Gate, inputs: np.ndarray) -> None:
     if (_weigh(gate, inputs, False) != _weigh(gate, zeros, False)).any():
         raise ValueError(
             "`static` promises weights that do not depend on the inputs. "
-            f"Received: different ones from {_describe(gate)}"
+            f"Received: different weights from {_describe(gate)}"
         )

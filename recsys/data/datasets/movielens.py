@@ -120,7 +120,7 @@ class MovieLens:
         """
         if subsample not in (None, "published"):
             raise ValueError(
-                "`subsample` must be 'published' or not be given. "
+                "`subsample` must be 'published' or left out. "
                 f"Received: subsample={subsample!r}"
             )
         if features not in ("ids", "all"):

@@ -106,7 +106,7 @@ def test_a_mask_of_tokens_says_nothing_of_examples() -> None:
 
 @pytest.mark.parametrize("make", MIXTURES)
 def test_perceptrons_take_one_axis_of_features(make: Any) -> None:
-    with pytest.raises(ValueError, match=r"MLPExperts must have 1 axis.*3, 5"):
+    with pytest.raises(ValueError, match=r"must have 1 feature axis.*3, 5"):
         make().build((2, 3, 5), (2, 4))
 
 

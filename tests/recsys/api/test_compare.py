@@ -142,18 +142,18 @@ def test_seeds_are_listed_or_counted(
         ),
         (
             {"models": {"a": {"seed": 1}}},
-            ", models.a: `seed` of a run follows from `seeds` of the comp",
+            ", models.a: `seed` of a run is set by `seeds` of the compari",
         ),
         (
             {"models": MODELS, "base": {"out": "here"}},
-            ", base: `out` of a run follows from the names of the comparison",
+            ", base: `out` of a run is set by the names of the comparison",
         ),
         ({"models": MODELS, "base": ["k", 2]}, ": expected an object at base"),
         ({"models": MODELS, "settings": {}}, ": `settings` of a comparison m"),
         ({"models": MODELS, "settings": {"a": 1}}, "an object at settings.a"),
         (
             {"models": MODELS, "settings": {"": {}, "a": {}}},
-            ": `settings` of a comparison must have names where there are sev",
+            ": `settings` of a comparison must have names if there are severa",
         ),
         ({"models": MODELS, "seeds": []}, ", seeds: expected seeds, each once"),
         ({"models": MODELS, "seeds": [1, 1]}, ", seeds: expected seeds, each "),
@@ -194,10 +194,10 @@ def test_wrong_files(content: Any, message: str, tmp_path: Path) -> None:
     ],
 )
 def test_name_that_no_folder_can_have(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a name that a folder can have"):
+    with pytest.raises(ValueError, match="a valid name of a folder"):
         Comparison({name: {"gate": "top-k"}})
     if name:
-        with pytest.raises(ValueError, match="a name that a folder can have"):
+        with pytest.raises(ValueError, match="a valid name of a folder"):
             Comparison(MODELS, settings={name: {}})
 
 

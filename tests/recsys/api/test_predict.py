@@ -331,7 +331,7 @@ def test_an_output_that_is_the_input(
     with pytest.raises(DataError) as caught:
         recsys.predict(run, tmp_path / table, tmp_path / out)
     assert str(caught.value) == (
-        "`out`: expected a place that is not in the input, "
+        "`out`: expected a path outside the input, "
         f"{tmp_path / table}. Received: {tmp_path / out}"
     )
     assert file.read_text() == "user,film,age\n1,é1,31\n"

@@ -230,8 +230,8 @@ def test_search_ends_when_nothing_is_left(
             {"space": {"gate_options": {"gamma": {"min": -1, "max": 1}}}},
             "`gamma` must be",
         ),
-        ({"k": 1}, {"space": {"k": [1, 2]}}, "expected a field to be searched"),
-        ({}, {"space": {"k": [2]}}, "expected a field to be searched"),
+        ({"k": 1}, {"space": {"k": [1, 2]}}, "expected a field to search"),
+        ({}, {"space": {"k": [2]}}, "expected a field to search"),
         (
             {},
             {"tuner": "hyperband", "space": {**SPACE, "epochs": [1, 2]}},
@@ -261,7 +261,7 @@ def test_wrong_arguments(
         ({"paper": "comet", "space": SPACE}, "`space` or `paper` must be"),
         (
             {"trials": 1, "tuner": "hyperband", "space": {"k": [2]}},
-            "expected a field to be searched",
+            "expected a field to search",
         ),
     ],
 )

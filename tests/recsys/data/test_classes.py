@@ -91,6 +91,6 @@ def test_a_column_with_the_name_of_a_prediction(place: str) -> None:
     with pytest.raises(DataError) as caught:
         Dataset(schema, {"train": ROWS.assign(reason_1=[0, 1, 1])})
     assert str(caught.value) == (
-        "data set 'shop': expected no column 'reason_1', the name that a "
-        "prediction of the task 'reason' has. Received: one of that name"
+        "data set 'shop': expected no column 'reason_1', which is the "
+        "name of a prediction of the task 'reason'. Received: one of that name"
     )

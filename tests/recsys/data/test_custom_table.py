@@ -127,9 +127,9 @@ def test_lists_from_python(raw_dir: Path) -> None:
         ({"train": "log.xls"}, "log.xls: expected a file name ending"),
         ({"train": []}, "`train` must name a file. Received: train=[]"),
         ({"train": "*.tsv"}, "shop: expected files '*.tsv'. Received: none"),
-        ({"train": "log.csv,log.csv"}, "log.csv: expected a file that is read "
+        ({"train": "log.csv,log.csv"}, "log.csv: expected each file "
          "once. Received: a file that train names twice"),
-        ({"test": "log.csv"}, "log.csv: expected a file that is read once. "
+        ({"test": "log.csv"}, "log.csv: expected each file once. "
          "Received: a file of train and of test"),
         ({"train": "l*.csv*"}, "log.csv: expected the columns of "),
         ({"exclude": "cost"}, "log.csv: expected a column 'cost'"),
@@ -154,7 +154,7 @@ def test_lists_from_python(raw_dir: Path) -> None:
         ({"validation_share": "some"}, "must be of type float. Received"),
         ({"split": "month", "time": "time"}, "`split` must be time or random. "
          "Received: split='month'"),
-        ({"split": "time"}, "`split` may be time only where `time` names a "),
+        ({"split": "time"}, "`split` can only be time if `time` names a "),
         ({"label": "click"}, "must be among train, validation, test, ids"),
     ],
 )  # fmt: skip
@@ -429,14 +429,14 @@ def test_a_feature_that_is_cut_by_is_not_called_the_time(raw_dir: Path) -> None:
 
 def test_a_description_has_one_time(raw_dir: Path) -> None:
     options = described(raw_dir, time="price")
-    with pytest.raises(ValueError, match="`time` must be that of the schema"):
+    with pytest.raises(ValueError, match="`time` must be 'price', as in"):
         prepared(raw_dir, **options, time="time")
     prepared(raw_dir, **options, time="price")
 
 
 def test_a_description_without_a_time_is_named(raw_dir: Path) -> None:
     options = described(raw_dir)
-    with pytest.raises(ValueError, match=r"columns\.json: `split` may be time"):
+    with pytest.raises(ValueError, match=r"columns\.json: `split` can only be"):
         prepared(raw_dir, **options, split="time")
 
 

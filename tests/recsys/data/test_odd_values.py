@@ -106,7 +106,7 @@ def test_a_value_in_a_list_that_no_kind_has(
 
 def test_an_array_of_half_characters() -> None:
     message = error("ids", np.array(["b", HALF]))
-    assert message == r"a text of whole characters. Received: 'a\ud83d'"
+    assert message == r"valid Unicode text. Received: 'a\ud83d'"
 
 
 def test_columns_of_complex_numbers() -> None:
@@ -169,9 +169,7 @@ def test_a_name_with_half_a_character(changes: dict[str, Any]) -> None:
     given = {"name": "s", "features": {"x": "id"}, "tasks": {"y": "binary"}}
     with pytest.raises(DataError) as caught:
         Schema(**given | changes)
-    assert "expected a text of whole characters. Received: " in str(
-        caught.value
-    )
+    assert "expected valid Unicode text. Received: " in str(caught.value)
 
 
 def test_a_table_is_refused_before_anything_is_written() -> None:

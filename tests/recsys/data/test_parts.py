@@ -155,7 +155,7 @@ def test_what_is_no_part(
     else:
         place.touch()
     message = refusal(folder)
-    assert message.startswith("/train: expected parts alone, files that end in")
+    assert message.startswith("/train: expected only parts, files that end in")
     assert message.endswith(f"Received: {received}")
 
 
@@ -165,7 +165,7 @@ def test_a_part_that_is_a_link_to_nothing(
 ) -> None:
     folder = write_parts({f"1{suffix}": frame})
     (folder / "train" / f"2{suffix}").symlink_to(folder / "gone")
-    message = f"/train/2{suffix}: expected a file. Received: a link to none"
+    message = f"/train/2{suffix}: expected a file. Received: a broken link"
     assert refusal(folder) == message
 
 

@@ -196,7 +196,7 @@ def test_an_input_and_an_output_of_one_name_are_refused(
     schema = Schema("one", {"watch it": "id"}, {"watch_it": "binary"})
     frame = frame.rename(columns={"watch": "watch_it"})
     model = ranker(Dataset(schema, {"train": frame}), gate="top-k")
-    with pytest.raises(ExportError, match="an input and an output of one name"):
+    with pytest.raises(ExportError, match="an output with the same name"):
         written(model, tmp_path / "model")
 
 

@@ -30,7 +30,7 @@ def test_a_folder_with_other_things_is_refused(
 ) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / name).touch()
-    with pytest.raises(RunError, match=rf"nothing but.*which holds '{name}'"):
+    with pytest.raises(RunError, match=rf"only has versions.*holds '{name}'"):
         next_version(tmp_path)
 
 

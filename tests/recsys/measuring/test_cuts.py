@@ -64,6 +64,6 @@ def test_no_row_no_cut(dtype: Any) -> None:
 
 def test_lists_are_refused() -> None:
     with pytest.raises(
-        DataError, match=r"single value a row.*'x', which has l"
+        DataError, match=r"single value per row.*'x', which has l"
     ):
         cuts("x", pd.Series([["a"], []]), lambda ids: 1 / 0)

@@ -161,7 +161,7 @@ def test_memory_and_items_are_looked_at_before(
 ) -> None:
     place = "recsys.api.baseline.free_memory"
     monkeypatch.setattr(place, lambda: 12 * 30**2 - 1)
-    with pytest.raises(ValueError, match=r"memory that are free.*'ease'.* 30 "):
+    with pytest.raises(ValueError, match=r"of free memory.*'ease'.* 30 "):
         fitted(films_folder, tmp_path / "run", "ease")
     monkeypatch.undo()
     monkeypatch.setattr(Ease, "most_items", 29)
@@ -176,7 +176,7 @@ def test_what_is_refused(films_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'watch'\] or 'all'.*'rating'"):
         fitted(films_folder, tmp_path, "popular", retrieval_label="rating")
     fitted(films_folder, tmp_path / "bias", "bias")
-    with pytest.raises(RunError, match=r"a run that retrieves.*'bias'"):
+    with pytest.raises(RunError, match=r"a run with retrieval.*'bias'"):
         recsys.recommend(tmp_path / "bias", "1")
     with pytest.raises(ValueError, match=r"`by` must be left out.*by='age'"):
         recsys.evaluate(tmp_path / "bias", films_folder, by="age")

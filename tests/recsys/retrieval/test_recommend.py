@@ -141,7 +141,7 @@ def test_a_user_whose_id_is_a_number(
         (
             {"features": {"history": "a\ud83d"}},
             DataError,
-            "column 'history'.*a text of whole characters",
+            "column 'history'.*valid Unicode text",
         ),
     ],
 )

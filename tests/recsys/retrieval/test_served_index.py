@@ -95,7 +95,7 @@ def test_a_new_version_comes_with_its_index(
     broken, served = client.store.statuses()
     assert served["version"] == "1"
     message = broken["status"]["error_message"]
-    assert "items.faiss: expected the index that was exported" in message
+    assert "items.faiss: expected the index exported with" in message
     assert recommended(client, users[:2]) == before
     index.write_bytes(whole)
     client.store.refresh()

@@ -236,5 +236,5 @@ def test_a_folder_that_is_taken(retrieving_run: Path, tmp_path: Path) -> None:
 
 
 def test_scann_where_it_is_not_installed() -> None:
-    with pytest.raises(ExportError, match="scann is not installed"):
+    with pytest.raises(ExportError, match="without the package scann"):
         create_index("scann", np.zeros((3, 2), np.float32), 2)

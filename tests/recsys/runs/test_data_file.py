@@ -16,7 +16,7 @@ def test_change_is_named(name: str, tmp_path: Path) -> None:
     write_data(file, str(data))
     check_data(file, str(data))
     (data / name).write_text("b")
-    with pytest.raises(RunError, match=f"other ones; changed: {name}$"):
+    with pytest.raises(RunError, match=f"other data; changed: {name}$"):
         check_data(file, str(data))
 
 

@@ -270,7 +270,12 @@ def test_malformed_request_is_refused(client: Client, case: str) -> None:
         ("GET", PREDICT, 405, "expected POST. Received: 'GET'"),
         ("PUT", PREDICT, 405, "expected POST. Received: 'PUT'"),
         ("POST", "/v1/models/m", 405, "Received: 'POST'"),
-        ("POST", "/v1/models/m/versions/1:predict", 404, "is served: 2. Rec"),
+        (
+            "POST",
+            "/v1/models/m/versions/1:predict",
+            404,
+            "version: 2. Received",
+        ),
         ("POST", "/v1/models/m/versions/x:predict", 404, "Received: 'x'"),
         ("GET", "/v1/models/m/versions/9", 404, "Received: '9'"),
         ("GET", "/v1/models/m/versions/9/metadata", 404, "Received: '9'"),

@@ -80,7 +80,7 @@ def test_values_that_the_model_refuses(runner: Runner) -> None:
         for name, spec in runner.signatures["serving_default"].inputs.items()
     }
     inputs["user"] = inputs["user"].astype(np.int32)
-    with pytest.raises(RequestError, match="values: expected what the model"):
+    with pytest.raises(RequestError, match="values: expected values that"):
         runner.run("serving_default", inputs)
 
 
@@ -101,7 +101,7 @@ def test_values_that_an_operation_refuses(
     response = client.predict({"instances": [[1, 2, 3]]})
     assert response.status_code == 400
     error = response.json()["error"]
-    assert error.startswith("values: expected what the model can compute with")
+    assert error.startswith("values: expected values that the model can")
     assert "The input tensor cannot be reshaped" in error
     assert capfd.readouterr().err == ""
 

@@ -49,7 +49,7 @@ def test_values_that_the_model_refuses(tmp_path: Path) -> None:
         RequestError, match=r"Received: assertion.*large"
     ) as raised:
         runner.run("serving_default", {"x": np.array([7])})
-    assert str(raised.value).startswith("values: expected what the model can")
+    assert str(raised.value).startswith("values: expected values that the")
 
 
 @pytest.mark.parametrize(

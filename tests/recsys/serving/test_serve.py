@@ -304,7 +304,7 @@ def test_wrong_options(
 def test_folder_whose_name_is_no_name_of_a_model(tmp_path: Path) -> None:
     folder = tmp_path / "my model"
     folder.mkdir()
-    with pytest.raises(ValueError, match="`name` must be letters, digits"):
+    with pytest.raises(ValueError, match="`name` must consist of letters"):
         recsys.serve(folder)
 
 

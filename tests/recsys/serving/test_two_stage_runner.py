@@ -98,7 +98,7 @@ def test_what_searches_by_itself(tmp_path: Path, index: str) -> None:
         ({}, "ivf", "--two-stage --index ivf`. Received: one of `--index hnsw"),
         ({"index": "brute-force"}, "hnsw", "--index hnsw`. Received"),
         ({"index": "scann"}, "brute-force", "--index brute-force`. Received"),
-        ({"sha256": "0"}, None, "of the SHA-256 0. Received: one of [0-9a-f]+"),
+        ({"sha256": "0"}, None, "with SHA-256 0. Received: one with [0-9a-f]+"),
         ({"sha256": 1}, None, "items.faiss: expected the index"),
         ({"index": "faiss"}, "hnsw", "Received: one of `--index faiss"),
     ],

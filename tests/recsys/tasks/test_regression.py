@@ -77,5 +77,6 @@ def test_labels_that_float32_cannot_tell_apart(labels: list[float]) -> None:
         Regression().scale(np.array(labels), "price", "shop")
     assert str(caught.value).startswith(
         "shop, column 'price': expected labels whose differences float32 can "
-        "tell; subtract a constant from them, or change their unit. Received: "
+        "represent; subtract a constant from them, or change their unit. "
+        "Received: "
     )

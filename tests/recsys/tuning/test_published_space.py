@@ -257,7 +257,7 @@ def test_a_paper_has_its_gates_on_a_data_set_and_no_others(
                 space = published_space(gate, data_set, paper)
                 parse_space(space, {"gate": gate})
                 continue
-            with pytest.raises(ValueError, match="`paper` must be one that"):
+            with pytest.raises(ValueError, match="`paper` must be one with"):
                 published_space(gate, data_set, paper)
 
 
@@ -273,7 +273,7 @@ def test_a_paper_has_no_other_data_sets(
     paper: str, data_sets: list[str]
 ) -> None:
     for data_set in data_sets:
-        with pytest.raises(ValueError, match="`paper` must be one that"):
+        with pytest.raises(ValueError, match="`paper` must be one with"):
             published_space("top-k", data_set, paper)
 
 
@@ -281,7 +281,7 @@ def test_error_names_the_papers_that_there_are() -> None:
     with pytest.raises(ValueError, match="`paper`") as caught:
         published_space("moesart", "multi-mnist", "comet")
     assert str(caught.value) == (
-        "`paper` must be one that has the gate 'moesart' and the data set "
+        "`paper` must be one with the gate 'moesart' and the data set "
         "'multi-mnist': moesart. Received: paper='comet'"
     )
 

@@ -29,8 +29,8 @@ def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:
     [
         (
             b"k: 2\nn: [1, 2",
-            ", line 2: expected YAML. Received: what breaks off at column 9 "
-            "(expected ',' or ']', but got '<stream end>')",
+            ", line 2: expected YAML. Received: text that breaks off at column "
+            "9 (expected ',' or ']', but got '<stream end>')",
         ),
         (
             b"\xff\xfe\xff",
@@ -46,8 +46,8 @@ def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:
         ),
         (
             b"k: !!python/object:os.system {}",
-            ", line 1: expected YAML. Received: what breaks off at column 4 "
-            "(could not determine a constructor for the tag "
+            ", line 1: expected YAML. Received: text that breaks off at column "
+            "4 (could not determine a constructor for the tag "
             "'tag:yaml.org,2002:python/object:os.system')",
         ),
     ],

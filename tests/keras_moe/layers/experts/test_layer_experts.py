@@ -156,7 +156,7 @@ class Counter(keras.layers.Layer):
 
 def test_a_layer_that_changes_variables_cannot_run_in_groups() -> None:
     experts = LayerExperts([Counter(), Counter()])
-    with pytest.raises(ValueError, match="neither add losses nor change"):
+    with pytest.raises(ValueError, match="neither adds losses nor changes"):
         experts(np.ones((4, 5)), group_sizes=np.array([3, 1]))
 
 

@@ -64,7 +64,7 @@ def test_a_size_is_checked_before_memory_is_taken(
     content = HEADER[:4] + 12 * b"\xff" + bytes(range(12))
     packed = gzip.compress(content) if suffix else content
     message = refusal(tmp_path / f"images{suffix}", packed)
-    assert message.startswith(": expected what fits into the memory")
+    assert message.startswith(": expected at most the free memory")
     assert message.endswith(
         "Received: 79,228,162,458,924,105,385,300,197,375 bytes of an array "
         "(4294967295, 4294967295, 4294967295)"

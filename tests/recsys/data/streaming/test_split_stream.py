@@ -155,7 +155,7 @@ def test_a_part_that_is_gone(write_parts: Writer, suffix: str) -> None:
         part.symlink_to("gone")
         with pytest.raises(DataError) as caught:
             opened(folder)
-        expected = "a file. Received: a link to none"
+        expected = "a file. Received: a broken link"
     assert str(caught.value) == f"{part}: expected {expected}"
 
 
