@@ -23,19 +23,14 @@ from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
-from recsys.models.logged_losses import LoggedLosses
-from recsys.models.process_training import ProcessTraining
-from recsys.tables import TableTraining
+from recsys.models.task_training import TaskTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task
 from recsys.tasks.chains import parents_first
 from recsys.terminal.tensorflow_log import relevant_log
-from recsys.weighting.weighted_training import WeightedTraining
 
 
-class MultiTaskModel(
-    ProcessTraining, WeightedTraining, TableTraining, LoggedLosses, keras.Model
-):
+class MultiTaskModel(TaskTraining):
     """A mixture and a head for each task: all that the stages ask of a model.
 
     A model says what its `features` are, how `encode` makes arrays of them,

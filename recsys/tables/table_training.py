@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -25,15 +26,30 @@ class TableTraining:
         `recsys.tables.jax_step` does.
     """
 
-    optimizer: Any
-
     def train_step(self, *arguments: Any) -> Any:
         """A step of `fit`, as Keras calls it."""
-        if not isinstance(rows_of(self.optimizer), TableOptimizer):
-            return super().train_step(*arguments)  # type: ignore[misc]
-        if keras.backend.backend() == "jax":
-            from recsys.tables.jax_step import train_step
+        step = super().train_step  # type: ignore[misc]
+        return step_by_rows(self, step, *arguments)
 
-            return train_step(self, *arguments)
-        with RowLookups(self.optimizer):
-            return super().train_step(*arguments)  # type: ignore[misc]
+
+def step_by_rows(
+    model: keras.Model, step: Callable[..., Any], *arguments: Any
+) -> Any:
+    """A training step, with gradients of rows for a `TableOptimizer`.
+
+    Args:
+        model: A compiled Keras model.
+        step: Its step with any other optimizer: Keras's `train_step`.
+        *arguments: As Keras calls `train_step` on the active backend.
+
+    Returns:
+        What Keras's `train_step` returns on the active backend.
+    """
+    if not isinstance(rows_of(model.optimizer), TableOptimizer):
+        return step(*arguments)
+    if keras.backend.backend() == "jax":
+        from recsys.tables.jax_step import train_step
+
+        return train_step(model, *arguments)
+    with RowLookups(model.optimizer):
+        return step(*arguments)

@@ -18,7 +18,8 @@ def train_step(model: keras.Model, data: Structure) -> Logs:
     """`keras.Model.train_step` with the gradient of the weighted losses.
 
     Args:
-        model: A compiled and built `WeightedTraining` with a weighting.
+        model: A compiled and built model with a `weighting`, whose
+            `compute_loss` returns what `losses_by_task` does.
         data: A batch, as `fit` draws it.
 
     Returns:

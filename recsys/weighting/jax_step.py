@@ -20,7 +20,8 @@ def train_step(
     """`keras.Model.train_step` with the gradient of the weighted losses.
 
     Args:
-        model: A compiled and built `WeightedTraining` with a weighting.
+        model: A compiled and built model with a `weighting`, whose
+            `compute_loss` returns what `losses_by_task` does.
         state: Values of its trainable and non-trainable variables, of its
             optimizer's, where the weighting's are, and of its metrics'.
         data: A batch, as `fit` draws it.

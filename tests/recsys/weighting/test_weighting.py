@@ -9,15 +9,14 @@ import pytest
 from keras import ops
 
 from recsys.config.weightings import WEIGHTINGS
+from recsys.models.task_training import TaskTraining
 from recsys.tables import LazyAdam
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer
-from recsys.tables import TableTraining
 from recsys.training.callbacks.task_weight_history import TaskWeightHistory
 from recsys.training.compile_model import create_weighting
 from recsys.weighting.pcgrad import PCGrad
 from recsys.weighting.task_weighting import TaskWeighting
-from recsys.weighting.weighted_training import WeightedTraining
 from tests.recsys.weighting import reference
 
 TASKS = reference.TASKS
@@ -30,7 +29,7 @@ X = rng.normal(size=(BATCH * STEPS, 3)).astype("float32")
 LABELS = np.stack([X @ [1.0, 2.0, 0.0], X @ [-3.0, -2.0, 4.0]], axis=1)
 
 
-class TwoTasks(WeightedTraining, keras.Model):
+class TwoTasks(TaskTraining):
     """x @ kernel + bias of each task."""
 
     def __init__(self) -> None:
@@ -277,7 +276,7 @@ def test_temperature_is_above_0() -> None:
         create_weighting("dwa", {"click": 1.0}, temperature=0.0)
 
 
-class TwoTasksOfIds(WeightedTraining, TableTraining, keras.Model):
+class TwoTasksOfIds(TaskTraining):
     """The rows of two lookups of one table, times a kernel of each task."""
 
     def __init__(self) -> None:
