@@ -1,5 +1,6 @@
 """The choice of the Keras backend, which holds for a whole process."""
 
+import gc
 import json
 import os
 import sys
@@ -63,7 +64,7 @@ def quiet_start() -> Iterator[None]:
         yield
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with _one_at_a_time, _known_noise_left_out():
+    with _one_at_a_time, _known_noise_left_out(), _uncollected():
         yield
         if "keras" in sys.modules:
             # The first operation looks for devices. A transposed boolean, as
@@ -108,6 +109,23 @@ def check_backend(name: str | None) -> None:
             f"another, set the environment variable KERAS_BACKEND={name} "
             f"before Keras is imported. Received: backend={name!r}"
         )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Looks for no garbage inside, where a backend is imported.
+
+    Its modules are millions of objects that stay, and each collection among
+    them would visit them all.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextmanager

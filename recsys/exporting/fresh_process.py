@@ -9,6 +9,7 @@ models, one after the other.
 `recsys.processes.lifeline.run_alongside` has to start it.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,7 @@ def main() -> None:
     for hidden in HIDDEN:
         # Whoever imports it is told that there is no such module.
         sys.modules[hidden] = None  # type: ignore[assignment]
+    gc.disable()  # It would visit the modules of TensorFlow, which stay.
     for folder, inputs_file, outputs_file in zip(
         files[::3], files[1::3], files[2::3], strict=True
     ):
