@@ -2,6 +2,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -206,19 +210,19 @@ def verify_two_stage(model: TwoStage, folder: Path) -> None:
         ExportError: It does not, or cannot be loaded without Keras.
     """
     rows, seen = _sample(model)
+    queries = [
+        _Query(model, rows.iloc[[row]], had) for row, had in enumerate(seen)
+    ]
     # What goes with an index of faiss answers without it, too.
-    for index in dict.fromkeys([index_inside(model.index), model.index]):
-        _verify(model, folder, rows, seen, index)
+    indexes = list(dict.fromkeys([index_inside(model.index), model.index]))
+    outputs = _outputs(model, folder, rows, seen, indexes)
+    for index in indexes:
+        _verify(queries, outputs[index], index)
 
 
 def _verify(
-    model: TwoStage,
-    folder: Path,
-    rows: pd.DataFrame,
-    seen: list[np.ndarray],
-    index: str,
+    queries: "Sequence[_Query]", outputs: Mapping[str, np.ndarray], index: str
 ) -> None:
-    outputs = _outputs(model, folder, rows, seen, index)
     sizes = {name.rsplit("/", 1)[1] for name in outputs}
     for size in sorted(sizes, key=int):
         received = {
@@ -228,9 +232,7 @@ def _verify(
         }
         for row in range(len(received[SCORE])):
             problem = _problem(
-                model,
-                rows.iloc[[row]],
-                seen[row],
+                queries[row],
                 {name: values[row] for name, values in received.items()},
                 index,
             )
@@ -276,9 +278,9 @@ def _outputs(
     folder: Path,
     rows: pd.DataFrame,
     seen: list[np.ndarray],
-    index: str,
-) -> dict[str, np.ndarray]:
-    """Outputs of the SavedModel in a process without Keras."""
+    indexes: Sequence[str],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Outputs of the SavedModel, by index, in a process without Keras."""
     ranker = model.ranker
     item = ranker.fitted[ranker.retrieval.item]
     values = ranker.vocabularies[ranker.retrieval.item].values
@@ -292,28 +294,76 @@ def _outputs(
     }
     arrays[SEEN] = lists.astype(kind)
     with tempfile.TemporaryDirectory() as scratch:
-        inputs, outputs = Path(scratch, "in.npz"), Path(scratch, "out.npz")
+        inputs = Path(scratch, "in.npz")
         np.savez(inputs, **{name: packed(arrays[name]) for name in arrays})
+        outputs = {index: Path(scratch, f"{index}.npz") for index in indexes}
         module = "recsys.exporting.two_stage_process"
-        words = map(str, (folder, index, inputs, outputs))
-        process = run_alongside([sys.executable, "-m", module, *words])
+        words = [sys.executable, "-m", module, str(folder), str(inputs)]
+        for index, file in outputs.items():
+            words += [index, str(file)]
+        process = run_alongside(words)
         if process.returncode:
             raise ExportError(
                 "The SavedModel must run without Keras. "
                 f"Received: {last_line(process.stderr)}"
             )
-        with np.load(outputs) as archive:
-            return {name: unpacked(archive[name]) for name in archive}
+        return {index: _unpacked(file) for index, file in outputs.items()}
+
+
+def _unpacked(file: Path) -> dict[str, np.ndarray]:
+    with np.load(file) as archive:
+        return {name: unpacked(archive[name]) for name in archive}
+
+
+@dataclass(frozen=True, eq=False)
+class _Query:
+    """What the live model recommends for one query.
+
+    Each index and batch size is compared with the same.
+
+    Args:
+        model: What was written.
+        row: The features of the query.
+        seen: Numbers of the items that are not to be recommended.
+    """
+
+    model: TwoStage
+    row: pd.DataFrame
+    seen: np.ndarray
+    _tables: dict[bytes, pd.DataFrame] = field(default_factory=dict)
+
+    def ranked(self, numbers: np.ndarray) -> pd.DataFrame:
+        """Returns what `recsys.recommend` says of items, the best first."""
+        key = numbers.tobytes()
+        if key not in self._tables:
+            self._tables[key] = ranked(
+                self.model.ranker,
+                self._encoded,
+                numbers,
+                self.model.formula,
+            )
+        return self._tables[key]
+
+    @cached_property
+    def best(self) -> np.ndarray:
+        """The numbers of the items that are retrieved."""
+        return retrieved(
+            self.model.ranker,
+            self._encoded,
+            self.seen,
+            self.model.candidates,
+        )
+
+    @cached_property
+    def _encoded(self) -> dict[str, np.ndarray]:
+        return _encoded(self.model, self.row)
 
 
 def _problem(
-    model: TwoStage,
-    query: pd.DataFrame,
-    seen: np.ndarray,
-    received: Mapping[str, np.ndarray],
-    index: str,
+    query: _Query, received: Mapping[str, np.ndarray], index: str
 ) -> str | None:
     """Errors in the recommendations for one query."""
+    model, seen = query.model, query.seen
     ranker, retrieval = model.ranker, model.ranker.retrieval
     ids = pd.Series(received[ITEM])
     numbers = ranker.fitted[retrieval.item].encode(ids)
@@ -323,9 +373,7 @@ def _problem(
         return "an item that has been seen"
     if len(set(numbers)) < len(numbers):
         return "an item twice"
-    encoded = _encoded(model, query)
-    named = ranked(ranker, encoded, numbers, model.formula)
-    by_id = named.set_index(retrieval.item)
+    by_id = query.ranked(numbers).set_index(retrieval.item)
     in_order = by_id.loc[ids[there]]
     for name in received.keys() - {ITEM, SCORE}:
         if not _close(received[name][there], in_order[name]):
@@ -335,9 +383,7 @@ def _problem(
         return "other scores"
     if index != BRUTE_FORCE:
         return None  # Which items it finds is up to it.
-    best = retrieved(ranker, encoded, seen, model.candidates)
-    expected = ranked(ranker, encoded, best, model.formula)
-    wanted = expected["score"].to_numpy()[: model.top]
+    wanted = query.ranked(query.best)["score"].to_numpy()[: model.top]
     if len(scores) != len(wanted) or not _close(scores, wanted):
         return "other items than the best"
     return None

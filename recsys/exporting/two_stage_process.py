@@ -1,11 +1,13 @@
 """Runs the two stages where neither Keras nor keras_moe can be imported.
 
-`python -m recsys.exporting.two_stage_process FOLDER INDEX INPUTS OUTPUTS` runs
-the model in FOLDER as `recsys.exporting.fresh_process` does, or, with an index
-of faiss, as `recsys serve` does.
+`python -m recsys.exporting.two_stage_process FOLDER INPUTS INDEX OUTPUTS ...`
+runs the model in FOLDER as `recsys.exporting.fresh_process` does, or, with an
+index of faiss, as `recsys serve` does. It may be told of several indexes, one
+after the other.
 `recsys.processes.lifeline.run_alongside` has to start it.
 """
 
+import gc
 import sys
 from functools import partial
 from importlib import import_module
@@ -31,19 +33,24 @@ BATCH_SIZES = (0, 1, 7, 1000)
 def main() -> None:
     """Does what the module's first lines say."""
     end_with_starter()
-    folder, index, inputs_file, outputs_file = sys.argv[1:]
-    if index == SCANN:
+    gc.disable()  # It would visit the modules of TensorFlow, which stay.
+    folder, inputs_file, *words = sys.argv[1:]
+    outputs_files = dict(zip(words[::2], words[1::2], strict=True))
+    if SCANN in outputs_files:
         import_module(SCANN)  # The operations that the model has.
     for hidden in (*HIDDEN, "tensorflow_recommenders"):
         sys.modules[hidden] = None  # type: ignore[assignment]
-    with np.load(inputs_file) as arrays:
-        inputs = {name: unpacked(arrays[name]) for name in arrays}
-    if index in FAISS_INDEXES:
-        run: Any = partial(load(Path(folder), index).run, DEFAULT_SIGNATURE)
-    else:
-        run = export_format("tf_saved_model").load(Path(folder))
-    outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)
-    np.savez(outputs_file, **{name: packed(outputs[name]) for name in outputs})
+    with np.load(inputs_file) as given:
+        inputs = {name: unpacked(given[name]) for name in given}
+    for index, outputs_file in outputs_files.items():
+        if index in FAISS_INDEXES:
+            served = load(Path(folder), index)
+            run: Any = partial(served.run, DEFAULT_SIGNATURE)
+        else:
+            run = export_format("tf_saved_model").load(Path(folder))
+        outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)
+        arrays = {name: packed(outputs[name]) for name in outputs}
+        np.savez(outputs_file, **arrays)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
 import json
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 import recsys
+from recsys.api.export_two_stage import LEGACY_KERAS
 from recsys.api.export_two_stage import export_two_stage
 from recsys.api.export_two_stage import verify_two_stage
 from recsys.errors import ExportError
@@ -169,6 +172,27 @@ def test_nothing_is_stored_that_is_not_used(
     assert len(shapes) == len(used) + index
 
 
+@pytest.fixture(scope="module")
+def _run_once() -> Iterator[None]:
+    """Lets models be compared with what a process has returned for the first.
+
+    It is asked for the same rows each time.
+    """
+    module = sys.modules[export_two_stage.__module__]
+    run = module._outputs
+    kept: dict[Path, Any] = {}
+
+    def outputs(model: TwoStage, folder: Path, *asked: Any) -> Any:
+        if folder not in kept:
+            kept[folder] = run(model, folder, *asked)
+        return kept[folder]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_outputs", outputs)
+        yield
+
+
+@pytest.mark.usefixtures("_run_once")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -204,8 +228,13 @@ def test_a_failed_export_leaves_nothing(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_score_that_is_no_formula(
-    retrieving_run: Path, tmp_path: Path
+    retrieving_run: Path,
+    ids: IdKinds,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if ids.texts:  # Not in a process of its own.
+        monkeypatch.setenv(LEGACY_KERAS, "1")
     with pytest.raises(ValueError, match=r"`score`: .* at character 8"):
         export_two_stage(retrieving_run, tmp_path / "out", score="watch +")
 
