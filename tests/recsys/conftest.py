@@ -12,6 +12,7 @@ import pytest
 import recsys
 from recsys.data import Dataset
 from recsys.data import Schema
+from tests.made_once import made_once
 
 Settings = dict[str, Any]
 NewRun = Callable[..., Path]
@@ -57,10 +58,8 @@ def tiny() -> Dataset:
 
 @pytest.fixture(scope="session")
 def data(tiny: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny data set as a folder."""
-    folder = tmp_path_factory.mktemp("data") / "tiny"
-    tiny.write(folder)
-    return folder
+    """The tiny data set as a folder; not to be changed."""
+    return made_once(tmp_path_factory, "tiny", tiny.write)
 
 
 @pytest.fixture(scope="session")
@@ -101,9 +100,17 @@ def new_run(
 
 
 @pytest.fixture(scope="session")
-def run(new_run: NewRun) -> Path:
+def run(
+    settings: Callable[..., Settings],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """The folder of a finished run; not to be changed."""
-    return new_run(task_weights={"watch": 0.9})
+    weights = {"watch": 0.9}
+    return made_once(
+        tmp_path_factory,
+        "run",
+        lambda folder: recsys.train(settings(folder, task_weights=weights)),
+    )
 
 
 @pytest.fixture

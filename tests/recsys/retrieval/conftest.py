@@ -10,6 +10,7 @@ import recsys
 from recsys.cli import run as command
 from recsys.data import Dataset
 from recsys.data import Schema
+from tests.made_once import made_once
 from tests.recsys.retrieval.id_kinds import IdKinds
 
 SCHEMA = Schema(
@@ -76,11 +77,9 @@ def films(ids: IdKinds) -> Dataset:
 
 @pytest.fixture(scope="session")
 def films_folder(
-    films: Dataset, tmp_path_factory: pytest.TempPathFactory
+    films: Dataset, ids: IdKinds, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "films"
-    films.write(folder)
-    return folder
+    return made_once(tmp_path_factory, f"films-{ids.name}", films.write)
 
 
 @pytest.fixture(scope="session")
@@ -115,25 +114,30 @@ def fields(films_folder: Path) -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def retrieving_run(
     fields: Callable[..., dict[str, Any]],
+    ids: IdKinds,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The folder of a finished run with retrieval; not to be changed.
 
     Of the epoch that is best for the tasks, which take longer here.
     """
-    folder = tmp_path_factory.mktemp("runs") / "films"
-    recsys.train(fields(folder, select="tasks"))
-    return folder
+    return made_once(
+        tmp_path_factory,
+        f"retrieving-{ids.name}",
+        lambda folder: recsys.train(fields(folder, select="tasks")),
+    )
 
 
 @pytest.fixture(scope="session")
 def exported(
-    retrieving_run: Path, tmp_path_factory: pytest.TempPathFactory
+    retrieving_run: Path, ids: IdKinds, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """Its two stages in one model, with an index beside it."""
-    out = tmp_path_factory.mktemp("served") / "films"
-    options = ["--run", str(retrieving_run), "--out", str(out)]
-    options += ["--score", SCORE, "--top", "4", "--candidates", "12"]
-    options += ["--index", "hnsw", "--recall", "1"]
-    assert command(["export", "--two-stage", *options]) == 0
-    return out / "1"
+
+    def export(out: Path) -> None:
+        options = ["--run", str(retrieving_run), "--out", str(out)]
+        options += ["--score", SCORE, "--top", "4", "--candidates", "12"]
+        options += ["--index", "hnsw", "--recall", "1"]
+        assert command(["export", "--two-stage", *options]) == 0
+
+    return made_once(tmp_path_factory, f"served-{ids.name}", export) / "1"

@@ -18,6 +18,10 @@ class IdKinds:
 
     texts: bool
 
+    @property
+    def name(self) -> str:
+        return "texts" if self.texts else "ints"
+
     def item(self, number: int) -> Any:
         """The id of the film with a number; ids are in the same order."""
         if self.texts:  # 007 is no 7, and a NUL at the end of a text counts.

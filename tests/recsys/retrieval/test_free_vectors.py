@@ -26,6 +26,7 @@ from recsys.training.batches import create_batches
 from recsys.training.callbacks.retrieval_index import update_index
 from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
+from tests.made_once import made_once
 from tests.recsys.retrieval.id_kinds import IdKinds
 from tests.recsys.retrieval.stored import stored_shapes
 
@@ -167,15 +168,19 @@ def free_run(
     request: pytest.FixtureRequest,
     fields: Fields,
     films: Dataset,
+    ids: IdKinds,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A run with free vectors, on all features or on ids alone."""
-    folder = tmp_path_factory.mktemp("free")
     data = films if request.param else only_ids(films)
-    data.write(folder / "data")
-    changes = FREE | {"data": str(folder / "data"), "epochs": 8}
-    recsys.train(fields(folder / "run", **changes))
-    return folder / "run"
+
+    def train(folder: Path) -> None:
+        data.write(folder / "data")
+        changes = FREE | {"data": str(folder / "data"), "epochs": 8}
+        recsys.train(fields(folder / "run", **changes))
+
+    name = f"free-{ids.name}-{'all' if request.param else 'ids'}"
+    return made_once(tmp_path_factory, name, train) / "run"
 
 
 @pytest.mark.sampled(2)

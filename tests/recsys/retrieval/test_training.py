@@ -144,7 +144,8 @@ def test_the_tables_learn_from_the_retrieval_alone(
         task_weights={"watch": 1e-12},
         retrieval_ids="embeddings",
         table_optimizer=table_optimizer,
-        epochs=15,
+        learning_rate=0.05,
+        epochs=8,
     )
     metrics = recsys.train(config)["test"]["retrieval"]
     # Each user watches 10 of the 30 films, and one in ten is not known.
