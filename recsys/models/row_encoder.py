@@ -22,7 +22,7 @@ TrainingArrays = tuple[
 
 @dataclass(frozen=True)
 class RowEncoder:
-    """Makes of rows of a data set what a model is trained on.
+    """Encodes rows of a data set for the training of a model.
 
     Args:
         model: The model.
