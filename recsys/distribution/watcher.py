@@ -29,10 +29,6 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import HasFileno
 
 # A machine that is lost says nothing.
 SILENCE_SECONDS = 30.0
@@ -112,7 +108,7 @@ class _Watcher:
         """Watches until its process has left or ended, or another one died."""
         spoke = 0.0
         while True:
-            ready = {
+            ready: set[object] = {
                 key.fileobj for key, _ in self.selector.select(_TICK_SECONDS)
             }
             self._hold_errors(ready)
@@ -208,7 +204,7 @@ class _Watcher:
         lines.source.settimeout(SILENCE_SECONDS)
         self.others[index] = lines
 
-    def _hear_strangers(self, ready: set["int | HasFileno"]) -> None:
+    def _hear_strangers(self, ready: set[object]) -> None:
         """Finds out who those are that have come to the listener."""
         if self.listener in ready and self.listener is not None:
             link, _ = self.listener.accept()
@@ -272,7 +268,7 @@ class _Watcher:
             os.kill(self.starter, signal.SIGKILL)
         os._exit(STATUS)
 
-    def _hold_errors(self, ready: set["int | HasFileno"]) -> None:
+    def _hold_errors(self, ready: set[object]) -> None:
         now = time.monotonic()
         if self.errors in ready and self.errors is not None:
             text = os.read(self.errors, 1 << 16)
