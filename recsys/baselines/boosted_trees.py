@@ -267,6 +267,6 @@ def _dataset(
         reference=reference,
         weight=rows.weights,
         categorical_feature=rows.categories,
-        # It is told what each column is, and warns that it takes this in.
+        # It warns of the categories that are given here.
         params={"verbosity": -1},
     )

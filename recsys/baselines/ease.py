@@ -64,10 +64,10 @@ class Ease(RetrievalBaseline):
 
     def scores(self, users: np.ndarray, histories: csr_array) -> np.ndarray:
         scores = np.zeros(histories.shape, np.float32)
-        had = np.unique(histories.indices)
+        items = np.unique(histories.indices)
         # Of a file, only the rows are read that these users need.
-        for start in range(0, len(had), 4096):
-            part = had[start : start + 4096]
+        for start in range(0, len(items), 4096):
+            part = items[start : start + 4096]
             scores += histories[:, part] @ self.weights[part]
         return scores
 

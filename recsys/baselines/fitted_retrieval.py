@@ -85,9 +85,11 @@ class FittedRetrieval:
             users, places = np.unique(codes[part], return_inverse=True)
             excluded = None
             if exclude_seen:
-                had = matrix[codes[part]]
-                rows = np.repeat(np.arange(had.shape[0]), np.diff(had.indptr))
-                excluded = rows, had.indices + 1
+                histories = matrix[codes[part]]
+                rows = np.repeat(
+                    np.arange(histories.shape[0]), np.diff(histories.indptr)
+                )
+                excluded = rows, histories.indices + 1
             rows_of_block = QueryRows(
                 start, numbers[part], queries.weights[part], excluded
             )

@@ -116,11 +116,11 @@ def solve(
         left = np.empty((stop - start, width, width))
         right = np.empty((stop - start, width, 1))
         for place, row in enumerate(range(start, stop)):
-            had = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
-            vectors = others[had]  # (had, D)
+            history = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
+            vectors = others[history]  # (history, D)
             left[place] = vectors.T @ vectors
             right[place, :, 0] = vectors.sum(axis=0)
-            ridge = penalty * (len(had) + alpha * len(others))
+            ridge = penalty * (len(history) + alpha * len(others))
             left[place].flat[:: width + 1] += ridge
         left += alpha * gram
         solved[start:stop] = np.linalg.solve(left, right)[:, :, 0]

@@ -99,12 +99,12 @@ def loss_and_gradient(
     gradient = np.empty_like(values)
     users, items, biases = _split(values, matrix.shape, width)
     of_users, of_items, of_biases = _split(gradient, matrix.shape, width)
-    had = np.diff(matrix.indptr).astype(np.float64)
+    history_sizes = np.diff(matrix.indptr).astype(np.float64)
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
     of_items[:] = 2 * penalty * counts[:, None] * items
     of_biases[:] = 0.0
     loss = penalty * (
-        had @ np.square(users).sum(axis=1)
+        history_sizes @ np.square(users).sum(axis=1)
         + counts @ np.square(items).sum(axis=1)
     )
     block = max(1, _SCORES // max(1, len(items)))
@@ -121,10 +121,10 @@ def loss_and_gradient(
         totals = scores.sum(axis=1)
         loss -= float((own_scores - np.log(totals)[rows]).sum(dtype=np.float64))
         # Of a row: how many items it has had times the softmax, less them.
-        scores *= (had[part] / totals)[:, None].astype(np.float32)
+        scores *= (history_sizes[part] / totals)[:, None].astype(np.float32)
         scores[rows, own.indices] -= 1
         of_users[part] = scores @ items.astype(np.float32)
-        of_users[part] += 2 * penalty * had[part, None] * users[part]
+        of_users[part] += 2 * penalty * history_sizes[part, None] * users[part]
         of_items += scores.T @ users[part].astype(np.float32)
         of_biases += scores.sum(axis=0)
     return loss, gradient

@@ -18,16 +18,16 @@ def write_retrieval(fitted: FittedRetrieval, folder: Path) -> None:
         fitted: It.
         folder: The folder to write to.
     """
-    files, had = ArrayFolder(folder), fitted.interactions
+    files, interactions = ArrayFolder(folder), fitted.interactions
     arrays = fitted.model.arrays
     files.write({f"model_{name}": array for name, array in arrays.items()})
-    files.write_ids("users", had.users)
-    files.write_ids("items", had.items)
+    files.write_ids("users", interactions.users)
+    files.write_ids("items", interactions.items)
     files.write(
         {
-            "history_starts": had.matrix.indptr,
-            "history_items": had.matrix.indices,
-            "counts": had.counts,
+            "history_starts": interactions.matrix.indptr,
+            "history_items": interactions.matrix.indices,
+            "counts": interactions.counts,
         }
     )
 
@@ -47,12 +47,12 @@ def read_retrieval(
     files = ArrayFolder(folder)
     users, items = files.read_ids("users"), files.read_ids("items")
     starts = files.read("history_starts", len(users) + 2)
-    had = files.read("history_items", None)
+    history_items = files.read("history_items", None)
     counts = np.array(files.read("counts", len(items)))
     file = folder / "history_items.npy"
     with reading(file, "the items of the users"):
         matrix = csr_array(
-            (np.ones(len(had), np.float32), had, starts),
+            (np.ones(len(history_items), np.float32), history_items, starts),
             shape=(len(users) + 1, len(items)),
         )
         matrix.check_format(full_check=True)
@@ -60,9 +60,9 @@ def read_retrieval(
             name: files.read(f"model_{name}", *shape)
             for name, shape in kind.shapes(len(users), len(items)).items()
         }
-    if matrix.indptr[-1] != len(had):
+    if matrix.indptr[-1] != len(history_items):
         raise FileError.at(
-            file, f"{int(matrix.indptr[-1]):,} items", f"{len(had):,}"
+            file, f"{int(matrix.indptr[-1]):,} items", f"{len(history_items):,}"
         )
     interactions = Interactions(users, items, matrix, counts)
     return FittedRetrieval(kind(**arrays), interactions)

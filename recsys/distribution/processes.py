@@ -143,7 +143,7 @@ def _meet_on_jax(processes: Processes, port: int) -> tuple[int, int]:
         # JAX would give a process of Slurm one device alone.
         cluster_detection_method="deactivate",
     )
-    # JAX takes it for a notice to those who ask for it, and goes on.
+    # JAX's handler only records the signal for those who query it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     own = np.array([port, secrets.randbelow(1 << 31)], np.int32)
     port, token = value_of_first(own).tolist()

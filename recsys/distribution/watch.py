@@ -48,16 +48,16 @@ class Watch:
         atexit.register(self._give_up)
 
     def join(self, host: str, port: int, token: int) -> None:
-        """Lets the watchers find each other; waits until they have.
+        """Connects the watchers; waits until all have joined.
 
         Args:
-            host: Where the first process runs.
+            host: Host of the first process.
             port: Its `port`.
             token: A secret of the processes.
         """
         print("join", host, port, token, file=self._to_watcher, flush=True)
-        self._hear()  # That all are there.
-        threading.Thread(target=self._hear, daemon=True).start()
+        self._receive()  # Until all have joined.
+        threading.Thread(target=self._receive, daemon=True).start()
 
     def leave(self) -> None:
         """Ends the watch, in all processes at about the same time."""
@@ -67,7 +67,7 @@ class Watch:
         self._close()
 
     def _close(self) -> None:
-        """Shows what was held back, once the watcher knows why it ends."""
+        """Shows the delayed output, once the watcher knows the reason."""
         sys.stderr.flush()
         os.dup2(self._terminal, 2)
         with suppress(OSError):
@@ -79,8 +79,8 @@ class Watch:
         self._close()
         os._exit(watcher.STATUS)
 
-    def _hear(self) -> None:
-        """Ends this process if the watcher says so."""
+    def _receive(self) -> None:
+        """Ends this process on the message of the watcher."""
         if self._from_watcher.readline() == "end\n":
             sys.stdout.flush()
             os._exit(watcher.STATUS)

@@ -1,24 +1,24 @@
 """Ends a process when another one dies that trains the same model.
 
 It runs as `python watcher.py INDEX COUNT ERRORS` beside each process, so that
-it gets to act whatever that process is doing, and knows the standard library
-alone, so that it starts in no time. It is told by its standard input:
+it can act whatever that process is doing, and only imports the standard
+library, so that it starts quickly. It reads commands from its standard input:
 
-    join HOST PORT TOKEN    where the watcher of the first process listens,
-                            and what to show it
-    leave                   the training is over; all may end as they like
+    join HOST PORT TOKEN    address of the watcher of the first process, and
+                            the token to send it
+    leave                   the training is over; processes may end
 
-The end of the input is the end of its process. By its standard output, it says
-`joined`, once all are there, and `end`, when its process is to end. Watchers
-tell each other, each the first one's and that one all others:
+The end of the input means that its process has ended. To its standard output
+it writes `joined`, once all have joined, and `end`, when its process is to
+end. Watchers send messages to that of the first process, and it to all others:
 
-    alive                   every second; who is silent for long is dead
+    alive                   every second; a process silent for long is dead
     leave                   as above
-    died INDEX              which process has died
+    died INDEX              the process that has died
 
-What its process writes to its standard error comes by the pipe ERRORS, and is
-shown a moment later: JAX and the sockets of a training have much to say when
-another process dies, of which nothing is shown but the one line from here.
+The standard error of its process comes by the pipe ERRORS, and is shown with a
+delay: when another process dies, JAX and the sockets of a training print much,
+of which nothing is shown except the one line from here.
 """
 
 import math
@@ -30,9 +30,9 @@ import sys
 import time
 from contextlib import suppress
 
-# A machine that is lost says nothing.
+# A lost machine sends nothing.
 SILENCE_SECONDS = 30.0
-# How long what is written to the standard error is held back.
+# Delay of the standard error.
 _HOLD_SECONDS = 1.0
 _TICK_SECONDS = 0.2
 
@@ -48,7 +48,7 @@ class _Lines:
     def __init__(self, source: _Source) -> None:
         self.source = source
         self.is_open = True
-        self.heard = time.monotonic()
+        self.last_read = time.monotonic()
         self._rest = b""
 
     def read(self) -> list[list[str]]:
@@ -67,12 +67,12 @@ class _Lines:
 
 
 class _Watcher:
-    """Watches one process, and what the watchers of others say.
+    """Watches one process, and reads the messages of other watchers.
 
     Args:
-        index: Which of the processes it watches.
-        count: How many processes there are.
-        errors: The pipe with what its process writes to its standard error.
+        index: Index of its process.
+        count: Number of processes.
+        errors: The pipe of the standard error of its process.
     """
 
     def __init__(self, index: int, count: int, errors: int) -> None:
@@ -83,8 +83,8 @@ class _Watcher:
         self.held: list[tuple[float, bytes]] = []
         self.own = _Lines(sys.stdin.fileno())
         # By index, those whose processes have not left.
-        self.others: dict[int, _Lines] = {}
-        self.strangers: list[_Lines] = []
+        self.peers: dict[int, _Lines] = {}
+        self.unidentified: list[_Lines] = []
         self.listener: socket.socket | None = None
         self.token = ""
         self.is_joined = False
@@ -94,7 +94,7 @@ class _Watcher:
         self.selector.register(errors, selectors.EVENT_READ)
 
     def listen(self) -> None:
-        """Waits for the watchers of the others; prints where."""
+        """Listens for the other watchers; prints the port."""
         try:
             self.listener = socket.create_server(
                 ("", 0), family=socket.AF_INET6, dualstack_ipv6=True
@@ -113,26 +113,26 @@ class _Watcher:
             }
             self._hold_errors(ready)
             # Its own process first: the others die of its death, too.
-            if self.own.source in ready and self._hear_own():
+            if self.own.source in ready and self._receive_own():
                 return
-            self._hear_strangers(ready)
-            for index, lines in list(self.others.items()):
+            self._accept(ready)
+            for index, lines in list(self.peers.items()):
                 if lines.source in ready:
-                    self._hear(index, lines)
-                if time.monotonic() - lines.heard > SILENCE_SECONDS:
+                    self._receive(index, lines)
+                if time.monotonic() - lines.last_read > SILENCE_SECONDS:
                     self._end(index)
             if not self.is_joined and time.monotonic() > self.joins_until:
                 self._end(self._missing()[0])
             # Before all are there, the first one is silent.
             if self.is_joined and time.monotonic() - spoke > 1.0:
                 spoke = time.monotonic()
-                self._tell("alive")
+                self._send("alive")
 
-    def _hear_own(self) -> bool:
-        """Returns whether its process is one to be watched no longer."""
+    def _receive_own(self) -> bool:
+        """Returns whether its process has left or ended."""
         for word, *rest in self.own.read():
             if word == "leave":
-                self._tell("leave")
+                self._send("leave")
                 self._part()
                 return True
             host, port, self.token = rest
@@ -140,15 +140,15 @@ class _Watcher:
             if self.listener is None:
                 self._join(host, int(port))
         if not self.own.is_open:
-            self._tell(f"died {self.index}")
+            self._send(f"died {self.index}")
             if self.index:
-                self._hear_why()
+                self._receive_reason()
             self._part()
         return not self.own.is_open
 
-    def _hear_why(self) -> None:
-        """Finds out whether it was another one's death that ended its own."""
-        first = self.others.get(0)
+    def _receive_reason(self) -> None:
+        """Reads whether its process ended because another one had died."""
+        first = self.peers.get(0)
         while first is not None and first.is_open:
             assert isinstance(first.source, socket.socket)
             first.source.settimeout(_HOLD_SECONDS)
@@ -159,17 +159,17 @@ class _Watcher:
                     self._end(int(rest[0]))
 
     def _part(self) -> None:
-        """Lets the others hear what was told.
+        """Lets the others read all messages.
 
-        If this one ended with something unread, the system would take back
+        If this watcher ended with unread input, the system would discard
         what they have not read.
         """
         until = time.monotonic() + 2 * _HOLD_SECONDS
-        for lines in self.others.values():
+        for lines in self.peers.values():
             assert isinstance(lines.source, socket.socket)
             with suppress(OSError):
                 lines.source.shutdown(socket.SHUT_WR)
-        for lines in self.others.values():
+        for lines in self.peers.values():
             assert isinstance(lines.source, socket.socket)
             while lines.is_open and time.monotonic() < until:
                 lines.source.settimeout(_HOLD_SECONDS)
@@ -186,54 +186,54 @@ class _Watcher:
         self.selector.register(link, selectors.EVENT_READ)
 
     def _missing(self) -> list[int]:
-        """The processes that have not come to the first one."""
+        """Indices of the processes that have not joined."""
         if self.index:
             return [0]
         return [
-            index for index in range(1, self.count) if index not in self.others
+            index for index in range(1, self.count) if index not in self.peers
         ]
 
-    def _say_joined(self) -> None:
+    def _report_joined(self) -> None:
         self.is_joined = True
         with suppress(OSError):
             print("joined", flush=True)
 
     def _watch(self, index: int, lines: _Lines) -> None:
         assert isinstance(lines.source, socket.socket)
-        # Who does not take what is said is dead as well.
+        # A process that does not read its messages is dead as well.
         lines.source.settimeout(SILENCE_SECONDS)
-        self.others[index] = lines
+        self.peers[index] = lines
 
-    def _hear_strangers(self, ready: set[object]) -> None:
-        """Finds out who those are that have come to the listener."""
+    def _accept(self, ready: set[object]) -> None:
+        """Accepts connections; those with the token become peers."""
         if self.listener in ready and self.listener is not None:
             link, _ = self.listener.accept()
             self.selector.register(link, selectors.EVENT_READ)
-            self.strangers.append(_Lines(link))
-        for lines in list(self.strangers):
-            # Until then, nobody can know what is right to say.
+            self.unidentified.append(_Lines(link))
+        for lines in list(self.unidentified):
+            # Without the token, no message can be checked.
             if lines.source not in ready or not self.token:
                 continue
-            self.strangers.remove(lines)
+            self.unidentified.remove(lines)
             ready.discard(lines.source)
             words = lines.read()
             named = words and len(words[0]) == 2 and words[0][1].isdecimal()
             if named and words[0][0] == self.token:
                 self._watch(int(words[0][1]), lines)
                 if not self._missing():
-                    self._say_joined()
+                    self._report_joined()
             else:
                 self._forget(lines)
 
-    def _hear(self, index: int, lines: _Lines) -> None:
+    def _receive(self, index: int, lines: _Lines) -> None:
         for word, *rest in lines.read():
             if word == "died":
                 self._end(int(rest[0]))
             if word == "leave":
-                self._forget(self.others.pop(index))
+                self._forget(self.peers.pop(index))
                 return
             if not self.is_joined and self.index:
-                self._say_joined()
+                self._report_joined()
         if not lines.is_open:
             self._end(index)
 
@@ -242,15 +242,15 @@ class _Watcher:
         self.selector.unregister(lines.source)
         lines.source.close()
 
-    def _tell(self, text: str) -> None:
-        for lines in list(self.others.values()):
+    def _send(self, text: str) -> None:
+        for lines in list(self.peers.values()):
             assert isinstance(lines.source, socket.socket)
             with suppress(OSError):  # Its end is read soon.
                 lines.source.sendall(f"{text}\n".encode())
 
     def _end(self, died: int) -> None:
         """Ends its process, since another one has died."""
-        self._tell(f"died {died}")
+        self._send(f"died {died}")
         self.held.clear()
         print(
             f"error: process {died} of {self.count} (counted from 0) has "
@@ -291,7 +291,7 @@ class _Watcher:
 
 
 def _show(text: bytes) -> None:
-    with suppress(OSError):  # Nobody reads it any more.
+    with suppress(OSError):  # It has no reader any more.
         while text:
             text = text[os.write(2, text) :]
 

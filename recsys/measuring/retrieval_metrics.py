@@ -13,7 +13,7 @@ from recsys.metrics.ranks import Ranks
 from recsys.metrics.ranks import without
 from recsys.retrieval.user_targets import UserTargets
 
-# What stands beside a model: items by how many rows that count have each.
+# The ranking beside a model's: items by their number of counted rows.
 POPULAR = "popular"
 _SCORES = 1 << 24  # At a time: 64 MiB of them.
 _ROWS = 4096  # Most rows at a time.

@@ -188,7 +188,7 @@ def _arguments(run: Run, config: TrainConfig) -> list[str]:
         check_data(run.data, config.data)
         return []
     if begun and not run.config.is_file():
-        # It was killed before there was anything to go on with.
+        # It was killed before there was anything to resume.
         shutil.rmtree(run.folder, ignore_errors=True)
     options = ["--resume"] if run.config.is_file() else []
     return ["train", "--config", str(request), *options]

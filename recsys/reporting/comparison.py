@@ -29,7 +29,7 @@ from recsys.measuring.until_binary import percent_until_binary
 from recsys.runs.run import Run
 from recsys.training.resolve_config import check_config
 
-# What stands beside the runs.
+# The files beside the runs.
 _TABLES = ("results.csv", "table.md")
 
 _LONGEST_NAME = 100

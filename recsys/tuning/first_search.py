@@ -21,11 +21,11 @@ LOCAL_SEARCH: JsonObject = {
     "search_entropy_weight": [1e-4],
 }
 
-# Of COMET and DSelect-k. A selector has come to a choice where its logit is
-# beyond gamma / 2: the narrower, the sooner, and after some hundred steps few
-# rows are left between two choices. The published ones are for 100 epochs and
-# more, and a trial that has stayed dense does not count: benchmarks/README.md,
-# "A first search that counts".
+# Of COMET and DSelect-k. A selector is binary once its logit is beyond
+# gamma / 2, the narrower the sooner: after some hundred steps, few rows are
+# undecided. The published values are for 100 epochs and more, and a trial
+# that stays dense does not count: benchmarks/README.md, "A first search that
+# counts".
 SMOOTH_STEPS: JsonObject = {
     "gamma": [1e-4, 3e-4, 1e-3],
     "entropy_weight": [0.1, 1.0, 10.0],

@@ -138,5 +138,5 @@ def _dimension(
 def _checked(content: object, shape: object, name: str) -> Any:
     try:
         return check_shape(content, shape, f"`{name}`")
-    except FileError as error:  # Whoever has read the file knows its name.
+    except FileError as error:  # The caller knows the file's name.
         raise ValueError(str(error)) from None

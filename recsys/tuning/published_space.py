@@ -9,8 +9,8 @@ from recsys.tuning.papers import dselect_k
 from recsys.tuning.papers import moesart
 from recsys.tuning.papers.published import Published
 
-# Unless told otherwise, a data set is searched as the first paper has it that
-# has it at all, and so for every gate: MOESART's compares the most of them.
+# By default, a data set has the space of the first of these papers that uses
+# it, for every gate: MOESART's compares the most of them.
 _PUBLISHED: dict[str, Mapping[str, Published]] = {
     "moesart": moesart.PUBLISHED,
     "comet": comet.PUBLISHED,

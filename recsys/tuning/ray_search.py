@@ -27,16 +27,16 @@ from recsys.tuning.space import Space
 from recsys.tuning.sweep import Sweep
 from recsys.tuning.trial_runner import TrialRunner
 
-# How often a trial is begun again whose machine or process was lost.
+# Restarts of a trial whose machine or process was lost.
 _RETRIES = 3
 
-# What Ray does unless told otherwise, read when it is imported.
+# Changes of Ray's defaults, read when it is imported.
 _SETTINGS = {
-    "RAY_AIR_NEW_OUTPUT": "0",  # Prints tables, however little it may.
-    "RAY_USAGE_STATS_ENABLED": "0",  # Tells its makers that it is used.
-    "RAY_worker_niceness": "0",  # Lets all others go first.
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # Writes logs of its own.
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Takes Ctrl-C for the sweep's end.
+    "RAY_AIR_NEW_OUTPUT": "0",  # Else it prints tables, at any verbosity.
+    "RAY_USAGE_STATS_ENABLED": "0",  # No report of its use.
+    "RAY_worker_niceness": "0",  # Else its workers yield to all others.
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # Else it writes its own logs.
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Else Ctrl-C ends the sweep.
 }
 for _name, _value in _SETTINGS.items():
     os.environ.setdefault(_name, _value)

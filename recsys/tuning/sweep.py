@@ -110,7 +110,7 @@ class Sweep:
         started = self.read_plan()
         for name, value in asdict(plan).items():
             was = getattr(started, name)
-            # Draws follow the order of a space; that of fields says nothing.
+            # Draws follow the order of a space; that of fields does not matter.
             in_any_order = name == "fields"
             if _as_read(value, in_any_order) != _as_read(was, in_any_order):
                 raise ValueError(

@@ -10,7 +10,7 @@ from recsys.runs.run import Run
 from recsys.tuning.space import Space
 from recsys.tuning.sweep import Sweep
 
-# Where Hyperband says how long a trial is to be trained.
+# Hyperband's name for the number of epochs of a trial.
 _EPOCHS = "tuner/epochs"
 
 

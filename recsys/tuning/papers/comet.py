@@ -89,7 +89,7 @@ PUBLISHED: dict[str, Published] = {
         gamma_with_search=0.01,
         entropy_weight=[0.001, 0.01, 0.1, 1.0, 5.0],
     ),
-    # S1.3, "CelebA", which says nothing of the number of experts: 6 in S1.2
+    # S1.3, "CelebA", which does not state the number of experts: 6 in S1.2
     # and table 3.
     "celeba": Published(
         gates=_ON_IMAGES,

@@ -63,7 +63,7 @@ _IMAGES = Published(
 )
 
 PUBLISHED: dict[str, Published] = {
-    # D.1, "MovieLens". Nothing is said of the width of the embeddings.
+    # D.1, "MovieLens". The width of the embeddings is not stated.
     "movielens-1m": Published(
         gates=_GATES,
         training={

@@ -1,9 +1,9 @@
 """Ibrahim et al., MOESART: the search spaces of supplement S6.3.
 
-500 trials a router are drawn at random, but for SVHN, which is trained once.
-How DSelect-k and COMET are tuned over their own hyperparameters for table S4
-is not said, nor which weights the load losses of V-MoE, SMoE and X-MoE have:
-here they are as COMET tunes them, and without such losses.
+500 random trials per router, except for SVHN, which is trained once. The
+paper does not state the tuning of DSelect-k's and COMET's own hyperparameters
+for table S4, nor the weights of the load losses of V-MoE, SMoE and X-MoE:
+here the former are tuned as in COMET's paper, and there are no such losses.
 """
 
 from dataclasses import dataclass
