@@ -38,7 +38,7 @@ def own_layout(
     """Returns the layout that a variable was made with, or `None`.
 
     `Variable._layout` of Keras; the public
-    `Distribution.get_variable_layout`, which is asked for here, has to read it.
+    `Distribution.get_variable_layout`, within which this is called, needs it.
     Keras 3.12 to 3.15.
     """
     return getattr(variable, "_layout", None)
@@ -83,8 +83,8 @@ def export_format() -> str | None:
     """Returns the format of the `keras.Model.export` that this call is part of.
 
     The local variable `format` of Keras's `Model.export`, found on the stack;
-    layers are not told that they are exported, nor for which format. Keras 3.12
-    to 3.15.
+    nothing else tells a layer that it is exported, or for which format. Keras
+    3.12 to 3.15.
     """
     export = inspect.unwrap(keras.Model.export).__code__
     frame = inspect.currentframe()

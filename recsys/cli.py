@@ -98,7 +98,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _line(text: str) -> str:
-    """One line, of what a few lines of a terminal have room for."""
+    """A text in one line, shortened to a few lines of a terminal."""
     return shortened(printable(text), _MOST)
 
 

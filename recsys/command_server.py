@@ -5,7 +5,7 @@
 Starting Python, Keras and its backend takes longer than many a training. The
 standard input of this process gets a line of JSON for each command,
 `{"arguments": [...], "log": FILE}`; its standard output gets one for each that
-has come to its end, `{"status": 0, "peak_mib": 612.5, "cpu_seconds": 41.2}`,
+has ended, `{"status": 0, "peak_mib": 612.5, "cpu_seconds": 41.2}`,
 the last two of the process so far. What a command prints is added to its log.
 When the standard input ends, so does the process, at once.
 

@@ -204,7 +204,7 @@ def calibration(
     num_bins: int = DEFAULT_BINS,
     weights: np.ndarray | None = None,
 ) -> Figure:
-    """Draws how often a binary label is 1 against how often it is said to be.
+    """Draws how often a binary label is 1, by its predicted probability.
 
     Below, how many rows were given each probability. The legend has the
     expected calibration error over the same bins.

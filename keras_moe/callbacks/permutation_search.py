@@ -17,9 +17,9 @@ class PermutationSearch(keras.callbacks.Callback):
     more than without permutations. Validation takes the hard permutation of
     the moment.
 
-    All that the search has come to is in the model: a model that was saved,
-    or a training that goes on with `initial_epoch`, goes on searching where
-    it was. A search that is over stays over.
+    The state of the search is part of the model: a saved model, or a training
+    continued with `initial_epoch`, continues the search. A finished search
+    stays finished.
 
     The logs of each epoch get
 

@@ -44,9 +44,9 @@ class RoutingMonitor(keras.callbacks.Callback):
     * `<task>_simplex_violation`: how far weights are from being
       non-negative and summing to 1, at worst; only for gates that say
       `on_simplex`;
-    * `<task>_binary_share`: share of the examples whose selectors have all
-      come to choose one expert; only for gates that have selectors, such as
-      `DSelectKGate` and `COMETGate`.
+    * `<task>_binary_share`: share of the examples whose selectors all choose
+      a single expert; only for gates with selectors, such as `DSelectKGate`
+      and `COMETGate`.
 
     An expert is selected by a weight of at least 1e-5. A model with one task
     has no `<task>_` in the names. The task of an `MoE` is its layer name; in

@@ -1,7 +1,7 @@
 """Plots of a routing: arrays in, a matplotlib figure out.
 
 matplotlib is no dependency of the layers: it is imported when a figure is
-asked for.
+drawn.
 """
 
 from collections.abc import Mapping

@@ -90,7 +90,7 @@ def record(
     gates: dict[str, keras.layers.Layer],
     gate_inputs: dict[str, Tensor],
 ) -> None:
-    """Adds a record when somebody asked for one."""
+    """Adds a record, if records are kept."""
     records = _records.get()
     if records is not None:
         records.append(

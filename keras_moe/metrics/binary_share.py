@@ -9,9 +9,9 @@ from keras_moe.types import TensorLike
 class BinaryShare(keras.metrics.Mean):
     """The share of the examples whose selectors are all binary.
 
-    A selector spreads a probability over the experts, and has come to a
-    choice when all its entries are exactly 0 or 1. An example counts when
-    each of its `k` selectors has. At a share of 1 a `DSelectKGate` or
+    A selector spreads a probability over the experts, and is binary when all
+    its entries are exactly 0 or 1. An example counts when each of its `k`
+    selectors is. At a share of 1 a `DSelectKGate` or
     `COMETGate` is as sparse as its `k` says, and stays so: the gradients of
     its choices are exactly 0.
 

@@ -259,7 +259,7 @@ def ranked(
     numbers: np.ndarray,
     formula: Formula,
 ) -> pd.DataFrame:
-    """Returns items with all that is said of them, the best first.
+    """Returns items with their other columns, the best first.
 
     Args:
         ranker: A ranker with retrieval.

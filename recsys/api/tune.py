@@ -52,7 +52,7 @@ def tune(
     KerasTuner draws the trials; each is trained in a process beside this one,
     with nothing left of the trials before, and ends as it would alone. The
     folder `fields["out"]` gets `trials.jsonl`, a line for each trial that has
-    come to its end, and the trials' run folders in `trials/`. A trial that
+    ended, and the trials' run folders in `trials/`. A trial that
     fails is recorded, and the sweep goes on. A sweep that was interrupted, by
     Ctrl-C or otherwise, goes on with `resume`, down to the epoch.
 

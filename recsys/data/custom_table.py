@@ -142,7 +142,7 @@ def custom_table(
         DataError: A file, a column or a value is missing or wrong.
         ValueError: A share is outside its bounds, or the format of the times
             or the separator is none, or a split by time has no time, or a
-            column is told beside `schema`.
+            column is declared beside `schema`.
 
     Example:
     >>> import tempfile

@@ -74,7 +74,7 @@ def check_header(
     or empty, or no wanted column is there at all.
 
     Args:
-        file: The file. Nothing is said of Parquet, or where there is none.
+        file: The file. Parquet files and missing files are not checked.
         separator: What stands between two fields; found out unless given.
         wanted: Names of columns, or patterns of names.
     """

@@ -15,7 +15,7 @@ TITLE = "title"
 
 
 def write_items(items: pd.DataFrame, folder: Path) -> None:
-    """Writes what is told of items into a data folder.
+    """Writes the titles of items into a data folder.
 
     Args:
         items: A row for each item, with its id in the column of that name,

@@ -21,9 +21,9 @@ def left_out(
 ) -> list[str]:
     """Finds the features that a table leaves out, and warns of them.
 
-    They are missing in every row, as where a server is not told them. A
-    column whose name is nearly that of such a feature is a slip of the pen,
-    and so is a table without any feature.
+    They are missing in every row, as in a request without them. A column with
+    almost the name of such a feature is taken for a typing error, and so is a
+    table without any feature.
 
     Args:
         columns: Names of the columns that are there.

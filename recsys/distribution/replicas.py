@@ -53,7 +53,7 @@ class Replicas:
         ]
 
     def copy_of_first(self, variables: Sequence[keras.Variable]) -> None:
-        """Nothing is to be done: a value is assigned on all replicas."""
+        """Does nothing: a value is assigned on all replicas."""
 
     def on_each(self, function: Callable[[], None]) -> None:
         # Compiled: TensorFlow warns of replicas that run eagerly.

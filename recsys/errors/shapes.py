@@ -170,7 +170,7 @@ WHOLE = AfterValidator(_whole)
 
 
 def first_error(error: ValidationError) -> ErrorDetails:
-    """The error that is told; a wrong name is why another one is missing."""
+    """The error to report; a wrong name explains a missing one."""
     errors = error.errors(include_url=False)
     return next((e for e in errors if e["type"] in UNKNOWN), errors[0])
 

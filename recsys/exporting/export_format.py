@@ -21,8 +21,8 @@ class ExportFormat:
     what it returns on raw features at several batch sizes; the outputs have
     to be the ranker's. That check is the same for all formats.
 
-    Keras and what a format is written with are imported inside the methods:
-    a list of the formats is had without.
+    Keras and the libraries of a format are imported inside the methods:
+    listing the formats does not need them.
 
     Attributes:
         title: What messages call it.

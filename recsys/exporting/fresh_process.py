@@ -3,8 +3,8 @@
 `python -m recsys.exporting.fresh_process FORMAT FOLDER INPUTS OUTPUTS ...` runs
 the model in FOLDER on the rows of the `.npz` file INPUTS, an array
 `inputs/<name>` for each input, at several batch sizes and without each of the
-inputs in turn, and writes what it returns as OUTPUTS. It may be told of several
-models, one after the other.
+inputs in turn, and writes what it returns as OUTPUTS. Several models may be
+given, one after the other.
 
 `recsys.processes.lifeline.run_alongside` has to start it.
 """
@@ -101,7 +101,7 @@ def main() -> None:
     end_with_starter()
     name, *files = sys.argv[1:]
     for hidden in HIDDEN:
-        # Whoever imports it is told that there is no such module.
+        # Importing it fails as if there were no such module.
         sys.modules[hidden] = None  # type: ignore[assignment]
     gc.disable()  # It would visit the modules of TensorFlow, which stay.
     for folder, inputs_file, outputs_file in zip(

@@ -19,11 +19,11 @@ _LARGEST_ENTROPY_WEIGHT = 0.001
 
 
 def warn_if_idle(config: ResolvedConfig, metrics: JsonMapping) -> None:
-    """Warns of the tasks whose gate does not tell rows apart.
+    """Warns of the tasks whose gate does not distinguish rows.
 
     It gives nearly all rows the same few experts, or weights that hardly
-    differ. Its mixture does what one dense expert would do. Static gates have
-    to, and hash gates go by ids: nothing is said of either.
+    differ. Its mixture does what one dense expert would do. Static gates, which
+    must, and hash gates, which route by ids, are not reported.
 
     Args:
         config: The resolved configuration of a run.

@@ -82,7 +82,7 @@ class CommandProcess:
             self._process.stdin.close()
 
     def wait(self) -> None:
-        """Waits until it has ended, as it must have been told to."""
+        """Waits until it has ended, after a request to end."""
         assert self._process.stdout is not None
         self._process.wait()
         self._process.stdout.close()

@@ -90,10 +90,10 @@ class TrainingProcesses:
             process.wait()
 
     def train(self, config: TrainConfig) -> None:
-        """Trains, or goes on with what was begun; nothing if it is finished.
+        """Trains or resumes a run; does nothing if it is finished.
 
-        Beside the run folder stand `<name>.json`, what is asked for, and
-        `<name>.log`, what the process has printed.
+        Beside the run folder are `<name>.json`, the configuration, and
+        `<name>.log`, the output of the process.
 
         Args:
             config: What to train; `config.out` is the run folder.

@@ -204,7 +204,7 @@ Received: inf, of '^' in 'watch * 0^-1'
         )
 
     def _take(self, *texts: str) -> _Token | None:
-        """The sign that is next, if it is one of these; it is gone on from."""
+        """Consumes the next sign, if it is one of these."""
         token = self._next
         if token.kind != "sign" or token.text not in texts:
             return None

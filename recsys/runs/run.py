@@ -29,10 +29,9 @@ class Run:
     Attributes:
         folder: The folder, which need not exist yet.
         config: Everything that is needed to repeat the run.
-        data: The fingerprint of the data that it was started with.
+        data: Checksums of the data; a run only resumes on the same data.
         model: The trained model.
-        optimizer: What its optimizer had come to, for a run that goes on
-            from this one.
+        optimizer: The optimizer state, for continuing from this run.
         metrics: The metrics of the model, by split.
         history: A row per epoch.
         weights: The mean weight of each expert, by epoch and task.
@@ -40,8 +39,8 @@ class Run:
         plots: Folder of the figures.
         tensorboard: Folder of the TensorBoard logs.
         checkpoint: Folder of what an unfinished run is resumed from.
-        start: The model that a run begins with which goes on from another.
-        start_optimizer: What the optimizer had come to there.
+        start: The first model of a run that continues another one.
+        start_optimizer: The optimizer state of that model.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -68,8 +68,8 @@ def as_array(
             them for each further dimension.
         spec: What the input takes.
         place: Names a value for the error message.
-        room: Is told how many elements each row will have before memory is
-            taken for them; raises where those are too many.
+        room: Called with the number of elements of each row before memory is
+            allocated for them; raises if there are too many.
 
     Returns:
         An array `(rows, ...)`, of bytes where the input takes texts.

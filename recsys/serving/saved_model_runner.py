@@ -66,7 +66,7 @@ class SavedModelRunner:
 def _without_unused() -> Iterator[None]:
     """Keeps TensorFlow from importing what no SavedModel needs.
 
-    It makes do without: whoever imports it inside is told that there is none.
+    It works without them: importing them inside fails as if they were missing.
     JAX alone, where it is installed, would be a fifth of TensorFlow's start.
     """
     unused = ("jax", "keras", "tf_keras")

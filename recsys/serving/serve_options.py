@@ -33,7 +33,8 @@ class ServeOptions:
         max_request_values: Most values of a request: its rows times the width
             of each input that it gives, lists filled up to the longest one.
         max_body_mib: Most MiB of a request.
-        max_concurrency: Most requests at a time; others are told to try again.
+        max_concurrency: Most requests at a time; others are refused, to be
+            sent again.
         max_connections: Most connections; fewer where the process may not
             open as many files.
         request_timeout: Seconds after which a request is given up.

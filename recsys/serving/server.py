@@ -1,4 +1,4 @@
-"""Runs the application until it is told to end."""
+"""Runs the application until it is to end."""
 
 import asyncio
 import gc

@@ -61,7 +61,7 @@ def import_operations(folder: Path) -> None:
     """Imports what TensorFlow needs to load a model with an index of ScaNN.
 
     Args:
-        folder: Where the model is, of whatever kind.
+        folder: Folder of a model of any kind.
 
     Raises:
         FileError: The index is one of ScaNN, which cannot be imported.
@@ -81,11 +81,11 @@ def import_operations(folder: Path) -> None:
 
 
 def with_index(model: Runner, folder: Path, index: str | None) -> Runner:
-    """Returns a model that searches with the index that is asked for.
+    """Returns a model that searches with an index.
 
     Args:
         model: The SavedModel in a folder.
-        folder: Where it is, and the index beside it.
+        folder: Its folder, with the index.
         index: `"brute-force"`, a key of `FAISS_INDEXES`, or `None` for
             whatever the model was exported with.
 

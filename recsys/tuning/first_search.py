@@ -1,10 +1,10 @@
 """The search space for data in no paper, for minutes rather than days.
 
 The papers give a trial 100 epochs or more, and stop it after 25 without a
-better validation loss. 20 epochs, and 3 without a better loss, are what a
-training of `recsys` has by default, or twice that; learning rates up to 3e-3,
-6 times those of the papers, come to their best in as many. The sizes of the
-model are left as they are.
+better validation loss. 20 epochs, and 3 without a better loss, are the defaults
+of a training of `recsys`, or twice these; learning rates up to 3e-3, 6 times
+those of the papers, reach their best loss in as many. The sizes of the model
+keep their defaults.
 """
 
 from recsys.files.json_files import JsonObject

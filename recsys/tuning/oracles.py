@@ -75,7 +75,7 @@ class ResumableOracle(OracleInOneFile, keras_tuner.Oracle):
     Attributes:
         space: What the trials are drawn from.
         on_trial_end: Called with the name and the loss of each trial that has
-            come to its end; the loss is `None` if it has failed.
+            ended; the loss is `None` if it has failed.
     """
 
     space: Space
@@ -83,7 +83,7 @@ class ResumableOracle(OracleInOneFile, keras_tuner.Oracle):
 
     @property
     def losses(self) -> list[float | None]:
-        """The losses of the trials that have come to their end."""
+        """The losses of the trials that have ended."""
         return [self.trials[name].score for name in self.end_order]
 
     def get_state(self) -> JsonObject:

@@ -80,7 +80,7 @@ class Sweep:
         write_json(self.plan, asdict(plan))  # For which workers wait.
 
     def wait_for_start(self, seconds: float = 3600.0) -> None:
-        """Waits until another process has begun the sweep.
+        """Waits until another process has started the sweep.
 
         A worker that came before its chief must not write to the folder: the
         chief begins only in an empty one.
@@ -89,7 +89,7 @@ class Sweep:
             seconds: For how long at most; KerasTuner's workers wait as long.
 
         Raises:
-            RunError: Nobody has begun it by then.
+            RunError: No process has started it by then.
         """
         last = time.monotonic() + seconds
         while not self.plan.is_file():
@@ -101,7 +101,7 @@ class Sweep:
             time.sleep(0.1)
 
     def check_same(self, plan: Plan) -> None:
-        """Checks that a sweep is gone on with as it was started.
+        """Checks that a sweep is resumed as it was started.
 
         Raises:
             RunError: There is no sweep in the folder, or its data have changed.

@@ -49,7 +49,7 @@ def print_summary(sweep: Sweep, sparse_only: bool = True) -> None:
 
 
 def _next(sweep: Sweep, sparse_only: bool) -> str:
-    """The command that goes on from here."""
+    """The next command."""
     words = ["recsys", "rerun", "--sweep", str(sweep.folder)]
     words += ["--out", f"{sweep.folder}-rerun", "--seeds", str(_SEEDS)]
     if not sparse_only:
@@ -63,7 +63,7 @@ def _next(sweep: Sweep, sparse_only: bool) -> str:
 def _ordered(
     records: Sequence[JsonMapping], counting: Sequence[str]
 ) -> list[JsonMapping]:
-    """Those that count, the best first, then those left out, then failed."""
+    """Counted trials, the best first, then excluded ones, then failed ones."""
     places = {trial: place for place, trial in enumerate(counting)}
 
     def key(record: JsonMapping) -> tuple[bool, int, float]:

@@ -48,7 +48,7 @@ class TrialRunner:
         return record
 
     def give_up(self, trial: str, drawn: JsonMapping, error: str) -> JsonObject:
-        """Adds a trial to the log that nobody has come to the end of.
+        """Adds a trial to the log that no process has finished.
 
         Args:
             trial: Name of the trial.

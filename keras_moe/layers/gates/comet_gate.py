@@ -26,10 +26,10 @@ class COMETGate(SmoothStepGate):
 
         g_i = Σ_j exp(α_ji) v_ji / Σ_j Σ_i exp(α_ji) v_ji.
 
-    At first every expert has weight. As the splits become certain, which
-    `entropy_weight` hastens, each tree reaches a single leaf: then at most
-    `k` experts have weight, fewer where trees choose the same one. Weights
-    that are zero are exactly zero.
+    At first every expert has weight. As the splits become binary, sooner
+    with a larger `entropy_weight`, each tree reaches a single leaf: then at
+    most `k` experts have weight, fewer if trees select the same one. All
+    other weights are exactly zero.
 
     The trees are as balanced as `n` allows. Nodes are numbered as in a heap:
     `q` has the children `2q + 1` (left) and `2q + 2` (right), the first

@@ -28,8 +28,8 @@ class DSelectKGate(SmoothStepGate):
 
         g = Σ_j softmax(x·u)_j r^(j).
 
-    At first every expert has weight. As the bits become certain, which
-    `entropy_weight` hastens, each selector chooses a single expert. A static
+    At first every expert has weight. As the bits become binary, sooner with a
+    larger `entropy_weight`, each selector chooses a single expert. A static
     gate learns the arguments of `h` and of the softmax directly.
 
     Both losses of the gate are means over the examples, so that neither

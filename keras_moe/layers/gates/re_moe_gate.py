@@ -47,9 +47,9 @@ class ReMoEGate(LogitGate):
             average.
         initial_penalty: Number `> 0`, the first `λ`. Defaults to 1e-8.
         growth: Number above 1, by which `λ` changes in a step. Defaults to
-            1.2. Trainings of a few hundred steps are better off with 1.05:
-            where `λ` overshoots, experts come to have no positive logit,
-            and with it no gradient that would bring them back.
+            1.2. Trainings of a few hundred steps do better with 1.05: if
+            `λ` overshoots, experts lose all positive logits, and with them
+            the gradient that would bring them back.
         balanced: Boolean, whether `f` balances the load. Defaults to `True`.
         **kwargs: `use_bias`; `kernel_initializer`, `"glorot_uniform"` by
             default; `bias_initializer`, `"zeros"` by default;

@@ -28,7 +28,7 @@ class MultiMNIST:
 
     The papers say that both images of an example are drawn uniformly. The
     published code of COMET has each image of a split at the top left twice,
-    with two others that are drawn for it. Here, unless told otherwise, each is
+    with two others that are drawn for it. Here, by default, each is
     at the bottom right twice as well, so that no image counts more than
     another. Sums are those of the published code: not clipped.
 

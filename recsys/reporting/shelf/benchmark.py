@@ -111,15 +111,15 @@ class Benchmark:
     """A public benchmark with published figures.
 
     Attributes:
-        title: What it is, for people.
+        title: Its title.
         protocol: How it is split and measured.
-        about: What is said of the figures below the table.
+        about: Notes on the figures, below the table.
         data_set: What `recsys prepare` makes a data folder of its files with.
         files: The published files by the option of `data_set` that names
             them.
         optional: Which of these options only some settings need.
         options: Further options of `data_set`.
-        k: How many items metrics look at.
+        k: Number of items for metrics.
         metrics: Names of retrieval's metrics, without `@k`.
         settings: The rows of ours.
         published: The published rows.
