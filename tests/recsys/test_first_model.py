@@ -12,8 +12,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.recsys.page_commands import run_commands
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "first_model.md"
+START = """
+set -euo pipefail
+trap 'jobs -p | xargs -r kill' EXIT
+"""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 pytestmark = [
@@ -25,7 +31,7 @@ pytestmark = [
 
 def script_of(page: str, folder: Path) -> str:
     """One script of all blocks; those of Python become files."""
-    parts = ["set -euo pipefail", "trap 'jobs -p | xargs -r kill' EXIT"]
+    parts = []
     for number, (language, block) in enumerate(BLOCK.findall(page)):
         if language == "python":
             (folder / f"block_{number}.py").write_text(block, encoding="utf-8")
@@ -40,9 +46,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_a_data_frame_becomes_a_service(tmp_path: Path) -> None:
-    script = script_of(PAGE.read_text(encoding="utf-8"), tmp_path)
-    assert script.count("recsys ") >= 6
+def run_in_shell(script: str, folder: Path) -> None:
     environment = {
         **os.environ,
         "KERAS_BACKEND": "tensorflow",
@@ -51,8 +55,8 @@ def test_a_data_frame_becomes_a_service(tmp_path: Path) -> None:
         "PORT": str(free_port()),
     }
     ended = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path,
+        ["bash", "-c", START + script],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -60,6 +64,18 @@ def test_a_data_frame_becomes_a_service(tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr[-5000:]
     assert "Traceback" not in ended.stderr
+
+
+def test_a_data_frame_becomes_a_service(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = script_of(PAGE.read_text(encoding="utf-8"), tmp_path)
+    assert script.count("recsys ") >= 6
+    run_commands(script, lambda part: run_in_shell(part, tmp_path))
+    assert "Traceback" not in capfd.readouterr().err
     scored = pd.read_parquet(tmp_path / "scored.parquet")
     assert len(scored) == 20
     for task in ("click", "buy"):

@@ -15,6 +15,8 @@ import keras
 import numpy as np
 import pytest
 
+from tests.recsys.page_commands import run_commands
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -78,9 +80,9 @@ def write_movielens(folder: Path) -> None:
     (folder / "movies.dat").write_text("".join(titles))
 
 
-def run_as_a_user(script: str, folder: Path) -> str:
-    """Returns what is printed; servers are ended with the shell."""
-    log = folder / "printed.txt"
+def run_in_shell(script: str, folder: Path) -> None:
+    """Servers are ended with the shell."""
+    log = folder / "shell.txt"
     with log.open("w") as printed:
         shell = subprocess.Popen(
             ["bash", "-c", PRELUDE.format(python=sys.executable) + script],
@@ -96,7 +98,6 @@ def run_as_a_user(script: str, folder: Path) -> str:
         with suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
     assert status == 0, log.read_text()
-    return log.read_text()
 
 
 def answer(folder: Path, model: str) -> list[dict[str, Any]]:
@@ -107,13 +108,19 @@ def answer(folder: Path, model: str) -> list[dict[str, Any]]:
     return predictions
 
 
-def test_the_section_runs(tmp_path: Path) -> None:
+def test_the_section_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     write_movielens(tmp_path / "ml-1m")
     script = "\n".join(commands())
     script = replaced(script, "--epochs 2", "--epochs 1")
     for port, free in zip(("8501", "8502"), free_ports(), strict=True):
         script = replaced(script, port, free)
-    printed = run_as_a_user(script, tmp_path)
+    run_commands(script, lambda part: run_in_shell(part, tmp_path))
+    printed = capsys.readouterr().out
     best = re.findall(r"^ +\d+ +(\d+) +Film \1 \(2001\) ", printed, re.M)
     assert len(set(best)) == 10
     (ranked,) = answer(tmp_path, "ranker")
