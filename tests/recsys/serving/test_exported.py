@@ -10,6 +10,7 @@ import pytest
 import recsys
 from recsys.data import Dataset
 from recsys.serving.formats import FORMATS
+from tests.made_once import made_once
 from tests.recsys.serving.client import Client
 
 pytestmark = [
@@ -21,12 +22,24 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.fixture(scope="module", params=FORMATS)
+def exported(
+    request: pytest.FixtureRequest,
+    run: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The folder of the versions of a model, of which there is one."""
+    return made_once(
+        tmp_path_factory,
+        f"exported-{request.param}",
+        lambda folder: recsys.export(run, folder, format=request.param),
+    )
+
+
 def test_served_model_predicts_what_the_trained_one_does(
-    run: Path, tiny: Dataset, tmp_path: Path, format: str
+    run: Path, tiny: Dataset, exported: Path
 ) -> None:
-    recsys.export(run, tmp_path, format=format)
-    client = Client.of(tmp_path, name="m")
+    client = Client.of(exported, name="m")
     known = tiny.split("test")[["user", "film", "age"]].dropna()
     unknown = {"user": [-7, 10**12], "film": ["unheard of", ""], "age": 31.0}
     rows = pd.concat([known, pd.DataFrame(unknown)], ignore_index=True)
@@ -43,13 +56,11 @@ def test_served_model_predicts_what_the_trained_one_does(
         )
 
 
-@pytest.mark.parametrize("format", FORMATS)
 def test_a_feature_that_is_left_out_is_missing(
-    run: Path, tmp_path: Path, format: str
+    run: Path, exported: Path
 ) -> None:
     """In all rows, or in one of them."""
-    recsys.export(run, tmp_path, format=format)
-    client = Client.of(tmp_path, name="m")
+    client = Client.of(exported, name="m")
     users = [{"user": 1, "film": "é1"}, {"user": 2, "film": "é2"}]
     model = recsys.load_model(run)
     for ages in ([None, None], [31.0, None]):
