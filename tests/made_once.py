@@ -1,12 +1,12 @@
 """What takes long to make, for all processes of pytest-xdist once."""
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 
 def made_once(
@@ -25,8 +25,7 @@ def made_once(
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # Of all of them.
     folder, done = root / name, root / f"{name}.done"
-    with (root / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(root / f"{name}.lock"):
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)  # Of one that failed.
             make(folder)
