@@ -43,14 +43,15 @@ class ItemKNN(RetrievalBaseline):
     ) -> "ItemKNN":
         users, most = interactions.matrix, int(options["neighbours"])
         num_items = interactions.num_items
-        norms = np.sqrt(np.maximum(users.sum(axis=0), 1), dtype=np.float64)
+        sizes = np.maximum(users.sum(axis=0), 1).astype(np.float64)
         columns = users.T.tocsr().astype(np.float64)
         block = max(1, _BLOCK // max(1, num_items))
         starts, neighbours, similarities = [np.zeros(1, np.int64)], [], []
         for start in range(0, num_items, block):
             part = np.arange(start, min(start + block, num_items))
             dense = (columns[part] @ users).toarray()  # (block, N)
-            dense /= norms[part, None] * norms
+            # Quotients of integers: what is equal is equal to the bit.
+            dense = np.sqrt(dense**2 / (sizes[part, None] * sizes))
             dense[np.arange(len(part)), part] = 0
             row, item = _largest(dense, most)
             starts.append(np.bincount(row, minlength=len(part)))

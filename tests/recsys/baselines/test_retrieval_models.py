@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -58,6 +59,7 @@ def test_ease_of_more_items_than_a_block() -> None:
 
 
 @settings(max_examples=10)
+@example(seed=41, most=3)  # Equal cosines of unequal numbers.
 @given(seed=st.integers(0, 99), most=st.sampled_from([1, 3, 50]))
 def test_item_knn_by_loops(seed: int, most: int) -> None:
     dense, had = random_interactions(seed=seed)
@@ -68,7 +70,8 @@ def test_item_knn_by_loops(seed: int, most: int) -> None:
         for other in range(8):
             both = float(dense[:, item] @ dense[:, other])
             sizes = dense[:, item].sum() * dense[:, other].sum()
-            cosine = both / np.sqrt(sizes) if other != item and sizes else 0.0
+            squared = both**2 / sizes if other != item and sizes else 0.0
+            cosine = float(np.sqrt(squared))
             similar.append((-cosine, other))
         for cosine, other in sorted(similar)[:most]:
             expected[:, item] += -cosine * dense[:, other]
