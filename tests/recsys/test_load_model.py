@@ -2,17 +2,13 @@ import subprocess
 import sys
 from typing import Any
 
-import keras
 import pytest
 
 import recsys
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow",
-    reason="starts processes of its own; once is enough",
-)
+@pytest.mark.once("torch")  # Starts processes of its own.
 @pytest.mark.parametrize("architecture", ["moe", "ple"])
 def test_run_is_loaded_where_nothing_else_is_imported(
     architecture: str, settings: Any, tmp_path: Any
