@@ -3,7 +3,6 @@
 import os
 import sys
 import warnings
-from importlib import metadata
 from typing import Annotated
 from typing import Any
 
@@ -130,6 +129,8 @@ def help_unless_told(
 ) -> None:
     """Shows the version, or the help where no command is given."""
     if version:
+        from importlib import metadata
+
         # keras_moe itself would start Keras.
         print("recsys", metadata.version("keras-moe"))
         raise typer.Exit(0)

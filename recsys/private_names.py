@@ -6,6 +6,7 @@ do, and with which releases its tests have passed. `pyproject.toml` ends below
 the next ones. Libraries are imported when a function needs them.
 """
 
+import sys
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -86,6 +87,26 @@ def write_state_back(model: "keras.Model") -> None:
     `fit` nothing is to be done. Keras 3.12 to 3.15.
     """
     model.jax_state_sync()
+
+
+def set_random_seed(seed: int) -> None:
+    """Seeds Python, NumPy, Keras and its backend.
+
+    `LazyModule` of `keras.src.utils.module_utils`, and its `_available`; the
+    public `keras.utils.set_random_seed` seeds TensorFlow on any backend, and
+    imports it for that, which takes seconds. Keras 3.12 to 3.15.
+    """
+    import keras
+    from keras.src.utils.module_utils import tensorflow
+
+    if "tensorflow" in sys.modules:
+        keras.utils.set_random_seed(seed)
+        return
+    known, tensorflow._available = tensorflow._available, False
+    try:
+        keras.utils.set_random_seed(seed)
+    finally:
+        tensorflow._available = known
 
 
 def set_number_of_batches(dataset: "tf.data.Dataset", batches: int) -> None:

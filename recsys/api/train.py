@@ -3,8 +3,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
-import keras
-
 from recsys.backend import check_backend
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
@@ -29,6 +27,7 @@ from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
+from recsys.private_names import set_random_seed
 from recsys.retrieval.feature_roles import show_roles
 from recsys.runs.data_file import check_data
 from recsys.runs.data_file import write_data
@@ -179,7 +178,7 @@ def _fit(
     share = process_share(config)
     writes = share.index == 0
     with distributed(config, len(dataset.split("train"))):
-        keras.utils.set_random_seed(config.seed)
+        set_random_seed(config.seed)
         announce("Building the model")
         model = build_model(config, dataset, start.model if start else None)
         is_sharded(model.variables)  # What it needs is there, or an error.

@@ -6,7 +6,6 @@ import typer
 from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
 from recsys.commands.arguments import Data
-from recsys.commands.metrics_table import print_metrics
 from recsys.commands.options import named_values
 
 
@@ -71,6 +70,7 @@ def baseline(
     options = named_values("option", list(option or []))
     start_backend(backend)
     from recsys.api.baseline import baseline
+    from recsys.commands.metrics_table import print_metrics
 
     metrics = baseline(
         {

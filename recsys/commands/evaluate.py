@@ -9,7 +9,6 @@ from recsys.commands.arguments import Backend
 from recsys.commands.arguments import Data
 from recsys.commands.arguments import RunFolder
 from recsys.commands.arguments import SplitName
-from recsys.commands.metrics_table import print_metrics
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 
@@ -43,6 +42,7 @@ def evaluate(
     """Evaluate the model of a run."""
     start_backend(backend)
     from recsys.api.evaluate import evaluate
+    from recsys.commands.metrics_table import print_metrics
 
     with nullcontext() if out is None else sole_writer(out):
         metrics = evaluate(run, data, split, by, metrics_k, intervals)

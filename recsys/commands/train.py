@@ -5,7 +5,6 @@ import typer
 
 from recsys.backend import backend_to_start
 from recsys.backend import start_backend
-from recsys.commands.metrics_table import print_metrics
 from recsys.commands.options import given_fields
 from recsys.commands.options import with_config_options
 from recsys.config.config_file import read_fields
@@ -13,7 +12,6 @@ from recsys.config.train_config import TrainConfig
 from recsys.distribution.processes import join_processes
 from recsys.errors.reading import naming
 from recsys.files.written_folder import check_written
-from recsys.runs.run import Run
 from recsys.training.kept_memory import keep_memory
 
 
@@ -31,6 +29,7 @@ def train(
     **options: object,
 ) -> None:
     """Train a model and write a run folder."""
+    from recsys.runs.run import Run
     from recsys.training.warm_start_fields import with_fields_of_start
 
     fields = given_fields(options)
@@ -48,6 +47,7 @@ def train(
     keep_memory()
     start_backend(settings.backend)
     from recsys.api.train import train
+    from recsys.commands.metrics_table import print_metrics
 
     try:
         with naming(config):  # What does not fit the data.

@@ -3,6 +3,7 @@ from dataclasses import field
 from typing import Annotated
 from typing import Self
 
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from recsys.config.field_types import SHAPE
@@ -19,12 +20,14 @@ from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.shapes import one_of
 from recsys.files.json_files import JsonObject
 
+# The texts are below the fields of `TrainConfig`.
+_SHAPE = SHAPE | ConfigDict(use_attribute_docstrings=False)
 # What `--select` calls the validation loss, and what retrieval is chosen by.
 TASKS, RETRIEVAL = "tasks", "retrieval"
 
 
 @with_clear_errors
-@dataclass(frozen=True, kw_only=True, config=SHAPE)
+@dataclass(frozen=True, kw_only=True, config=_SHAPE)
 class ResolvedConfig(TrainConfig):
     """The configuration of a run, with nothing open that a run decides.
 

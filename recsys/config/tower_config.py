@@ -1,6 +1,7 @@
 from typing import Annotated
 from typing import Self
 
+from pydantic import ConfigDict
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
@@ -16,11 +17,14 @@ from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
 from recsys.errors.shapes import one_of
 
+# Validators of its own it needs none: `TrainConfig` derives from it.
+_SHAPE = SHAPE | ConfigDict(defer_build=True)
+
 TOWERS = ("transformer", "hstu")
 TOWER_GATES = tuple(name for name, gate in GATES.items() if gate.by_position)
 
 
-@dataclass(frozen=True, kw_only=True, config=SHAPE)
+@dataclass(frozen=True, kw_only=True, config=_SHAPE)
 class TowerConfig:
     """The fields of `TrainConfig` that are of a sequence tower."""
 

@@ -5,9 +5,9 @@ from overflowing and loops over them from never ending. Whether a model within
 them fits into memory is another question: `recsys.models.expected_memory`.
 """
 
+from numbers import Integral
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 
 from recsys.errors.shown import shown
@@ -35,7 +35,7 @@ def check_seed(seed: object) -> None:
     Raises:
         ValueError: It is not at least 0 and below 2^32.
     """
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < LARGEST_COUNT:
+    if not isinstance(seed, Integral) or not 0 <= int(seed) < LARGEST_COUNT:
         raise ValueError(
             "`seed` must be at least 0 and below 2^32. "
             f"Received: seed={shown(seed)}"
@@ -62,9 +62,9 @@ def check_count(name: str, value: object, most: int = LARGEST_COUNT) -> None:
     ValueError: `jobs` must be at least 1. Received: jobs=0
     """
     received = f"Received: {name}={shown(value)}"
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"`{name}` must be an integer. {received}")
-    if value < 1:
+    if int(value) < 1:
         raise ValueError(f"`{name}` must be at least 1. {received}")
-    if value > most:
+    if int(value) > most:
         raise ValueError(f"`{name}` must be at most {most:,}. {received}")

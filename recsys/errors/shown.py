@@ -3,11 +3,11 @@
 import difflib
 import math
 import reprlib
+import sys
 from collections.abc import Iterable
 from collections.abc import Mapping
 from itertools import islice
-
-import numpy as np
+from typing import Any
 
 _MOST_DIGITS = 40
 _MOST_NAMES, _MOST_OF_NAME = 20, 100  # Of a list of names.
@@ -37,10 +37,15 @@ def shown(value: object) -> str:
     """Returns a short, readable form of any value for an error message.
 
     Example:
+    >>> import numpy as np
     >>> shown(np.float64(0.5)), shown("text")
     ('0.5', "'text'")
     """
-    plain = value.item() if isinstance(value, np.generic) else value
+    # Without NumPy, whose import takes time, nothing is of its types.
+    numpy: Any = sys.modules.get("numpy")
+    plain: Any = value
+    if numpy is not None and isinstance(value, numpy.generic):
+        plain = plain.item()
     return shortened(_shorten.repr(plain), _MOST_LETTERS)
 
 

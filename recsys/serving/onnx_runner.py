@@ -2,8 +2,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shown import printable
@@ -14,6 +12,7 @@ from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnxruntime
 
 FILE = "model.onnx"
@@ -108,7 +107,7 @@ class OnnxRunner:
         return dict(zip(self._outputs, outputs, strict=True))
 
 
-def _read_defaults(file: Path) -> dict[str, np.ndarray]:
+def _read_defaults(file: Path) -> Arrays:
     import onnx
 
     graph = onnx.load(file).graph
@@ -120,8 +119,10 @@ def _read_defaults(file: Path) -> dict[str, np.ndarray]:
     }
 
 
-def _as_bytes(array: np.ndarray) -> np.ndarray:
+def _as_bytes(array: "np.ndarray") -> "np.ndarray":
     """An array as requests have it: of bytes where it holds texts."""
+    import numpy as np
+
     if array.dtype.kind not in "OUS":
         return array
     encoded = np.empty(array.size, object)
@@ -135,7 +136,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 def _spec(
     described: "onnxruntime.NodeArg",
     folder: Path,
-    default: np.ndarray | None = None,
+    default: "np.ndarray | None" = None,
 ) -> TensorSpec:
     shape = tuple(
         size if isinstance(size, int) else None for size in described.shape
@@ -149,7 +150,9 @@ def _spec(
     return TensorSpec(_DTYPES[described.type], shape, default)
 
 
-def _as_texts(name: str, array: np.ndarray) -> np.ndarray:
+def _as_texts(name: str, array: "np.ndarray") -> "np.ndarray":
+    import numpy as np
+
     texts = np.empty(array.size, object)
     try:
         texts[:] = [value.decode() for value in array.flat]

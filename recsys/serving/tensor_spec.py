@@ -2,9 +2,11 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from typing import TYPE_CHECKING
 from typing import Protocol
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 # What a JSON value can be turned into, by the names that NumPy has for it;
 # TensorFlow's names in its REST API.
@@ -17,7 +19,7 @@ DTYPES = {
     "string": "DT_STRING",
 }
 
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, "np.ndarray"]
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,11 @@ class TensorSpec:
             return None
         return default[0, 0] if default.shape == (1, 1) else None
 
-    def rows(self, num_rows: int) -> np.ndarray:
+    def rows(self, num_rows: int) -> "np.ndarray":
         """Returns the default, or else zeros or empty texts, for some rows."""
+        # Not above: the help of the command line names formats alone.
+        import numpy as np
+
         shape = (num_rows, *(size or 1 for size in self.shape[1:]))
         if self.default is not None:
             shape = (num_rows, *self.default.shape[1:])

@@ -58,6 +58,16 @@ def test_layer_execution(run: Run, arguments: str) -> None:
 
 
 @pytest.mark.once("torch")
+@pytest.mark.slow
+def test_startup(run: Run) -> None:
+    lines = run("startup.py", "--runs 1")
+    taken = {line["command"]: line["cpu_seconds"] for line in lines}
+    assert [*taken] == ["python", "help", "keras", "first step"]
+    assert 0 < taken["python"] < taken["help"] < taken["keras"]
+    assert taken["keras"] < taken["first step"]
+
+
+@pytest.mark.once("torch")
 def test_peak_memory_of_one_step(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -23,9 +24,25 @@ def test_import_leaves_the_choice_of_the_backend_open() -> None:
 def test_help_waits_for_no_library_of_tables_or_tensors() -> None:
     code = (
         "import sys; from recsys.cli import run; assert run(['--help']) == 0;"
-        "assert not {'keras', 'pandas', 'pyarrow'} & set(sys.modules)"
+        "slow = {'keras', 'numpy', 'pandas', 'pyarrow', 'rich'};"
+        "assert not slow & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+def test_no_step_waits_for_tensorflow_on_another_backend(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import sys, keras, recsys;"
+        "keras.callbacks.CallbackList.on_train_batch_end = lambda *_, **__:"
+        " sys.exit('tensorflow' in sys.modules);"
+        "recsys.train({'data': 'synthetic', 'out': sys.argv[1]})"
+    )
+    environment = os.environ | {"KERAS_BACKEND": "torch"}
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    subprocess.run(command, check=True, env=environment)
 
 
 def test_the_version_is_said_and_cited(

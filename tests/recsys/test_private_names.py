@@ -2,6 +2,8 @@
 
 import asyncio
 import platform
+import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from recsys.private_names import onnx_graph
 from recsys.private_names import seed_bayesian
 from recsys.private_names import set_allocator
 from recsys.private_names import set_number_of_batches
+from recsys.private_names import set_random_seed
 from recsys.private_names import sharing_layers
 from recsys.private_names import step_without_clipping
 from recsys.private_names import table_of
@@ -62,6 +65,30 @@ def test_layers_are_found_at_any_depth_or_at_the_first() -> None:
     assert each_layer(outer).count(dense) == 1
     assert inner in inner_layers(outer)
     assert dense not in inner_layers(outer)
+
+
+@pytest.mark.parametrize("starts_tensorflow", [False, True])
+def test_what_is_drawn_is_as_keras_seeds_it(
+    starts_tensorflow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn() -> list[float]:
+        weight = keras.layers.Dense(1)
+        weight.build((None, 1))
+        return [
+            random.random(),
+            np.random.random(),
+            float(ops.convert_to_numpy(weight.kernel)[0, 0]),
+            float(ops.convert_to_numpy(keras.random.uniform(()))),
+        ]
+
+    keras.utils.set_random_seed(3)
+    expected = drawn()
+    if not starts_tensorflow and keras.backend.backend() != "tensorflow":
+        monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    set_random_seed(3)
+    assert drawn() == expected
+    set_random_seed(4)
+    assert drawn() != expected
 
 
 def test_the_table_of_an_embedding_is_a_variable() -> None:

@@ -15,6 +15,7 @@ from recsys.runs.run import Run
 from recsys.training.batches import StreamedBatches
 from recsys.training.batches import TrainingBatches
 from recsys.training.callbacks.checkpoint import Checkpoint
+from recsys.training.callbacks.epoch_summaries import EpochSummaries
 from recsys.training.callbacks.finite_loss import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
 from recsys.training.callbacks.progress_line import ProgressLine
@@ -150,7 +151,7 @@ def _tensorboard(
 ) -> keras.callbacks.Callback | None:
     if not checkpoint.writes:
         return None
-    return keras.callbacks.TensorBoard(run.tensorboard, write_graph=False)
+    return EpochSummaries(run.tensorboard, write_graph=False)
 
 
 def _progress_line(
