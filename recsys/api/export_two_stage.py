@@ -33,7 +33,6 @@ from recsys.exporting.two_stage_model import index_inside
 from recsys.exporting.verification import last_line
 from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
-from recsys.features.feature import MISSING
 from recsys.files.atomic import replacing
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
@@ -285,7 +284,7 @@ def _outputs(
     item = ranker.fitted[ranker.retrieval.item]
     values = ranker.vocabularies[ranker.retrieval.item].values
     kind: type = object if item.raw_dtype == "string" else np.int64
-    lists = np.full((len(rows), _MOST_SEEN), MISSING[item.raw_dtype], object)
+    lists = np.full((len(rows), _MOST_SEEN), item.raw_missing().item(), object)
     for row, numbers in enumerate(seen):
         lists[row, : len(numbers)] = values[numbers - 1]
     arrays = {

@@ -50,7 +50,7 @@ class TensorSpec:
 
     dtype: str
     shape: tuple[int | None, ...]
-    default: np.ndarray | None = None
+    default: "np.ndarray | None" = None
     length: ListLength | None = None
 
     @property
