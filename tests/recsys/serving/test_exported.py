@@ -1,5 +1,6 @@
 """What `recsys export` writes is what is served."""
 
+import shutil
 from pathlib import Path
 
 import keras
@@ -22,18 +23,24 @@ pytestmark = [
 ]
 
 
+def export_once(
+    factory: pytest.TempPathFactory, run: Path, format: str
+) -> Path:
+    """The folder of the versions of a model, of which there is one."""
+    return made_once(
+        factory,
+        f"exported-{format}",
+        lambda folder: recsys.export(run, folder, format=format),
+    )
+
+
 @pytest.fixture(scope="module", params=FORMATS)
 def exported(
     request: pytest.FixtureRequest,
     run: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """The folder of the versions of a model, of which there is one."""
-    return made_once(
-        tmp_path_factory,
-        f"exported-{request.param}",
-        lambda folder: recsys.export(run, folder, format=request.param),
-    )
+    return export_once(tmp_path_factory, run, request.param)
 
 
 def test_served_model_predicts_what_the_trained_one_does(
@@ -81,10 +88,14 @@ def test_a_feature_that_is_left_out_is_missing(
     assert abs(known["rating"] - expected["rating"])[1] > 1e-4
 
 
-def test_exports_are_versions_that_take_over(run: Path, tmp_path: Path) -> None:
-    recsys.export(run, tmp_path)
-    client = Client.of(tmp_path, name="m")
-    recsys.export(run, tmp_path)
+def test_exports_are_versions_that_take_over(
+    run: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    first = export_once(tmp_path_factory, run, "tf_saved_model")
+    versions = tmp_path / "versions"
+    shutil.copytree(first, versions)
+    client = Client.of(versions, name="m")
+    recsys.export(run, versions)
     assert client.store is not None
     client.store.refresh()
     (status,) = client.get("/v1/models/m").json()["model_version_status"]
