@@ -151,6 +151,7 @@ def test_every_gate_learns(gate: str, script: ModuleType) -> None:
     assert (trained.weights[:, 0] != trained.weights[:, -1]).any(axis=1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.once("jax")
 @pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="other backends take batches"

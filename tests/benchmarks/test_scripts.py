@@ -357,6 +357,7 @@ def test_steps_over_tables_of_growing_size(
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.once("torch")
 def test_a_log_that_is_read_as_it_is_needed(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

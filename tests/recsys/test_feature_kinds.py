@@ -191,6 +191,7 @@ def test_text_files_have_the_same_features(data: Path, tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.slow
 def test_a_loaded_run_predicts_what_it_was_tested_on(
     run: Path, data: Path
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_loaded_run_predicts_what_it_was_tested_on(
     assert again["loss"] == pytest.approx(metrics["loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.once("torch")
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_predictions_of_a_file_and_of_a_table(
@@ -213,6 +215,7 @@ def test_predictions_of_a_file_and_of_a_table(
     assert_frame_equal(written, expected, rtol=1e-5, check_dtype=False)
 
 
+@pytest.mark.slow
 def test_empty_lists_unknown_and_missing_values_have_predictions(
     run: Path,
 ) -> None:

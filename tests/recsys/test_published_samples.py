@@ -20,6 +20,7 @@ from tests.recsys.data.datasets.census_files import write_census
 
 # Some of these small splits have no conversion.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.once("tensorflow"),  # Which exports.
 ]

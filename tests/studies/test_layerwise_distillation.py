@@ -72,6 +72,7 @@ def test_a_student_like_its_teacher_has_nothing_to_learn() -> None:
     assert float(layer.losses[0]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Gradients do not exist for variables")
 def test_training_without_labels_brings_the_student_to_the_teacher() -> None:
     keras.utils.set_random_seed(0)

@@ -145,6 +145,7 @@ def test_codeparrots_last_files_are_its_test(tmp_path: Path) -> None:
     np.testing.assert_array_equal(rows.train[:-1, -1], rows.train[1:, 0])
 
 
+@pytest.mark.slow
 def test_a_gpt_learns_until_its_last_epoch() -> None:
     """Also where several batches make a step of the optimizer."""
     text = np.tile(np.arange(9, dtype="int32") % 3, (16, 1))

@@ -80,6 +80,7 @@ def run_file(file: Path, format: str, batches: Sequence[Any]) -> list[Any]:
     return predictions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_file_predicts_what_the_model_predicts(
     format: str, tmp_path: Path, rng: np.random.Generator

@@ -27,6 +27,7 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.draws
 def test_a_task_with_a_long_name_is_trained_drawn_and_exported(
     long_names: Path,

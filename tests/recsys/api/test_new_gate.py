@@ -15,7 +15,7 @@ from recsys.config.gate_names import GateName
 from recsys.measuring.curves import read_history
 from recsys.runs.run import Run
 
-pytestmark = pytest.mark.once("torch")
+pytestmark = [pytest.mark.once("torch"), pytest.mark.slow]
 
 RECIPE = Path(__file__).parents[3] / "CONTRIBUTING.md"
 

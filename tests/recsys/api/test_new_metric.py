@@ -87,6 +87,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_they_are_wherever_metrics_are(
     grouped: Path,
     tmp_path: Path,
@@ -127,6 +128,7 @@ def test_they_are_wherever_metrics_are(
         assert low <= high
 
 
+@pytest.mark.slow
 def test_a_comparison_has_what_is_compared(
     grouped: Path, tmp_path: Path
 ) -> None:

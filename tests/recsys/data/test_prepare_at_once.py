@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import recsys
 
@@ -39,6 +40,7 @@ def prepare_some_often(
         results.put((count, number, said))
 
 
+@pytest.mark.slow
 def test_two_that_prepare_at_once_do_not_mix_their_splits(
     tmp_path: Path,
 ) -> None:

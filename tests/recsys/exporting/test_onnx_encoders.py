@@ -91,6 +91,7 @@ def session_of(form: str, raw_dtype: str) -> Any:
     return fitted, encoder(fitted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raw_dtype", KNOWN)
 @pytest.mark.parametrize("form", ROWS)
 @given(data=st.data())
@@ -107,6 +108,7 @@ def test_an_id_is_its_text_in_onnx(
     assert_alike(received, fitted.encode(column), fitted)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_encodes_the_same(name: str) -> None:
@@ -142,6 +144,7 @@ def test_hashes_of_every_length_and_sign() -> None:
     assert received.tolist() == fitted.encode(column).tolist()
 
 
+@pytest.mark.slow
 def test_hashes_of_characters_of_every_length() -> None:
     """From one to four bytes, over the end of a word, and none at all."""
     texts = ["a", "aé", "日本語", "😀é", "a\U0010ffff", "12345678", "x" * 40]

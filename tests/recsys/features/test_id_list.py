@@ -40,6 +40,7 @@ def test_every_list_comes_back(rows: list[list[int]]) -> None:
     assert ((encoded[:, 1:] == -1) | (encoded[:, :-1] >= 0)).all()
 
 
+@pytest.mark.slow
 @given(lists, st.integers(1, 4))
 def test_the_first_or_the_last_of_long_lists(
     rows: list[list[int]], length: int
@@ -65,6 +66,7 @@ def test_a_text_says_what_a_list_says(rows: list[list[int]]) -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.none() | st.lists(st.integers(-5, 5)), min_size=1))
 def test_packed_lists_are_those_of_the_rows(
     rows: list[list[int] | None],
@@ -132,6 +134,7 @@ weighted_lists = st.lists(
 )
 
 
+@pytest.mark.slow
 @examples(100)
 @given(weighted_lists, st.sampled_from(["mean", "sum"]))
 def test_weighted_lists_are_pooled_as_by_numpy(

@@ -51,6 +51,7 @@ def counted(parts: Any, most_held: int) -> "pd.Series[Any]":
     return total
 
 
+@pytest.mark.slow
 @any_bound
 @given(parts=PARTS)
 @settings(max_examples=25, deadline=None)
@@ -64,6 +65,7 @@ def test_counts_are_those_of_all_parts(
     assert list(counted(parts, most_held).items()) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_held", [0, value_counts.MOST_HELD])
 @given(parts=st.lists(id_columns.columns, max_size=4))
 @settings(max_examples=25, deadline=None)
@@ -83,6 +85,7 @@ def test_integers_of_any_type_are_counted() -> None:
     assert counted(parts, 0).to_dict() == {str(2**64 - 1): 1, "5": 2}
 
 
+@pytest.mark.slow
 @given(NUMBERS)
 @settings(max_examples=25, deadline=None)
 def test_numbers_are_counted_on_disk_as_in_memory(

@@ -125,6 +125,7 @@ def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_do_not_mix(tmp_path: Path) -> None:
     """All write to one place again and again; it is always whole."""
     context = multiprocessing.get_context("spawn")

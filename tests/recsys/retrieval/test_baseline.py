@@ -31,6 +31,7 @@ def fitted(data: Path, out: Path, model: str, **changes: Any) -> dict[str, Any]:
     return recsys.baseline({"data": data, "out": out, "model": model} | fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", BASELINES)
 def test_evaluate_says_what_fitting_said(
     model: str, films_folder: Path, tmp_path: Path

@@ -118,6 +118,7 @@ def test_no_row_to_choose_by(fields: Fields, films: Dataset) -> None:
     assert str(caught.value).endswith("none, with retrieval_label='watch'")
 
 
+@pytest.mark.slow
 def test_the_best_epoch_of_the_towers_is_kept(
     fields: Fields, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_the_best_epoch_of_the_towers_is_kept(
     assert history["val_loss"].argmin() != best
 
 
+@pytest.mark.slow
 def test_it_is_resumed_with_what_was_the_best(
     fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +160,7 @@ def test_it_is_resumed_with_what_was_the_best(
     )
 
 
+@pytest.mark.slow
 def test_a_metric_of_a_task(fields: Fields, tmp_path: Path) -> None:
     metrics = recsys.train(fields(tmp_path, select="watch_auc", epochs=3))
     history = pd.read_csv(tmp_path / "history.csv")["val_watch_auc"]

@@ -20,6 +20,7 @@ def after(place: int) -> str:
     return f"i{(place + 1) % 12}"
 
 
+@pytest.mark.slow
 def test_the_tower_learns_what_comes_next(run: Run) -> None:
     losses = epochs_of(run)["loss"]
     assert losses.iloc[-1] < 0.5 * np.log(12) < losses.iloc[0]
@@ -47,6 +48,7 @@ def test_what_was_saved_measures_the_same(run: Run, data: Path) -> None:
     assert run.read_config().ranker is False
 
 
+@pytest.mark.slow
 def test_a_known_user_gets_what_follows_the_training_rows(
     run: Run, data: Path
 ) -> None:

@@ -24,7 +24,7 @@ from recsys.training.fit_tower import HISTORY
 from recsys.training.fit_tower import training_sequences
 from tests.recsys.sequences.conftest import fields
 
-pytestmark = pytest.mark.once("torch")
+pytestmark = [pytest.mark.once("torch"), pytest.mark.slow]
 
 
 def blocks_of(run: Run) -> Any:

@@ -47,6 +47,7 @@ def client(saved_models: Path) -> Client:
     return Client.of(saved_models, name="m", batch_wait_ms=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_every_answer_is_one_that_is_described(
     client: Client, mode: GenerationMode

@@ -28,6 +28,7 @@ def frozen() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("frozen")
 def test_garbage_is_looked_for_among_new_objects_and_old_versions(
     tmp_path: Path,

@@ -144,6 +144,7 @@ def test_what_is_measured_is_what_is_trained(
     assert trained_loss(metrics["tasks"]["y"]) == metrics["loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @SEVERAL
 def test_a_model_is_trained_and_comes_back(kind: Task, tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def draw(oracle: ResumableOracle, stop_before_end: int | None = None) -> Drawn:
         oracle.end_trial(trial)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tuner", TUNERS)
 def test_interrupted_search_goes_on_as_an_uninterrupted_one(
     tuner: str, tmp_path: Path

@@ -30,6 +30,7 @@ def one_million(
     return load(out)
 
 
+@pytest.mark.slow
 def test_movielens_1m(one_million: Dataset) -> None:
     rows = all_rows(one_million)
     assert rows["watch"].sum() == 1_000_209
@@ -64,6 +65,7 @@ def test_movielens_100k(real_data: Path, tmp_path: Path) -> None:
     assert not everything.duplicated(["user", "item"]).any()
 
 
+@pytest.mark.slow
 def test_all_features_of_movielens_100k(
     real_data: Path, tmp_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ def test_all_features_of_movielens_100k(
     assert len(genres) == 19
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["ids", "all"])
 def test_movielens_100k_by_time(
     real_data: Path, tmp_path: Path, features: str

@@ -117,6 +117,7 @@ def test_only_the_published_subsample_is_known(
         prepare(name, tmp_path, tmp_path / "out", subsample="small")
 
 
+@pytest.mark.slow
 def test_the_subsample_of_movielens_1m(real_data: Path, tmp_path: Path) -> None:
     out = tmp_path / "subsample"
     sizes = prepare(

@@ -44,6 +44,7 @@ def test_the_fields_of_a_tsv_file_are_separated_by_tabs(
     assert detected_separator(tmp_path / f"a{suffix}") == "\t"
 
 
+@pytest.mark.slow
 def test_a_long_header(tmp_path: Path) -> None:
     names = [f"column {number}" for number in range(20_000)]
     path = tmp_path / "wide.csv"
