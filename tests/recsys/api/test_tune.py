@@ -38,7 +38,7 @@ def test_each_trial_is_a_line(
             "error",
         ]
         run = Run(tmp_path / "sweep" / "trials" / record["trial"])
-        assert record["config"] == run.read_config().to_mapping()
+        assert record["config"] == run.read_recorded().to_mapping()
         drawn = record["hyperparameters"]
         assert drawn.keys() == SPACE.keys()
         assert {name: record["config"][name] for name in drawn} == drawn
