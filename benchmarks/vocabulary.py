@@ -31,7 +31,7 @@ from report import report
 from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.tables import TableEmbedding
 from recsys.tables import TableTraining
-from recsys.training.create_optimizer import create_optimizer
+from recsys.training.compile_model import create_optimizer
 
 
 class TableModel(TableTraining, keras.Model):

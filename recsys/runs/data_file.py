@@ -1,12 +1,15 @@
-"""`data.json`: which data a run or a sweep was started with."""
+"""`data.json`: checksums of the data that a run or a sweep was started with."""
 
+import hashlib
 from pathlib import Path
 
+from recsys.data.split_dataset import SCHEMA_FILE
+from recsys.data.split_dataset import SPLITS
+from recsys.data.split_files import is_part
 from recsys.errors import RunError
 from recsys.errors.shapes import check_shape
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
-from recsys.runs.fingerprint import fingerprint
 
 
 def write_data(file: Path, source: str) -> None:
@@ -14,7 +17,7 @@ def write_data(file: Path, source: str) -> None:
 
     Args:
         file: The file to write.
-        source: As in `recsys.runs.fingerprint.fingerprint`.
+        source: As in `fingerprint`.
     """
     write_json(file, fingerprint(source))
 
@@ -44,3 +47,40 @@ def check_data(file: Path, source: str) -> None:
             f"{file.parent}: expected the data of its start. "
             f"Received: other data; changed: {', '.join(changed)}"
         )
+
+
+def fingerprint(source: str | Path) -> dict[str, str]:
+    """Returns what tells the content of a data set from any other.
+
+    Args:
+        source: `"synthetic"`, or a data folder.
+
+    Returns:
+        For each file of the schema and the splits, by its path in the folder,
+        the SHA-256 of its content. Nothing for the generated data set.
+
+    Example:
+    >>> fingerprint("synthetic")
+    {}
+    """
+    if source == "synthetic":
+        return {}
+    folder = Path(source)
+    return {
+        file.relative_to(folder).as_posix(): _digest(file)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and _is_data(file.relative_to(folder))
+    }
+
+
+def _is_data(file: Path) -> bool:
+    """Returns whether it is the schema, a split or a part of one."""
+    name = file.parts[0]
+    return name == SCHEMA_FILE or (
+        name.partition(".")[0] in SPLITS and is_part(file)
+    )
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -5,14 +5,23 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_moe.layers import CGC
+from keras_moe.layers import PLE
+from keras_moe.layers import MMoE
+from keras_moe.layers import MoE
+from keras_moe.optimizers import Adagrad
+from keras_moe.optimizers import Adam
+from recsys.config.optimizers import OPTIMIZERS
+from recsys.config.optimizers import TABLE_RULES
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.weightings import WEIGHTINGS
 from recsys.distribution.process_group import num_shares
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.shared_weights import shared_weights
+from recsys.models.shared_tower import SharedTower
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
+from recsys.tables import RowRule
+from recsys.tables import TableOptimizer
 from recsys.tables.marks import marks
-from recsys.training.create_optimizer import create_optimizer
 from recsys.weighting.task_weighting import TaskWeighting
 
 
@@ -83,3 +92,57 @@ def _create_loss_metrics(model: MultiTaskModel) -> None:
     labels = dict.fromkeys(predictions, np.ones(1, np.float32))
     model.compute_loss(y=labels, y_pred=predictions)
     model.reset_metrics()
+
+
+# Keras's own, with a step that is one pass over the weights.
+_CLASSES = {"adam": Adam, "adagrad": Adagrad}
+
+
+def create_optimizer(
+    name: str,
+    learning_rate: float,
+    table_optimizer: str | None = None,
+    table_learning_rate: float | None = None,
+    min_table_rows: int = 1,
+) -> keras.optimizers.Optimizer:
+    """Creates an optimizer with its settings of `recsys.config.optimizers`.
+
+    Args:
+        name: Name of the optimizer.
+        learning_rate: Its learning rate.
+        table_optimizer: Name of what trains tables by rows; as all else is
+            trained unless it is one of `TABLE_RULES`.
+        table_learning_rate: The learning rate of tables that are trained by
+            rows; that of all else unless given.
+        min_table_rows: Rows that such a table has at least.
+    """
+    optimizer = _CLASSES[name](learning_rate, **OPTIMIZERS[name])
+    if table_optimizer is None or table_optimizer not in TABLE_RULES:
+        return optimizer
+    factor = 1.0
+    if table_learning_rate is not None:
+        factor = table_learning_rate / learning_rate
+    rule: RowRule = resolve_name(TABLE_RULES[table_optimizer])()
+    return TableOptimizer(optimizer, rule, min_table_rows, factor)
+
+
+def shared_weights(model: MultiTaskModel) -> list[keras.Variable]:
+    """Returns the last trainable weights that the losses of all tasks share.
+
+    They are those of the experts that all tasks have, of the last level where
+    there are several, or of the shared bottom. Gates, heads and experts of one
+    task's own are not among them.
+
+    Args:
+        model: A built model.
+    """
+    layer = model.mixture
+    if isinstance(layer, SharedTower):
+        layer = layer.layer
+    if isinstance(layer, PLE):
+        layer = layer.levels[-1]
+    if isinstance(layer, MMoE | MoE):
+        layer = layer.experts
+    if isinstance(layer, CGC):
+        layer = layer.shared_experts
+    return list(layer.trainable_variables)

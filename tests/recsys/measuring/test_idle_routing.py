@@ -7,7 +7,7 @@ from recsys import Schema
 from recsys import TrainConfig
 from recsys.config.gate_names import GATES
 from recsys.config.resolved_config import ResolvedConfig
-from recsys.measuring.idle_routing import warn_if_idle
+from recsys.measuring.routing_warnings import warn_if_idle
 from recsys.models.gates import gate_class
 from recsys.models.gates import typed_options
 from recsys.training.resolve_config import resolve_config

@@ -6,7 +6,7 @@ import pytest
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.config.resolved_config import ResolvedConfig
-from recsys.measuring.sparsity import warn_if_dense
+from recsys.measuring.routing_warnings import warn_if_dense
 from recsys.training.resolve_config import resolve_config
 
 pytestmark = pytest.mark.once("torch")

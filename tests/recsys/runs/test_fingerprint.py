@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from recsys.runs.fingerprint import fingerprint
+from recsys.runs.data_file import fingerprint
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.config.optimizers import TABLE_RULES
 from recsys.config.train_config import TrainConfig
 from recsys.tables import TableOptimizer
-from recsys.training.create_optimizer import create_optimizer
+from recsys.training.compile_model import create_optimizer
 
 ROOT = Path(__file__).parents[3]
 

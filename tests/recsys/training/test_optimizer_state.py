@@ -9,7 +9,7 @@ import pytest
 from recsys.errors import DataError
 from recsys.models.id_embedding import IdEmbedding
 from recsys.tables import TableTraining
-from recsys.training.create_optimizer import create_optimizer
+from recsys.training.compile_model import create_optimizer
 from recsys.training.optimizer_state import restore_optimizer
 from recsys.training.optimizer_state import save_optimizer
 

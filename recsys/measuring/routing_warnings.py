@@ -1,9 +1,15 @@
+"""Warnings of a trained gate that does not do what it is for."""
+
 import warnings
 from collections.abc import Iterator
 
 from keras_moe.layers import Gate
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
+from recsys.measuring.search_distance import DISTANCE
+from recsys.measuring.search_distance import largest_distance
+from recsys.models.gates import becomes_sparse
 from recsys.models.gates import gate_class
 
 # From this share of the rows on, a set of experts counts as that of all rows.
@@ -16,6 +22,41 @@ _NEARLY_ALL = 0.95
 # A larger entropy weight drives all rows to one side of each split before
 # the gate has learned anything.
 _LARGEST_ENTROPY_WEIGHT = 0.001
+# Up to here, a soft permutation counts as one: no entry is further than that
+# from 0 or 1.
+LARGEST_DISTANCE = 0.1
+# Up to this many times its k, a gate counts as sparse.
+SLACK = 1.25
+
+
+def warn_if_dense(config: ResolvedConfig, metrics: JsonMapping) -> None:
+    """Warns of a trained gate that was to become sparse and has not.
+
+    Args:
+        config: The resolved configuration of a run.
+        metrics: What `measure` returns for a split.
+    """
+    if not becomes_sparse(config.gate):
+        return
+    k = config.k
+    dense = {
+        task: experts
+        for task, experts in metrics["experts_per_example_by_task"].items()
+        if experts > SLACK * k
+    }
+    if dense:
+        advice = "A larger entropy_weight or a smaller gamma"
+        if gate_class(config.gate).held_at_k:
+            advice = "A larger initial_penalty or growth"
+        means = ", ".join(f"{task} {mean:.1f}" for task, mean in dense.items())
+        warnings.warn(
+            f"the gate {config.gate!r} has not become sparse in the epoch with "
+            f"the lowest validation loss, whose model is kept: with k = {k}, "
+            f"expected at most {SLACK * k:g} experts per example. Received: "
+            f"{means}. {advice} among the gate options, or more steps, make "
+            "it sparse",
+            stacklevel=2,
+        )
 
 
 def warn_if_idle(config: ResolvedConfig, metrics: JsonMapping) -> None:
@@ -65,3 +106,28 @@ def _advice(gate: type[Gate], options: JsonMapping) -> str:
     if name is None:
         return "a higher --learning-rate or more --epochs"
     return f"--gate-option {name}={10 * options.get(name, 0.0) or 0.01:g}"
+
+
+def warn_if_apart(metrics: JsonObject) -> None:
+    """Warns where a search has ended far from a permutation.
+
+    Args:
+        metrics: The content of `metrics.json`.
+    """
+    distance = metrics.get(DISTANCE)
+    if distance is None or largest_distance(distance) <= LARGEST_DISTANCE:
+        return
+    named = distance if isinstance(distance, dict) else {"": distance}
+    distances = ", ".join(
+        f"{name} {value:.2f}".strip()
+        for name, value in named.items()
+        if value > LARGEST_DISTANCE
+    )
+    warnings.warn(
+        "the permutation local search has ended at a matrix that is no "
+        "permutation: expected a distance of at most "
+        f"{LARGEST_DISTANCE:g}. Received: {distances}. The permutation that is "
+        "nearest to it took its place, so the experts go on with other weights "
+        "than the ones that they were trained with",
+        stacklevel=2,
+    )
