@@ -19,9 +19,9 @@ from recsys.files.json_files import JsonObject
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.outcome import write_outcome
-from recsys.measuring.routing_warnings import warn_if_apart
 from recsys.measuring.routing_warnings import warn_if_dense
 from recsys.measuring.routing_warnings import warn_if_idle
+from recsys.measuring.search_distance import warn_if_apart
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options

@@ -46,7 +46,7 @@ def checked_name(key: str, name: object, expected: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        expected = "a text of whole characters"
+        expected = "valid Unicode text"
         raise DataError.at(f"'{key}'", expected, shown(name)) from None
     return str.__str__(name)  # NumPy's texts are of a class of their own.
 

@@ -61,7 +61,7 @@ class _Lines:
         except OSError:
             received = b""
         self.is_open = bool(received)
-        self.heard = time.monotonic()
+        self.last_read = time.monotonic()
         *lines, self._rest = (self._rest + received).split(b"\n")
         return [line.decode(errors="replace").split() for line in lines]
 

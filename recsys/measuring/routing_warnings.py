@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from keras_moe.layers import Gate
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
-from recsys.files.json_files import JsonObject
-from recsys.measuring.search_distance import DISTANCE
-from recsys.measuring.search_distance import largest_distance
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import gate_class
 
@@ -22,9 +19,6 @@ _NEARLY_ALL = 0.95
 # A larger entropy weight drives all rows to one side of each split before
 # the gate has learned anything.
 _LARGEST_ENTROPY_WEIGHT = 0.001
-# Up to here, a soft permutation counts as one: no entry is further than that
-# from 0 or 1.
-LARGEST_DISTANCE = 0.1
 # Up to this many times its k, a gate counts as sparse.
 SLACK = 1.25
 
@@ -106,28 +100,3 @@ def _advice(gate: type[Gate], options: JsonMapping) -> str:
     if name is None:
         return "a higher --learning-rate or more --epochs"
     return f"--gate-option {name}={10 * options.get(name, 0.0) or 0.01:g}"
-
-
-def warn_if_apart(metrics: JsonObject) -> None:
-    """Warns where a search has ended far from a permutation.
-
-    Args:
-        metrics: The content of `metrics.json`.
-    """
-    distance = metrics.get(DISTANCE)
-    if distance is None or largest_distance(distance) <= LARGEST_DISTANCE:
-        return
-    named = distance if isinstance(distance, dict) else {"": distance}
-    distances = ", ".join(
-        f"{name} {value:.2f}".strip()
-        for name, value in named.items()
-        if value > LARGEST_DISTANCE
-    )
-    warnings.warn(
-        "the permutation local search has ended at a matrix that is no "
-        "permutation: expected a distance of at most "
-        f"{LARGEST_DISTANCE:g}. Received: {distances}. The permutation that is "
-        "nearest to it took its place, so the experts go on with other weights "
-        "than the ones that they were trained with",
-        stacklevel=2,
-    )

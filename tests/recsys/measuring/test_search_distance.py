@@ -6,8 +6,8 @@ import pytest
 
 from recsys import TrainConfig
 from recsys.config.resolved_config import ResolvedConfig
-from recsys.measuring.routing_warnings import warn_if_apart
 from recsys.measuring.search_distance import search_distance
+from recsys.measuring.search_distance import warn_if_apart
 
 ONE = {"permutation_distance": [2.0, 1.5, 0.0, 0.0]}
 SEVERAL = {
