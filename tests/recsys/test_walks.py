@@ -15,7 +15,7 @@ from recsys.cli import run as command
 from recsys.data import Dataset
 from recsys.data import Schema
 
-pytestmark = pytest.mark.once("torch")
+pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
 PROJECT = Path(__file__).parents[2]
 _ROW = re.compile(r"\| `([\w/]+\.py)` \| `(\w+)` \|")

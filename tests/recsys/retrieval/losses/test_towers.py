@@ -95,6 +95,7 @@ def test_scores_with_a_temperature_are_cosines(
     np.testing.assert_allclose(items, 1.0, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", RETRIEVAL_LOSSES)
 def test_towers_learn_by_each_loss(
@@ -122,6 +123,7 @@ def test_towers_learn_by_each_loss(
     assert losses.iloc[-1] < losses.iloc[0]
 
 
+@pytest.mark.slow
 @pytest.mark.once("torch")
 def test_drawn_negatives_go_on_where_a_run_was_interrupted(
     fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
