@@ -253,7 +253,7 @@ def _retrieval(
         copies = _table_copies(config, feature.num_rows, dim)
         yield Part(text, "`retrieval_dim`", feature.num_rows * dim, copies)
     loss = create_loss(config.retrieval_loss, config.retrieval_loss_options)
-    negatives = loss.negatives(catalogue.num_items, loss.num_negatives)
+    negatives = loss.negatives_in(catalogue.num_items)
     compared = negatives.num_candidates(rows)
     text = f"the scores of {compared:,} items for {rows:,} queries"
     options = "`batch_size`"

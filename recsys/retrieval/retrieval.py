@@ -154,7 +154,7 @@ class Retrieval(keras.layers.Layer):
         self.id_vectors = dict(vectors or {})
         self.penalty = penalty
         self.loss = loss or create_loss("softmax", {})
-        self.negatives = self.loss.negatives(num_items, self.loss.num_negatives)
+        self.negatives = self.loss.negatives_in(num_items)
         self.seed = (
             keras.random.SeedGenerator() if self.negatives.draws else None
         )

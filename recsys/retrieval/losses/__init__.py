@@ -36,10 +36,9 @@ def create_loss(name: str, options: JsonMapping) -> RetrievalLoss:
     >>> create_loss("gbce", {"calibration": 0.5}).calibration
     0.5
     """
-    where = f"`retrieval_loss_options` of {name}"
     try:
         loss: RetrievalLoss = check_shape(
-            dict(options), loss_class(name), where
+            dict(options), loss_class(name), _options_of(name)
         )
     except FileError as error:  # Not of a file: of whoever gave the options.
         raise ValueError(str(error)) from None
@@ -62,7 +61,11 @@ def typed_loss_options(name: str, options: JsonMapping) -> JsonObject:
     """
     fields = loss_class(name).model_fields.items()
     hints = {option: field.annotation for option, field in fields}
-    where = f"`retrieval_loss_options` of {name}"
-    typed = typed_arguments(where, options, hints)
+    typed = typed_arguments(_options_of(name), options, hints)
     create_loss(name, typed)
     return typed
+
+
+def _options_of(name: str) -> str:
+    """The options of a loss, for error messages."""
+    return f"`retrieval_loss_options` of {name}"

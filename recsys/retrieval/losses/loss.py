@@ -53,6 +53,14 @@ class RetrievalLoss(BaseModel):
         """
         raise NotImplementedError
 
+    def negatives_in(self, num_items: int) -> Negatives:
+        """Returns the negatives of its rows in a catalogue.
+
+        Args:
+            num_items: Integer, the size of the catalogue.
+        """
+        return self.negatives(num_items, self.num_negatives)
+
     @property
     def declaration(self) -> JsonObject:
         """Its type and its options, for JSON."""
