@@ -13,6 +13,7 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonObject
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
@@ -61,9 +62,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=_standardizes(config.standardize_targets, schema),
         retrieval_label=_retrieval_label(config, schema),
-        retrieval_loss_options=typed_loss_options(
-            config.retrieval_loss, config.retrieval_loss_options
-        ),
+        retrieval_loss_options=_loss_options(config),
         retrieval_correction=_correction(config),
         retrieval_exclude_seen=_excludes_seen(config, schema),
         backend=keras.backend.backend(),
@@ -136,6 +135,17 @@ def _excludes_seen(config: TrainConfig, schema: Schema) -> bool | None:
     if given is not None or not config.retrieval:
         return given
     return schema.user_id is not None
+
+
+def _loss_options(config: TrainConfig) -> JsonObject:
+    name, options = config.retrieval_loss, config.retrieval_loss_options
+    if config.tower is not None and (name != "softmax" or options):
+        raise ValueError(
+            "`retrieval_loss` and its options must be left out with a sequence "
+            "tower, whose loss is the softmax over all items. "
+            f"Received: retrieval_loss={name!r}, tower={config.tower!r}"
+        )
+    return typed_loss_options(name, options)
 
 
 def _correction(config: TrainConfig) -> str:

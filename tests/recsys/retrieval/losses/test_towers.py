@@ -159,6 +159,10 @@ def test_drawn_negatives_go_on_where_a_run_was_interrupted(
             ],
             "whose scores are cosines",
         ),
+        (
+            ["--retrieval-loss", "bpr", "--tower", "transformer"],
+            "must be left out with a sequence tower",
+        ),
     ],
 )
 def test_what_cannot_be_is_an_error_of_one_line(
