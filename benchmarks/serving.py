@@ -259,9 +259,9 @@ def hostile_test(options: argparse.Namespace) -> None:
 
 
 def time_two_stages(items: Sequence[int]) -> None:
-    """In processes in which TensorFlow Recommenders can be imported."""
+    """In processes under TensorFlow, one for each catalogue."""
     script = Path(__file__).with_name("two_stage_call.py")
-    backend = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "1"}
+    backend = {"KERAS_BACKEND": "tensorflow"}
     for number in items:
         subprocess.run(
             [sys.executable, script, "--items", str(number)],

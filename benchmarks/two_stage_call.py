@@ -1,7 +1,7 @@
 """Times retrieving and ranking in one call, over catalogues of several sizes.
 
-    KERAS_BACKEND=tensorflow TF_USE_LEGACY_KERAS=1 \
-        python benchmarks/two_stage_call.py --items 4000 100000
+    KERAS_BACKEND=tensorflow python benchmarks/two_stage_call.py \
+        --items 4000 100000
 
 `serving.py --parts two-stage` starts it so, for one size after the other.
 Prints JSON lines: for each index, what it takes to build, its file, which a

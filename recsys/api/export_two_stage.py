@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from recsys.exporting.two_stage_index import RECALL
 from recsys.exporting.two_stage_index import write_index
 from recsys.exporting.two_stage_model import INDEXES
 from recsys.exporting.two_stage_model import ITEM
+from recsys.exporting.two_stage_model import LEGACY_INDEXES
 from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.two_stage_model import index_inside
 from recsys.exporting.verification import last_line
@@ -45,10 +47,12 @@ from recsys.serving.list_lengths import write_list_lengths
 from recsys.serving.task_classes import write_classes
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SEEN
+from recsys.serving.two_stage_runner import TFRS
 from recsys.serving.two_stage_runner import TWO_STAGE_FILE
 
 TOLERANCE = 1e-4  # Relative to 1 and the value: scores are any formula.
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+_RECOMMENDERS = "tensorflow_recommenders"
 _SAMPLED_ROWS = 12
 _MOST_SEEN = 6
 
@@ -67,9 +71,9 @@ def export_two_stage(
 
     `recsys.exporting.two_stage.TwoStage` says what it takes and returns. What
     was written is loaded in a fresh process that cannot import Keras, and has
-    to recommend there what `recsys.recommend` would. A process of its own,
-    under TensorFlow and with `TF_USE_LEGACY_KERAS=1`, does all this unless
-    this is such a process.
+    to recommend there what `recsys.recommend` would. A process of its own does
+    all this where this one is not under TensorFlow, and for an index of
+    TensorFlow Recommenders, which needs `TF_USE_LEGACY_KERAS=1` as well.
 
     Args:
         run: Folder of a run with retrieval, trained under any backend.
@@ -80,7 +84,8 @@ def export_two_stage(
         candidates: How many items are ranked, at least `top`. Defaults to 100.
         index: `"brute-force"` (default), or an approximate one: `"hnsw"` and
             `"ivf"`, of faiss, which `recsys serve` searches while the model
-            itself has brute force, or `"scann"` in the model.
+            itself has brute force. Of TensorFlow Recommenders, in the model:
+            `"tfrs"`, its brute force, and `"scann"`, which is approximate.
         recall: The share of the best candidates that an index of faiss has to
             find, which decides how hard it looks. Defaults to 0.99.
         version: Whether to number the model; otherwise it is written to `out`
@@ -93,9 +98,9 @@ def export_two_stage(
 
     Raises:
         ExportError: What was written does not recommend what the model does,
-            the index cannot be made or does not find `recall`, or
-            tensorflow-recommenders is not there; nothing of it is left.
-        ModuleNotFoundError: faiss is not there.
+            or the index cannot be made or does not find `recall`; nothing of
+            it is left.
+        ModuleNotFoundError: The package of the index is not there.
         RunError: There is no trained run with retrieval in the folder, or
             `out` holds something else, or another process is writing to it.
         ValueError: The score is no formula, a number is less than 1, `top` is
@@ -120,6 +125,11 @@ def export_two_stage(
         )
     if index in FAISS_INDEXES:
         import_faiss()  # Rather now than at the end.
+    if index in LEGACY_INDEXES and find_spec(_RECOMMENDERS) is None:
+        raise ModuleNotFoundError(
+            f"`index={index!r}` needs the package tensorflow-recommenders",
+            name=_RECOMMENDERS,
+        )
     source = Run(run)
     source.check_model()
     options: JsonObject = {
@@ -135,7 +145,7 @@ def export_two_stage(
 
 
 def _write(run: Run, folder: Path, options: JsonObject) -> None:
-    if not _is_prepared():
+    if not _is_prepared(options["index"]):
         _export_elsewhere(run, folder, options)
         return
     with sole_writer(folder):
@@ -143,10 +153,11 @@ def _write(run: Run, folder: Path, options: JsonObject) -> None:
         _export(run, folder, options)
 
 
-def _is_prepared() -> bool:
-    """Returns whether this process can import TensorFlow Recommenders."""
+def _is_prepared(index: str) -> bool:
+    """Returns whether this process can write a model with such an index."""
     legacy = os.environ.get(LEGACY_KERAS) == "1"
-    return legacy and keras.backend.backend() == "tensorflow"
+    is_tensorflow = keras.backend.backend() == "tensorflow"
+    return is_tensorflow and (legacy or index not in LEGACY_INDEXES)
 
 
 def _export_elsewhere(run: Run, folder: Path, options: JsonObject) -> None:
@@ -158,7 +169,9 @@ def _export_elsewhere(run: Run, folder: Path, options: JsonObject) -> None:
     for name, value in options.items():
         if value is not None:
             words += [f"--{name}", str(value)]
-    environment = {"KERAS_BACKEND": "tensorflow", LEGACY_KERAS: "1"}
+    environment = {"KERAS_BACKEND": "tensorflow"}
+    if options["index"] in LEGACY_INDEXES:
+        environment[LEGACY_KERAS] = "1"
     process = run_alongside(words, env={**os.environ, **environment})
     if process.returncode:
         kind = ValueError if process.returncode == 2 else ExportError
@@ -380,7 +393,7 @@ def _problem(
     scores = received[SCORE][there]
     if not _close(scores, in_order["score"].to_numpy()):
         return "other scores"
-    if index != BRUTE_FORCE:
+    if index not in (BRUTE_FORCE, TFRS):
         return None  # Which items it finds is up to it.
     wanted = query.ranked(query.best)["score"].to_numpy()[: model.top]
     if len(scores) != len(wanted) or not _close(scores, wanted):

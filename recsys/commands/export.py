@@ -31,8 +31,8 @@ def export(
         bool,
         typer.Option(
             "--two-stage",
-            help="Export retrieval and ranking in one model (extra tfrs). "
-            "Needs a run with --retrieval.",
+            help="Export retrieval and ranking in one model. Needs a run "
+            "with --retrieval.",
         ),
     ] = False,
     score: Annotated[
@@ -51,7 +51,7 @@ def export(
         str,
         typer.Option(
             help="Index of two stages: brute-force, hnsw or ivf (extra faiss, "
-            "for recsys serve), or scann."
+            "for recsys serve), tfrs or scann (extra tfrs)."
         ),
     ] = "brute-force",
     recall: Annotated[
@@ -70,8 +70,7 @@ def export(
 ) -> None:
     """Export the model of a run, verified in a process without Keras."""
     if two_stage:
-        # A process of its own has TensorFlow and its older Keras.
-        with suppress(ValueError):
+        with suppress(ValueError):  # Another process writes it then.
             start_backend("tensorflow")
         from recsys.api.export_two_stage import export_two_stage
 

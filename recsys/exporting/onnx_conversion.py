@@ -92,7 +92,9 @@ def converted(
         tf.TensorSpec(tensor.shape, tensor.dtype, f"input_{index}")
         for index, tensor in enumerate(inputs)
     ]
-    concrete = tf.function(function).get_concrete_function(*specifications)
+    # No Python statement of the function waits for a tensor.
+    traced = tf.function(function, autograph=False)
+    concrete = traced.get_concrete_function(*specifications)
     input_tensors = [
         tensor.name for tensor in concrete.inputs if tensor.dtype != tf.resource
     ]

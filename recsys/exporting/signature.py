@@ -66,6 +66,7 @@ def with_defaults(
             tf.TensorSpec(input.shape, input.dtype, name)
             for name, input in inputs.items()
         ],
+        autograph=False,  # No Python statement here waits for a tensor.
     )
 
 

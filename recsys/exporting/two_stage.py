@@ -55,16 +55,16 @@ class TwoStage:
     `recsys.serving.two_stage_runner` searches between, and searches the whole
     catalogue by itself.
 
-    The index inside is TensorFlow Recommenders', which has to be imported where
-    `TF_USE_LEGACY_KERAS` was 1 before TensorFlow was.
+    Those of `LEGACY_INDEXES` are TensorFlow Recommenders', which has to be
+    imported where `TF_USE_LEGACY_KERAS` was 1 before TensorFlow was.
 
     Args:
         ranker: A trained ranker with retrieval, under TensorFlow.
         formula: What items are ranked by.
         top: How many items are returned.
         candidates: How many are ranked.
-        index: One of `INDEXES`, of which all but `"brute-force"` are
-            approximate.
+        index: One of `INDEXES`, of which all but `"brute-force"` and `"tfrs"`
+            are approximate.
 
     Raises:
         ExportError: A feature, or a prediction, has the name of another input

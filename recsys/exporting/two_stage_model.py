@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from recsys.errors import ExportError
+from recsys.exporting.brute_force import BruteForce
 from recsys.features.feature import MISSING
 from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
@@ -13,13 +14,15 @@ from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SCANN
+from recsys.serving.two_stage_runner import TFRS
 
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
 
-INDEXES = (BRUTE_FORCE, SCANN, *FAISS_INDEXES)
+LEGACY_INDEXES = (TFRS, SCANN)
+INDEXES = (BRUTE_FORCE, *FAISS_INDEXES, *LEGACY_INDEXES)
 ITEM, SCORE = "item", "score"
 
 
@@ -87,7 +90,7 @@ class TwoStageModel:
         self.resources = [
             *(each.value for each in self._served.ranking_variables),
             *(each.value for each in retrieval.query_variables),
-            self._index.variables if inside == BRUTE_FORCE else self._index,
+            self._index if inside == SCANN else self._index.variables,
         ]
 
     def __call__(
@@ -207,9 +210,21 @@ def index_inside(index: str) -> str:
 
 
 def create_index(name: str, vectors: "np.ndarray", count: int) -> Any:
-    """The index of TensorFlow Recommenders over items numbered from 1."""
+    """Returns an index over items, which are numbered from 1.
+
+    Args:
+        name: One of `INDEXES` but those of faiss.
+        vectors: Float32 array `(items, D)`.
+        count: How many items it is mostly asked for.
+
+    Raises:
+        ExportError: It comes from a package that is not there, or does not
+            load.
+    """
     import tensorflow as tf
 
+    if name == BRUTE_FORCE:
+        return BruteForce(vectors)
     if name == SCANN and find_spec(SCANN) is None:
         raise ExportError(
             "`index` must not be 'scann' without the package scann. "
@@ -228,5 +243,5 @@ def create_index(name: str, vectors: "np.ndarray", count: int) -> Any:
         ) from error
     top_k = module.layers.factorized_top_k
     numbers = tf.range(1, len(vectors) + 1)
-    kind = top_k.BruteForce if name == BRUTE_FORCE else top_k.ScaNN
+    kind = top_k.BruteForce if name == TFRS else top_k.ScaNN
     return kind(k=count).index(tf.constant(vectors), numbers)

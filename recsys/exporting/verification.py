@@ -2,8 +2,11 @@
 
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -92,8 +95,7 @@ def compare(
             for feature, input in names.items()
         }
     live = LiveOutputs(ranker, any(EXPERTS in name for name in received))
-    for part, (of_part, size) in parts.items():
-        expected = live.outputs(of_part, size)
+    for part, expected in live.outputs(parts).items():
         for output, values in expected.items():
             problem = _difference(
                 ranker, output, received.get(f"{output}/{part}"), values
@@ -143,17 +145,57 @@ class LiveOutputs(keras.Model):
         return outputs_of(self.ranker, inputs, self.expert_weights)
 
     def outputs(
-        self, rows: pd.DataFrame, batch_size: int
-    ) -> dict[str, np.ndarray]:
-        if not len(rows):
-            row = self.outputs(drawn_rows(self.ranker, 1), 1)
-            return {name: values[:0] for name, values in row.items()}
-        batches = InputBatches(self.ranker.encode(rows), batch_size)
-        with relevant_log():
-            outputs: dict[str, np.ndarray] = self.predict(
-                feed(batches), verbose=0
-            )
-        return outputs
+        self, parts: Mapping[str, tuple[pd.DataFrame, int]]
+    ) -> dict[str, dict[str, np.ndarray]]:
+        """Runs the ranker, in as few passes as there are shapes of rows.
+
+        Args:
+            parts: By name, rows and the size of their batches; not all of them
+                without a row.
+
+        Returns:
+            By the part's name, an array `(rows, ...)` for each output.
+        """
+        of_shape: dict[Any, dict[str, InputBatches]] = defaultdict(dict)
+        for part, (rows, size) in parts.items():
+            if len(rows):
+                inputs = self.ranker.encode(rows)
+                # Lists have room for the longest of the part.
+                shape = tuple(values.shape[1:] for values in inputs.values())
+                of_shape[shape][part] = InputBatches(inputs, size)
+        outputs = {}
+        for alike in of_shape.values():
+            with relevant_log():
+                predicted = self.predict(
+                    feed(_Batches([*alike.values()])), verbose=0
+                )
+            stop = 0
+            for part in alike:
+                start, stop = stop, stop + len(parts[part][0])
+                outputs[part] = {
+                    name: values[start:stop]
+                    for name, values in predicted.items()
+                }
+        nothing = {name: values[:0] for name, values in predicted.items()}
+        return {part: outputs.get(part, nothing) for part in parts}
+
+
+class _Batches(keras.utils.PyDataset):
+    """All batches of several, one after the other."""
+
+    def __init__(self, several: Sequence[InputBatches]) -> None:
+        super().__init__()
+        self._batches = [
+            batches[index]
+            for batches in several
+            for index in range(len(batches))
+        ]
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray]]:
+        return self._batches[index]
 
 
 def _difference(

@@ -61,7 +61,9 @@ class _OwnRows(keras.utils.PyDataset):
         return own_rows(self._batches[index])
 
 
-def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
+def feed(
+    batches: keras.utils.PyDataset, whole: bool = True, varying: bool = False
+) -> Any:
     """Returns batches as `predict`, or `fit` without `shuffle`, takes them.
 
     On TensorFlow, Keras makes a `tf.data` pipeline of them that tunes itself,
@@ -73,6 +75,9 @@ def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
             for every pass.
         whole: Boolean, whether each has the rows of all processes that share
             a training; else those of this process alone. Defaults to `True`.
+        varying: Boolean, whether the lists of a batch have the room that its
+            own need, as where a split is read unit by unit. Defaults to
+            `False`.
 
     Example:
     >>> batches = InputBatches({"user": np.arange(5)}, batch_size=2)
@@ -84,7 +89,10 @@ def feed(batches: keras.utils.PyDataset, whole: bool = True) -> Any:
     import tensorflow as tf
 
     def spec(array: np.ndarray) -> "tf.TensorSpec":
-        return tf.TensorSpec((None, *array.shape[1:]), array.dtype)
+        shape = [None, *array.shape[1:]]
+        if varying and array.ndim > 1 and array.dtype == np.int32:
+            shape[1] = None  # A list of numbers of ids.
+        return tf.TensorSpec(shape, array.dtype)
 
     # The replicas of a strategy draw one after the other.
     replicas = num_shares()

@@ -137,7 +137,10 @@ class Scorer(keras.Model):
                 dict.fromkeys(tasks, np.zeros(0)),
             )
         with relevant_log():
-            outputs = self.predict(feed(self._batches(split)), verbose=0)
+            batches = feed(
+                self._batches(split), varying=isinstance(split, SplitStream)
+            )
+            outputs = self.predict(batches, verbose=0)
         predictions, experts, loads, use, evaluated = outputs
         predictions, experts, evaluated = keras.tree.map_structure(
             lambda values: values[: len(split)],

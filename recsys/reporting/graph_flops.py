@@ -35,7 +35,9 @@ def graph_flops(function: Callable[..., object], *inputs: "Structure") -> int:
     specs = tf.nest.map_structure(
         lambda value: tf.TensorSpec(value.shape, value.dtype), inputs
     )
-    graph = tf.function(function).get_concrete_function(*specs).graph
+    # No Python statement of a model waits for a tensor.
+    traced = tf.function(function, autograph=False)
+    graph = traced.get_concrete_function(*specs).graph
     return sum(
         2 * _COUNTS[operation.type](operation)
         for operation in graph.get_operations()

@@ -12,7 +12,7 @@ from recsys.data.streaming.frames import column_parts
 from recsys.errors import DataError
 from recsys.features.feature import FittedFeature
 from recsys.features.id import FittedId
-from recsys.features.id_list import NOTHING
+from recsys.features.list_room import with_room_of
 from recsys.retrieval.encoded_columns import EncodedColumns
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.query_role import query_role
@@ -182,21 +182,3 @@ def _alike(values: np.ndarray, column: np.ndarray) -> Encoded:
     """Lists get the room of the longest one."""
     longest = max((values, column), key=lambda array: array.shape[1:])
     return with_room_of(values, longest), with_room_of(column, longest)
-
-
-def with_room_of(lists: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Returns lists, an array `(rows, room, ...)`, with the room of others.
-
-    What is no list, `(rows,)`, comes back as it is.
-
-    Example:
-    >>> with_room_of(np.array([[7, 8]]), np.zeros((5, 3))).tolist()
-    [[7, 8, -1]]
-    """
-    if lists.shape[1:] == others.shape[1:]:
-        return lists
-    room = others.shape[1]
-    lists = lists[:, :room]
-    padding = [(0, 0)] * lists.ndim
-    padding[1] = (0, room - lists.shape[1])
-    return np.pad(lists, padding, constant_values=NOTHING)

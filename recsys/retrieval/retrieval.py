@@ -16,8 +16,8 @@ from keras_moe.types import TensorLike
 from recsys.config.retrieval_losses import IN_SCORES
 from recsys.config.retrieval_losses import IN_TRAINING
 from recsys.distribution.process_group import all_rows
+from recsys.features.list_room import with_room_of
 from recsys.retrieval.catalogue import Catalogue
-from recsys.retrieval.catalogue import with_room_of
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.losses import RetrievalLoss
 from recsys.retrieval.losses import create_loss

@@ -11,7 +11,8 @@ from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Runner
 
 BRUTE_FORCE = "brute-force"
-SCANN = "scann"
+# Of TensorFlow Recommenders, which needs the Keras before Keras 3.
+TFRS, SCANN = "tfrs", "scann"
 # What `recsys export --two-stage` has written beside the model.
 TWO_STAGE_FILE = Path("assets.extra", "two_stage.json")
 INDEX_FILE = Path("assets.extra", "items.faiss")

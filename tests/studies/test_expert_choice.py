@@ -120,6 +120,7 @@ def check_shares(row: dict[str, Any], prefix: str) -> None:
 
 @pytest.mark.draws
 @pytest.mark.slow
+@pytest.mark.once("torch")
 @pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="compiles for a minute"
 )

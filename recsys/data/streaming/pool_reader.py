@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from recsys.data.streaming.row_order import RowOrder
+from recsys.features.list_room import joined
 
 Arrays = tuple[dict[str, np.ndarray], ...]
 
@@ -90,7 +91,7 @@ def _joined(
 ) -> Arrays:
     return tuple(
         {
-            name: np.concatenate([group[name] for group in groups])[order]
+            name: joined([group[name] for group in groups])[order]
             for name in groups[0]
         }
         for groups in zip(*parts, strict=True)

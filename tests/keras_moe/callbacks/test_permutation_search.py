@@ -161,6 +161,7 @@ def test_nothing_is_traced_again(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("epochs_before", [1, 2])
 def test_a_resumed_training_is_the_uninterrupted_one(epochs_before, tmp_path):
     target = [3, 1, 4, 0, 2]

@@ -44,6 +44,7 @@ def stopped(
     return folder
 
 
+@pytest.mark.once("torch")
 def test_best_weights_are_kept_when_patience_is_over(stopped: Path) -> None:
     losses = pd.read_csv(stopped / "history.csv")["val_loss"]
     assert 3 <= len(losses) == losses.idxmin() + 3 < 12

@@ -161,7 +161,7 @@ def test_explain_takes_a_sample(
     assert recsys.explain(run, parts, repeats=1)["rows"] == 10
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("streaming", "changes"),
     [

@@ -126,6 +126,7 @@ def tables_of(run: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.once("torch")
 def test_a_model_of_two_days_predicts_for_the_ids_of_both(
     days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:

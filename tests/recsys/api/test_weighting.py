@@ -22,7 +22,7 @@ Settings = Callable[..., dict[str, Any]]
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_resumed_run_ends_as_an_uninterrupted_one(
     name: str,

@@ -57,7 +57,7 @@ def test_two_replicas_go_on_with_what_one_device_has_begun(
         expert_dropout=0.0,
         train_rows=149,
         batch_size=30,
-        epochs=3,
+        epochs=2,
     )
     one = recsys.train(fields)
     fields |= {"out": str(tmp_path / "two")}

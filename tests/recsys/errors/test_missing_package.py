@@ -48,6 +48,11 @@ def recsys_without(
         ("jax", "train --data synthetic --out run --backend jax", "jax"),
         ("torch", "evaluate --run r --data d --backend torch", "torch"),
         ("faiss", "export --two-stage --index ivf --run r --out x", "faiss"),
+        (
+            "tensorflow_recommenders",
+            "export --two-stage --index tfrs --run r --out x",
+            "tfrs",
+        ),
         ("ray", "tune --data synthetic --engine ray --out sweep", "ray"),
         ("tensorflow", "export --run run --out x", "tensorflow"),
         ("starlette", "serve --model x", "serve"),

@@ -9,8 +9,8 @@ from recsys.data import DataError
 from recsys.data import Schema
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
+from recsys.features.list_room import with_room_of
 from recsys.retrieval.catalogue import Catalogue
-from recsys.retrieval.catalogue import with_room_of
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.feature_roles import show_roles
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import recsys
-from recsys.api.export_two_stage import LEGACY_KERAS
 from recsys.api.export_two_stage import export_two_stage
 from recsys.api.export_two_stage import verify_two_stage
 from recsys.errors import ExportError
@@ -168,8 +167,7 @@ def test_nothing_is_stored_that_is_not_used(
     retrieval = ranker.retrieval
     assert shapes.count([*retrieval.vectors.shape]) == 1
     used = [*ranker.ranking_variables, *retrieval.query_variables]
-    index = 2  # Vectors and numbers.
-    assert len(shapes) == len(used) + index
+    assert len(shapes) == len(used) + 1
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +220,7 @@ def test_an_index_that_finds_too_few(ranker: TwoTower, tmp_path: Path) -> None:
 
 
 def test_a_failed_export_leaves_nothing(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="a run with `retrieval`"):
+    with pytest.raises(RunError, match="a run with `retrieval`"):
         export_two_stage(run, tmp_path / "out")
     assert not (tmp_path / "out" / "1").exists()
 
@@ -231,12 +229,13 @@ def test_a_score_that_is_no_formula(
     retrieving_run: Path,
     ids: IdKinds,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if ids.texts:  # Not in a process of its own.
-        monkeypatch.setenv(LEGACY_KERAS, "1")
+    # The one of TensorFlow Recommenders is made in a process of its own.
+    index = "brute-force" if ids.texts else "tfrs"
     with pytest.raises(ValueError, match=r"`score`: .* at character 8"):
-        export_two_stage(retrieving_run, tmp_path / "out", score="watch +")
+        export_two_stage(
+            retrieving_run, tmp_path / "out", score="watch +", index=index
+        )
 
 
 @pytest.mark.parametrize(
@@ -244,7 +243,7 @@ def test_a_score_that_is_no_formula(
     [
         ({"top": 0}, "`top` must be at least 1"),
         ({"top": 11, "candidates": 10}, "at most the number of candidates"),
-        ({"index": "faiss"}, "one of brute-force, scann, hnsw.*'faiss'"),
+        ({"index": "faiss"}, "one of brute-force, hnsw, ivf, .*'faiss'"),
         ({"recall": 0.0}, "`recall` must be above 0 and at most 1"),
     ],
 )

@@ -103,7 +103,7 @@ def test_classes_of_a_ranker(
             assert value == pytest.approx(wanted[f"why_{name}"], rel=1e-4)
 
 
-@pytest.mark.parametrize("index", ["brute-force", "hnsw"])
+@pytest.mark.parametrize("index", ["tfrs", "hnsw"])
 def test_classes_of_two_stages(
     trained: Path, tmp_path: Path, index: str
 ) -> None:

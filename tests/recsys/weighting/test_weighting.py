@@ -141,6 +141,7 @@ def test_fit_follows_the_reference(
     assert not np.allclose(expected, followed(fixed, weights), rtol=1e-2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_logged_loss_has_the_fixed_weights(name: str) -> None:
     """As that of the validation, whatever the step follows."""
@@ -158,6 +159,7 @@ def test_logged_loss_has_the_fixed_weights(name: str) -> None:
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_a_task_of_weight_0_takes_no_part(name: str) -> None:
     model = compiled(name, {"click": 1.0, "price": 0.0})
@@ -186,6 +188,7 @@ def test_state_is_the_optimizers(name: str) -> None:
     assert len(history["click_task_weight"]) == EPOCHS - 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_model_has_no_state_of_it(name: str) -> None:
     plain, weighed = compiled(None), compiled(name)

@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,23 @@ def compiled_model() -> keras.Model:
     return model
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """A run that was killed after two epochs."""
-    run = Run(tmp_path)
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was killed after two epochs."""
+    run = Run(tmp_path_factory.mktemp("killed"))
     checkpoint = Checkpoint(run, patience=3)
     model = compiled_model()
     checkpoint.set_model(model)
     for epoch in range(2):
         model.fit(np.ones((4, 2)), np.ones((4, 3)), verbose=0)
         checkpoint.on_epoch_end(epoch, {"val_loss": 0.5 - epoch / 10})
-    return run
+    return run.folder
+
+
+@pytest.fixture
+def run(killed: Path, tmp_path: Path) -> Run:
+    """The same run, to be changed."""
+    return Run(shutil.copytree(killed, tmp_path / "run"))
 
 
 def test_model_and_progress_come_back(run: Run) -> None:
