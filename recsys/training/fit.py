@@ -81,9 +81,10 @@ def _fit_epochs(
 ) -> None:
     """Goes on from a checkpoint until so many epochs are done."""
     announce("Training: the first step takes longer, as it is compiled")
+    streamed = isinstance(batches, StreamedBatches)
     with Interruption() as interruption, FiniteLoss() as finite_loss:
         model.fit(
-            feed(batches, whole=isinstance(batches, TrainingBatches)),
+            feed(batches, whole=not streamed, varying=streamed),
             epochs=epochs,
             initial_epoch=checkpoint.epochs,
             shuffle=False,

@@ -13,6 +13,7 @@ from keras import tree
 
 import recsys
 from recsys.data import Dataset
+from recsys.data import Schema
 from recsys.data import write_table
 from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
@@ -203,6 +204,37 @@ def test_a_training_is_resumed_in_the_middle_of_an_epoch(
     assert json.loads(saved.read_text())["step"] == 2
     recsys.train(halves, resume=True)
     assert_same_content(tmp_path / "halves", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("texts", [False, True], ids=["ints", "texts"])
+def test_lists_grow_longer_in_a_training_that_goes_on(
+    texts: bool, settings: Settings, tmp_path: Path
+) -> None:
+    """As those of some units of the second day are."""
+    for day, longest in enumerate((2, 7)):
+        lengths = np.where(np.arange(60) < 40, 2, longest)
+        numbers = [2**53 + np.arange(length) % 9 for length in lengths]
+        rows = pd.DataFrame(
+            {
+                "tags": [
+                    [f"{n}" if texts else n for n in ns] for ns in numbers
+                ],
+                "watch": np.arange(60) % 2,
+            }
+        )
+        schema = Schema("lists", {"tags": "ids"}, {"watch": "binary"})
+        dataset = Dataset(schema, dict.fromkeys(SPLITS, rows))
+        write_parts(dataset, tmp_path / f"day-{day}", ".parquet")
+    fields = {"streaming": True, "shuffle_buffer": 20, "epochs": 1}
+    first, second = (
+        settings(tmp_path / f"run-{day}", data=str(tmp_path / f"day-{day}"))
+        for day in (0, 1)
+    )
+    recsys.train(first | fields)
+    fields |= {"data": second["data"], "out": second["out"]}
+    recsys.train({**fields, "warm_start": first["out"]})
+    metrics = recsys.evaluate(second["out"], second["data"])
+    assert np.isfinite(metrics["loss"])
 
 
 @pytest.mark.once("torch")
