@@ -56,6 +56,10 @@ class COMETGate(SmoothStepGate):
             defaults to U(-γ/100, γ/100).
         leaf_initializer: Initializer of `leaf_kernel` and `leaf_bias`,
             defaults to U(-0.05, 0.05).
+        kernel_spread: Number above 0, or `None` (default). Draws `split_kernel`
+            from U(-γ kernel_spread, γ kernel_spread), whatever
+            `split_initializer` says: with 0.3, examples begin on both sides of
+            a split.
         split_regularizer: Optional regularizer of `split_kernel` and
             `split_bias`.
         leaf_regularizer: Optional regularizer of `leaf_kernel` and
@@ -98,6 +102,7 @@ class COMETGate(SmoothStepGate):
         leaf_initializer: InitializerLike = "random_uniform",
         split_regularizer: RegularizerLike = None,
         leaf_regularizer: RegularizerLike = None,
+        kernel_spread: float | None = None,
         **kwargs: object,
     ) -> None:
         super().__init__(
@@ -106,6 +111,7 @@ class COMETGate(SmoothStepGate):
             gamma=gamma,
             entropy_weight=entropy_weight,
             use_bias=use_bias,
+            kernel_spread=kernel_spread,
             static=False,
             **kwargs,
         )
@@ -121,6 +127,7 @@ class COMETGate(SmoothStepGate):
             (self.k, self.num_experts - 1),
             self.split_initializer,
             self.split_regularizer,
+            self._kernel_initializer(self.split_initializer),
         )
         self.leaf_kernel, self.leaf_bias = self._add_affine(
             "leaf",

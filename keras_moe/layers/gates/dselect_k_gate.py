@@ -74,6 +74,10 @@ class DSelectKGate(SmoothStepGate):
             to U(-γ/100, γ/100).
         weight_initializer: Initializer of the softmax's weights, defaults to
             U(-0.05, 0.05).
+        kernel_spread: Number above 0, or `None` (default). Draws the selectors'
+            kernel from U(-γ kernel_spread, γ kernel_spread), whatever
+            `selector_initializer` says: with 0.3, examples begin on both sides
+            of a selector's decisions. Has no effect on a static gate.
         selector_regularizer: Optional regularizer of the selectors' weights.
         weight_regularizer: Optional regularizer of the softmax's weights.
         **kwargs: `seed` of the initializers, `name`, `trainable`, `dtype`.
@@ -118,6 +122,7 @@ class DSelectKGate(SmoothStepGate):
         weight_initializer: InitializerLike = "random_uniform",
         selector_regularizer: RegularizerLike = None,
         weight_regularizer: RegularizerLike = None,
+        kernel_spread: float | None = None,
         **kwargs: object,
     ) -> None:
         super().__init__(
@@ -126,6 +131,7 @@ class DSelectKGate(SmoothStepGate):
             gamma=gamma,
             entropy_weight=entropy_weight,
             use_bias=use_bias,
+            kernel_spread=kernel_spread,
             static=static,
             **kwargs,
         )
@@ -158,7 +164,11 @@ class DSelectKGate(SmoothStepGate):
             )
             return
         self.selector_kernel, self.selector_bias = self._add_affine(
-            "selector", input_shape[-1], selector_shape, *selector
+            "selector",
+            input_shape[-1],
+            selector_shape,
+            *selector,
+            self._kernel_initializer(self.selector_initializer),
         )
         self.weight_kernel, self.weight_bias = self._add_affine(
             "weight", input_shape[-1], weight_shape, *weight

@@ -33,6 +33,11 @@ class SmoothStepGate(Gate):
         gamma: Number above 0, defaults to 1.
         entropy_weight: Number `>= 0`, defaults to 0.
         use_bias: Boolean, defaults to `True`.
+        kernel_spread: Number above 0, or `None` (default). The kernels of the
+            decisions are drawn from U(-γ kernel_spread, γ kernel_spread), and
+            their biases as ever: where it is wide, examples begin on both
+            sides of a decision, and the entropy cannot push all of them to
+            the same one. Unless given, kernels are drawn as biases are.
         **kwargs: Those of `Gate`.
     """
 
@@ -46,6 +51,7 @@ class SmoothStepGate(Gate):
         gamma: float = 1.0,
         entropy_weight: float = 0.0,
         use_bias: bool = True,
+        kernel_spread: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_experts, k=check_integer("k", k, 1), **kwargs)
@@ -54,6 +60,11 @@ class SmoothStepGate(Gate):
             "entropy_weight", entropy_weight
         )
         self.use_bias = use_bias
+        self.kernel_spread = (
+            None
+            if kernel_spread is None
+            else check_positive("kernel_spread", kernel_spread)
+        )
 
     @classmethod
     def first_options(cls, k: int) -> Config:
@@ -77,6 +88,13 @@ class SmoothStepGate(Gate):
             keras.initializers.RandomUniform(-bound, bound)
         )
 
+    def _kernel_initializer(self, initializer: Initializer) -> Initializer:
+        """The initializer of the decisions' kernels, given that of biases."""
+        if self.kernel_spread is None:
+            return initializer
+        bound = self.gamma * self.kernel_spread
+        return keras.initializers.RandomUniform(-bound, bound)
+
     def _add_affine(
         self,
         name: str,
@@ -84,10 +102,14 @@ class SmoothStepGate(Gate):
         shape: Shape,
         initializer: Initializer,
         regularizer: RegularizerLike,
+        kernel_initializer: Initializer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Adds a kernel `(input_dim, *shape)` and a bias `shape`, if any."""
         kernel = self.add_independent_weight(
-            f"{name}_kernel", (input_dim, *shape), initializer, regularizer
+            f"{name}_kernel",
+            (input_dim, *shape),
+            kernel_initializer or initializer,
+            regularizer,
         )
         if not self.use_bias:
             return kernel, None
@@ -114,4 +136,5 @@ class SmoothStepGate(Gate):
             "gamma": self.gamma,
             "entropy_weight": self.entropy_weight,
             "use_bias": self.use_bias,
+            "kernel_spread": self.kernel_spread,
         }
