@@ -1,9 +1,11 @@
 """The ids of the films and of who watches them: integers, or texts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 LARGE = 2**53  # From here on, a float has no room for every integer.
 
@@ -62,3 +64,29 @@ class IdKinds:
     def numbers(self, items: Any) -> list[int]:
         """The numbers of several films."""
         return [self.number(item) for item in items]
+
+
+def of_one_kind(argument: str, values: Sequence[Any]) -> pytest.MarkDecorator:
+    """Tries each value of an argument with ids of one kind, in turn.
+
+    For what learns from ids by their numbers alone: others in the file of the
+    test see to the ids themselves, with both kinds.
+
+    Args:
+        argument: The name of the argument.
+        values: Its values.
+    """
+    return pytest.mark.parametrize(
+        ("ids", argument),
+        [(bool(place % 2), value) for place, value in enumerate(values)],
+        indirect=["ids"],
+        ids=[
+            f"{IdKinds(texts=bool(place % 2)).name}-{value}"
+            for place, value in enumerate(values)
+        ],
+        scope="session",
+    )
+
+
+# Tries a test with ids of one kind, where their numbers alone matter.
+of_texts = pytest.mark.parametrize("ids", [True], ids=["texts"], indirect=True)

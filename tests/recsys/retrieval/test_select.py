@@ -26,6 +26,7 @@ from recsys.training.callbacks.retrieval_validation import check_counting_rows
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.api.histories import read_history
 from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.retrieval.id_kinds import of_texts
 
 Fields = Callable[..., dict[str, Any]]
 
@@ -119,6 +120,7 @@ def test_no_row_to_choose_by(fields: Fields, films: Dataset) -> None:
 
 
 @pytest.mark.slow
+@of_texts
 def test_the_best_epoch_of_the_towers_is_kept(
     fields: Fields, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ def test_the_best_epoch_of_the_towers_is_kept(
 
 
 @pytest.mark.slow
+@of_texts
 def test_it_is_resumed_with_what_was_the_best(
     fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +164,7 @@ def test_it_is_resumed_with_what_was_the_best(
 
 
 @pytest.mark.slow
+@of_texts
 def test_a_metric_of_a_task(fields: Fields, tmp_path: Path) -> None:
     metrics = recsys.train(fields(tmp_path, select="watch_auc", epochs=3))
     history = pd.read_csv(tmp_path / "history.csv")["val_watch_auc"]

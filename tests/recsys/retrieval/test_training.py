@@ -28,6 +28,7 @@ from recsys.training.batches import create_batches
 from recsys.training.callbacks.retrieval_index import update_index
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.retrieval.id_kinds import IdKinds
+from tests.recsys.retrieval.id_kinds import of_one_kind
 
 Fields = Callable[..., dict[str, Any]]
 
@@ -131,8 +132,8 @@ def test_the_item_is_not_what_a_query_is_told(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("table_optimizer", ["adam", "lazy-adam"])
+@pytest.mark.sampled(2)
+@of_one_kind("table_optimizer", ["adam", "lazy-adam"])
 def test_the_tables_learn_from_the_retrieval_alone(
     fields: Fields,
     tmp_path: Path,

@@ -22,6 +22,8 @@ from recsys.training.batches import create_batches
 from recsys.training.callbacks.retrieval_index import update_index
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.retrieval.id_kinds import of_one_kind
+from tests.recsys.retrieval.id_kinds import of_texts
 
 Fields = Callable[..., dict[str, Any]]
 
@@ -96,8 +98,8 @@ def test_scores_with_a_temperature_are_cosines(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(7)
-@pytest.mark.parametrize("name", RETRIEVAL_LOSSES)
+@pytest.mark.sampled(4)
+@of_one_kind("name", list(RETRIEVAL_LOSSES))
 def test_towers_learn_by_each_loss(
     fields: Fields, name: str, tmp_path: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_towers_learn_by_each_loss(
 
 @pytest.mark.slow
 @pytest.mark.once("torch")
+@of_texts
 def test_drawn_negatives_go_on_where_a_run_was_interrupted(
     fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
