@@ -16,6 +16,8 @@ from recsys import RunError
 from recsys import TrainConfig
 from recsys.processes.training_processes import TrainingProcesses
 from recsys.reporting.comparison_table import comparison_table
+from tests.recsys import fake_trainer
+from tests.recsys.api.sweeps import use_fake
 
 pytestmark = pytest.mark.once("torch")
 
@@ -248,7 +250,7 @@ def test_trains_what_is_missing_and_writes_the_table(
     base = settings(tmp_path, epochs=1)
     del base["out"]
     comparison = Comparison(MODELS, base, against={"Top-k+": "Top-k"})
-    results = recsys.compare(comparison, tmp_path / "out", jobs=2)
+    results = recsys.compare(comparison, tmp_path / "out")
     assert sorted(results["model"]) == list(MODELS)
     metrics = tmp_path / "out" / "Top-k" / "seed-0" / "metrics.json"
     loss = json.loads(metrics.read_text())["test"]["loss"]
@@ -271,6 +273,24 @@ def test_trains_what_is_missing_and_writes_the_table(
     other = Comparison(MODELS, {**base, "k": 1})
     with pytest.raises(RunError, match="another configuration"):
         recsys.compare(other, tmp_path / "out")
+
+
+def test_runs_are_trained_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Neither ends before the other has begun.
+    wait = """
+    import time
+    started = time.monotonic()
+    while len((here / "calls.txt").read_text().splitlines()) < 2:
+        assert time.monotonic() < started + 300
+        time.sleep(0.05)
+    """
+    use_fake(monkeypatch, tmp_path, wait)
+    comparison = Comparison(MODELS, {"data": "synthetic"})
+    results = recsys.compare(comparison, tmp_path / "out", jobs=2)
+    assert sorted(results["model"]) == list(MODELS)
+    assert len(fake_trainer.processes(tmp_path)) == 2
 
 
 def test_a_failure_does_not_keep_the_others_from_running(

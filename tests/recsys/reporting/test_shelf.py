@@ -1,5 +1,7 @@
 import gzip
 import hashlib
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from benchmarks.shelf_page import RESULTS
 from recsys import TrainConfig
 from recsys.baselines.config import BaselineConfig
 from recsys.cli import app
+from recsys.cli import run as command
 from recsys.data.prepare import DATA_SETS
 from recsys.errors import DataError
 from recsys.processes.command_words import command_words
@@ -64,9 +67,30 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+PROCESS = "recsys.api.reproduce.CommandProcess"
+
+
+class CommandsHere:
+    """Runs commands in this process, which has imported what they need."""
+
+    cpu_seconds = 60.0
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        pass
+
+    def run(self, arguments: Sequence[str], log: Path) -> int:
+        return command(list(arguments))
+
+    def end(self) -> None:
+        pass
+
+    def wait(self) -> None:
+        pass
+
+
 @pytest.mark.slow
 def test_rows_and_seeds_that_are_missing_are_measured(
-    raw: Path, tmp_path: Path
+    raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     first = recsys.reproduce("small", raw, out, rows=["ease"], seeds=1)
@@ -81,6 +105,7 @@ def test_rows_and_seeds_that_are_missing_are_measured(
     # What was interrupted is measured anew.
     (out / "runs/popular/seed-0").mkdir(parents=True)
     (out / "runs/popular/seed-0/config.json").write_text("{}")
+    monkeypatch.setattr(PROCESS, CommandsHere)
     whole = recsys.reproduce("small", raw, out)
     pairs = [["popular", 0], ["ease", 0], ["ease", 1]]
     assert whole[["row", "seed"]].to_numpy().tolist() == pairs
@@ -110,6 +135,7 @@ def test_a_row_is_measured_on_several_draws_of_the_splits(
         draws=2,
     )
     monkeypatch.setitem(BENCHMARKS, "drawn", drawn)
+    monkeypatch.setattr(PROCESS, CommandsHere)
     out = tmp_path / "out"
     found = recsys.reproduce("drawn", raw, out)
     assert found["seed"].tolist() == [0, 1]
