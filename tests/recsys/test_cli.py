@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from recsys.cli import run as recsys
+from tests.recsys.api.interruptions import interrupt_when
 
 pytestmark = pytest.mark.once("torch")
 
@@ -85,30 +86,25 @@ def test_from_training_to_predictions(
 @pytest.mark.slow
 @once
 def test_killed_run_is_resumed_from_its_own_configuration(
-    settings: Settings, tmp_path: Path
+    settings: Settings,
+    tmp_path: Path,
+    interruptible: None,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "recsys", "train"]
     fields = settings(folder, epochs=500, patience=500)
-    process = subprocess.Popen([*command, *words(fields)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recsys", "train", *words(fields)]
+    )
     while not (folder / "history.csv").exists():
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = len(pd.read_csv(folder / "history.csv"))
-    resumed = subprocess.Popen(
-        [*command, "--out", str(folder), "--resume"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while len(pd.read_csv(folder / "history.csv")) <= before:
-        assert resumed.poll() is None
-        time.sleep(0.05)
-    resumed.send_signal(signal.SIGINT)
-    out, _ = resumed.communicate()
-    assert resumed.returncode == 130
+    interrupt_when(lambda: len(pd.read_csv(folder / "history.csv")) > before)
+    assert recsys(["train", "--out", str(folder), "--resume"]) == 130
+    out = capfd.readouterr().out
     assert "recsys train --out" in out
     assert "--resume" in out
     epochs = pd.read_csv(folder / "history.csv")["epoch"].tolist()

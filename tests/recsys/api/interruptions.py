@@ -2,6 +2,9 @@
 
 import os
 import signal
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,3 +22,14 @@ def interrupt_at(
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(FiniteLoss, "on_train_batch_begin", press)
+
+
+def interrupt_when(happens: Callable[[], bool]) -> None:
+    """Sends Ctrl-C to this process, once something has happened."""
+
+    def watch() -> None:
+        while not happens():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 
 import recsys
+from recsys.cli import run
 from tests.recsys import fake_trainer
+from tests.recsys.api.interruptions import interrupt_when
 from tests.recsys.api.sweeps import SPACE
 from tests.recsys.api.sweeps import in_order
 from tests.recsys.api.sweeps import use_fake
@@ -76,7 +78,7 @@ def test_killed_sweep_goes_on_as_an_uninterrupted_one(
 @pytest.mark.slow
 @once
 def test_lost_training_is_a_failed_trial(
-    fields: dict[str, Any], tmp_path: Path
+    fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real trainings, one of them with an absurd learning rate."""
     space = {"learning_rate": [0.01, 4e9]}
@@ -89,6 +91,7 @@ def test_lost_training_is_a_failed_trial(
     assert "must stay finite" in by_rate[4e9]["error"]
     assert by_rate[4e9]["validation"] is None
 
+    use_fake(monkeypatch, tmp_path / "program")
     out = tmp_path / "again"
     results = recsys.rerun(tmp_path / "sweep", out, seeds=1)
     assert results["seed"].tolist() == [1]
@@ -100,31 +103,24 @@ def test_lost_training_is_a_failed_trial(
 @pytest.mark.slow
 @once
 def test_killed_training_goes_on_from_its_checkpoint(
-    fields: dict[str, Any], tmp_path: Path, interruptible: None
+    fields: dict[str, Any],
+    tmp_path: Path,
+    interruptible: None,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     fields |= {"epochs": 500, "patience": 500}
-    command = [sys.executable, "-m", "recsys", "tune"]
-    command += options(fields, trials=2, gate="comet")
+    words = ["tune", *options(fields, trials=2, gate="comet")]
     history = tmp_path / "sweep" / "trials" / "0" / "history.csv"
-    process = subprocess.Popen(command)
+    process = subprocess.Popen([sys.executable, "-m", "recsys", *words])
     while not history.exists():
         assert process.poll() is None
         time.sleep(0.05)
     process.kill()
     process.wait()
     before = len(pd.read_csv(history))
-    resumed = subprocess.Popen(
-        [*command, "--resume"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    while len(pd.read_csv(history)) <= before + 3:
-        assert resumed.poll() is None
-        time.sleep(0.05)
-    resumed.send_signal(signal.SIGINT)
-    out, _ = resumed.communicate()
-    assert resumed.returncode == 130
-    assert "the same command with --resume" in out
+    interrupt_when(lambda: len(pd.read_csv(history)) > before + 3)
+    assert run([*words, "--resume"]) == 130
+    assert "the same command with --resume" in capfd.readouterr().out
     # Of one process after the other, none twice.
     epochs = pd.read_csv(history)["epoch"].tolist()
     assert epochs == list(range(1, len(epochs) + 1))
