@@ -9,9 +9,11 @@ the next ones. Libraries are imported when a function needs them.
 import sys
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
@@ -89,22 +91,24 @@ def write_state_back(model: "keras.Model") -> None:
     model.jax_state_sync()
 
 
-def set_random_seed(seed: int) -> None:
-    """Seeds Python, NumPy, Keras and its backend.
+@contextmanager
+def tensorflow_left_out() -> Iterator[None]:
+    """Lets Keras do without TensorFlow inside, unless it is imported already.
 
-    `LazyModule` of `keras.src.utils.module_utils`, and its `_available`; the
-    public `keras.utils.set_random_seed` seeds TensorFlow on any backend, and
-    imports it for that, which takes seconds. Keras 3.12 to 3.15.
+    `LazyModule` of `keras.src.utils.module_utils`, and its `_available`; on
+    any backend the public `keras.utils.set_random_seed` seeds TensorFlow, and
+    `Model.save` asks of each part of a model whether it is one of
+    TensorFlow's, and both import it for that, which takes seconds. Keras 3.12
+    to 3.15.
     """
-    import keras
     from keras.src.utils.module_utils import tensorflow
 
     if "tensorflow" in sys.modules:
-        keras.utils.set_random_seed(seed)
+        yield
         return
     known, tensorflow._available = tensorflow._available, False
     try:
-        keras.utils.set_random_seed(seed)
+        yield
     finally:
         tensorflow._available = known
 

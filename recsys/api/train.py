@@ -3,6 +3,8 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
+import keras
+
 from recsys.backend import check_backend
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
@@ -27,7 +29,7 @@ from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
-from recsys.private_names import set_random_seed
+from recsys.private_names import tensorflow_left_out
 from recsys.retrieval.feature_roles import show_roles
 from recsys.runs.data_file import check_data
 from recsys.runs.data_file import write_data
@@ -178,7 +180,8 @@ def _fit(
     share = process_share(config)
     writes = share.index == 0
     with distributed(config, len(dataset.split("train"))):
-        set_random_seed(config.seed)
+        with tensorflow_left_out():
+            keras.utils.set_random_seed(config.seed)
         announce("Building the model")
         model = build_model(config, dataset, start.model if start else None)
         is_sharded(model.variables)  # What it needs is there, or an error.

@@ -30,6 +30,7 @@ from recsys.models.model_archive import check_weights
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.saved_config import check_saved_config
+from recsys.private_names import tensorflow_left_out
 
 
 def save_model_file(model: MultiTaskModel, file: Path) -> None:
@@ -46,7 +47,7 @@ def save_model_file(model: MultiTaskModel, file: Path) -> None:
     """
     with replacing(file) as unfinished:
         unpacked = unfinished.parent / "unpacked"
-        with _without_optimizer(model):
+        with _without_optimizer(model), tensorflow_left_out():
             model.save(unpacked, zipped=False)
         with zipfile.ZipFile(unfinished, "w") as archive:
             for member in sorted(unpacked.rglob("*")):

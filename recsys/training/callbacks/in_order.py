@@ -151,7 +151,7 @@ def _tensorboard(
 ) -> keras.callbacks.Callback | None:
     if not checkpoint.writes:
         return None
-    return EpochSummaries(run.tensorboard, write_graph=False)
+    return EpochSummaries(run.tensorboard)
 
 
 def _progress_line(

@@ -40,7 +40,7 @@ def trained(callback: Any) -> None:
 
 def test_files_have_what_keras_writes(tmp_path: Path) -> None:
     trained(keras.callbacks.TensorBoard(tmp_path / "a", write_graph=False))
-    trained(EpochSummaries(tmp_path / "b", write_graph=False))
+    trained(EpochSummaries(tmp_path / "b"))
     written = events(tmp_path / "b")
     assert written == events(tmp_path / "a")
     assert written["train/epoch_loss"] == [(0, 0.5), (1, 0.25)]
@@ -48,7 +48,7 @@ def test_files_have_what_keras_writes(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_before_an_epoch_has_ended(tmp_path: Path) -> None:
-    callback = EpochSummaries(tmp_path / "logs", write_graph=False)
+    callback = EpochSummaries(tmp_path / "logs")
     callback.set_model(keras.Sequential([keras.Input((1,))]))
     callback.on_train_begin()
     callback.on_train_batch_begin(0)
