@@ -30,13 +30,15 @@ os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Most programs run once here: optimising them takes longer than they do, and
-# so do the emitters of fused operations. XLA reads this when it compiles for
-# the first time.
+# so do the emitters of fused operations, and so does splitting a program into
+# modules to compile side by side. XLA reads this when it compiles for the first
+# time.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 "
     "--xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1",
 )
 
 # What is traced and compiled is mostly objects that stay for a while: looking
