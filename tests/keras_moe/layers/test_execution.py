@@ -254,9 +254,9 @@ def test_auto_is_dense_with_a_dense_gate() -> None:
 
 def experts_with_dropout(as_list: bool) -> Experts:
     if not as_list:
-        return MLPExperts(8, 4, dropout=0.5, seed=0)
+        return MLPExperts(4, 4, dropout=0.5, seed=0)
     layers = [
-        [keras.layers.Dense(4), keras.layers.Dropout(0.5)] for _ in range(8)
+        [keras.layers.Dense(4), keras.layers.Dropout(0.5)] for _ in range(4)
     ]
     return LayerExperts([keras.Sequential(expert) for expert in layers])
 
@@ -270,14 +270,14 @@ def test_dropout_trains_in_compiled_branches(
 ) -> None:
     for jit_compile in (False, True):
         inputs = keras.Input((INPUTS,))
-        weights = keras.Input((8,))
+        weights = keras.Input((4,))
         experts = experts_with_dropout(as_list)
-        output = MoE(GivenGate(8, k=2), experts)(inputs, gate_inputs=weights)
+        output = MoE(GivenGate(4, k=2), experts)(inputs, gate_inputs=weights)
         model = keras.Model([inputs, weights], output)
         model.compile("sgd", "mse", jit_compile=jit_compile)
         before = [to_numpy(state) for state in random_states(experts)]
         history = model.fit(
-            [x, balanced(ROWS, 8, 2)], np.ones((ROWS, 4)), verbose=0
+            [x, balanced(ROWS, 4, 2)], np.ones((ROWS, 4)), verbose=0
         )
         assert np.isfinite(history.history["loss"]).all()
         for state, start in zip(random_states(experts), before, strict=True):

@@ -47,6 +47,7 @@ def train(model: keras.Model) -> None:
     model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("begins", [keras, keras_moe])
 def test_a_checkpoint_of_either_goes_on_with_the_other(

@@ -34,13 +34,13 @@ def test_it_is_a_proper_layer(tmp_path: Path, x: np.ndarray) -> None:
 def test_it_trains_where_each_batch_decides_what_runs(x: np.ndarray) -> None:
     def make_layer() -> CGC:
         return CGC(
-            {"a": COMETGate(14, k=2), "b": TopKGate(12, k=1)},
-            MLPExperts(8, UNITS, dropout=0.5),
+            {"a": COMETGate(6, k=2), "b": TopKGate(5, k=1)},
+            MLPExperts(3, UNITS, dropout=0.5),
             {
-                "a": MLPExperts(6, UNITS, dropout=0.5),
-                "b": MLPExperts(4, UNITS, dropout=0.5),
+                "a": MLPExperts(3, UNITS, dropout=0.5),
+                "b": MLPExperts(2, UNITS, dropout=0.5),
             },
-            TopKGate(18, k=1),
+            TopKGate(8, k=1),
         )
 
     check_fit(make_layer, {"inputs": x})
