@@ -161,6 +161,7 @@ def files() -> dict[str, Names]:
     }
 
 
+@cache
 def taken() -> set[str]:
     """The private names of others that the adapters touch."""
     found: set[str] = set()

@@ -98,7 +98,7 @@ def test_what_can_be_learned_is(saved: Path, tmp_path: Path) -> None:
     main(
         [
             *("--from", str(saved), "--glue", str(tmp_path / "rte")),
-            *("--out", str(out), "--seeds", "1", "--epochs", "60"),
+            *("--out", str(out), "--seeds", "1", "--epochs", "25"),
             *("--learning-rate", "0.02"),
         ]
     )

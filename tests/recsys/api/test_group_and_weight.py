@@ -54,8 +54,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(shop: Path, new_run: NewRun) -> Path:
     """The folder of a finished run; not to be changed."""
-    fields: Settings = {"gate": "softmax", "epochs": 20, "patience": 20}
-    return new_run(data=str(shop), metrics_k=3, learning_rate=0.03, **fields)
+    fields: Settings = {"gate": "softmax", "epochs": 8, "patience": 8}
+    return new_run(data=str(shop), metrics_k=3, learning_rate=0.05, **fields)
 
 
 def test_prepare_keeps_the_columns(shop: Path) -> None:

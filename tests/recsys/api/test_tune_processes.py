@@ -19,6 +19,8 @@ from tests.recsys.api.interruptions import interrupt_when
 from tests.recsys.api.sweeps import SPACE
 from tests.recsys.api.sweeps import in_order
 from tests.recsys.api.sweeps import use_fake
+from tests.recsys.processes.commands_here import PROCESS
+from tests.recsys.processes.commands_here import CommandsHere
 
 once = pytest.mark.once("torch")  # Processes of its own; it starts first.
 # Where no model is trained: it starts in half the time.
@@ -81,6 +83,7 @@ def test_lost_training_is_a_failed_trial(
     fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real trainings, one of them with an absurd learning rate."""
+    monkeypatch.setattr(PROCESS, CommandsHere)
     space = {"learning_rate": [0.01, 4e9]}
     records = recsys.tune({**fields, "epochs": 1}, 2, space=space)
     by_rate = {r["hyperparameters"]["learning_rate"]: r for r in records}
@@ -91,7 +94,6 @@ def test_lost_training_is_a_failed_trial(
     assert "must stay finite" in by_rate[4e9]["error"]
     assert by_rate[4e9]["validation"] is None
 
-    use_fake(monkeypatch, tmp_path / "program")
     out = tmp_path / "again"
     results = recsys.rerun(tmp_path / "sweep", out, seeds=1)
     assert results["seed"].tolist() == [1]

@@ -1,7 +1,5 @@
 import gzip
 import hashlib
-from collections.abc import Mapping
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from benchmarks.shelf_page import RESULTS
 from recsys import TrainConfig
 from recsys.baselines.config import BaselineConfig
 from recsys.cli import app
-from recsys.cli import run as command
 from recsys.data.prepare import DATA_SETS
 from recsys.errors import DataError
 from recsys.processes.command_words import command_words
@@ -27,6 +24,7 @@ from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
 from recsys.reporting.shelf.shelf_page import shelf_page
 from recsys.reporting.shelf.shelf_table import shelf_table
+from tests.recsys.processes.commands_here import CommandsHere
 
 pytestmark = pytest.mark.once("torch")
 
@@ -34,6 +32,7 @@ CONTENT = "".join(
     f"u{user} {' '.join(f'i{(user + step) % 9}' for step in range(6))}\n"
     for user in range(12)
 ).encode()
+PROCESS = "recsys.api.reproduce.CommandProcess"
 KINDS: dict[str, Any] = {"baseline": BaselineConfig, "train": TrainConfig}
 SMALL = Benchmark(
     title="Small",
@@ -65,27 +64,6 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "log.txt.gz").write_bytes(gzip.compress(CONTENT))
     return folder
-
-
-PROCESS = "recsys.api.reproduce.CommandProcess"
-
-
-class CommandsHere:
-    """Runs commands in this process, which has imported what they need."""
-
-    cpu_seconds = 60.0
-
-    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
-        pass
-
-    def run(self, arguments: Sequence[str], log: Path) -> int:
-        return command(list(arguments))
-
-    def end(self) -> None:
-        pass
-
-    def wait(self) -> None:
-        pass
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ from recsys.tuning.ray_search import share
 from recsys.tuning.sweep import Sweep
 from recsys.tuning.trial_runner import TrialRunner
 from tests.recsys.api.sweeps import use_fake
+from tests.recsys.processes.commands_here import PROCESS
+from tests.recsys.processes.commands_here import CommandsHere
 
 pytestmark = pytest.mark.once("torch")
 
@@ -132,6 +134,7 @@ def test_sweep_goes_on_with_ray_and_back(
     )
     printed = process.stdout.splitlines()
     assert [line.split()[0] for line in printed] == ["trial", "trial"]
+    monkeypatch.setattr(PROCESS, CommandsHere)
     records = recsys.tune(fields, **arguments)
     assert {record["trial"] for record in records} == set("012")
     assert len({tuple(record) for record in records}) == 1
