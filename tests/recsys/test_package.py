@@ -1,11 +1,7 @@
-import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,21 +27,6 @@ def test_help_waits_for_no_library_of_tables_or_tensors() -> None:
         "assert not slow & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.slow
-def test_a_training_needs_no_tensorflow_on_another_backend(
-    settings: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
-    code = (
-        "import json, sys, recsys;"
-        "recsys.train(json.loads(sys.argv[1]));"
-        "assert 'tensorflow' not in sys.modules"
-    )
-    environment = os.environ | {"KERAS_BACKEND": "torch"}
-    fields = json.dumps(settings(tmp_path / "run", epochs=1))
-    command = [sys.executable, "-c", code, fields]
-    subprocess.run(command, check=True, env=environment)
 
 
 def test_the_version_is_said_and_cited(

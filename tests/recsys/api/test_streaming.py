@@ -191,7 +191,6 @@ def test_a_training_is_resumed_in_the_middle_of_an_epoch(
         streaming=streaming,
         shuffle_buffer=40,
         expert_dropout=0.5,
-        epochs=3,
         **changes,
     )
     recsys.train(fields)

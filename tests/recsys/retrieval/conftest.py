@@ -101,9 +101,9 @@ def fields(films_folder: Path) -> Callable[..., dict[str, Any]]:
             "expert_dropout": 0.0,
             "head_units": [8],
             "batch_size": 64,
-            "learning_rate": 0.02,
-            "epochs": 10,
-            "patience": 10,
+            "learning_rate": 0.03,
+            "epochs": 7,
+            "patience": 7,
             "metrics_k": 5,
         }
         return given | changes

@@ -175,7 +175,7 @@ def free_run(
 
     def train(folder: Path) -> None:
         data.write(folder / "data")
-        changes = FREE | {"data": str(folder / "data"), "epochs": 8}
+        changes = FREE | {"data": str(folder / "data"), "epochs": 6}
         recsys.train(fields(folder / "run", **changes))
 
     return made_once(tmp_path_factory, f"free-{ids.name}", train) / "run"

@@ -1,0 +1,53 @@
+"""What processes do that have imported nothing but Keras."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+import recsys
+
+# Keras takes seconds to import: each process is a copy of one that has.
+PROGRAM = """
+import gc, json, os, sys
+gc.disable()  # It would visit the modules, which stay.
+import keras
+for code, argument in json.loads(sys.argv[1]):
+    child = os.fork()
+    if not child:
+        exec(code, {"argument": argument})
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, code
+"""
+LOAD = "import recsys; recsys.load_model(argument)"
+TRAIN = """
+import sys
+import recsys
+assert "recsys.api.train" not in sys.modules
+recsys.train(argument)
+assert "tensorflow" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")  # Starts processes of its own.
+def test_runs_are_loaded_and_trained_without_what_is_not_needed(
+    settings: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    """TensorFlow is not, on another backend."""
+    tasks: list[tuple[str, Any]] = []
+    for architecture in ("moe", "ple"):
+        folder = tmp_path / architecture
+        fields = {"architecture": architecture, "gate": "top-k+", "epochs": 1}
+        recsys.train(settings(folder, **fields))
+        tasks.append((LOAD, str(folder)))
+    if keras.backend.backend() != "tensorflow":
+        tasks.append((TRAIN, settings(tmp_path / "run", epochs=1)))
+    command = [sys.executable, "-c", PROGRAM, json.dumps(tasks)]
+    subprocess.run(command, check=True)
