@@ -164,6 +164,7 @@ def test_a_mask_of_units_needs_what_decides() -> None:
         )
 
 
+@pytest.mark.eager
 @pytest.mark.parametrize(
     "sizes",
     ["x", [1, 1, 0, 0], np.array([1, 1]), np.array([[1, 1, 0, 0]])]

@@ -74,6 +74,7 @@ def test_every_gate_can_have_every_router_loss(name, loss, rng):
     assert all(np.isfinite(to_numpy(value)) for value in gate.losses)
 
 
+@pytest.mark.eager
 def test_a_keras_mask_reaches_the_gate_and_goes_on():
     ids = np.array([[3, 1, 0], [0, 2, 0]])
     embedding = keras.layers.Embedding(4, 5, mask_zero=True)

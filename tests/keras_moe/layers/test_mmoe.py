@@ -23,6 +23,7 @@ def x(rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=(6, 5)).astype("float32")
 
 
+@pytest.mark.eager
 def test_each_task_gets_what_its_own_mixture_would_give(x: np.ndarray) -> None:
     experts = MLPExperts(4, 3, seed=0)
     gates = {"watch": TopKGate(4, k=2, seed=1), "rating": SoftmaxGate(4)}
@@ -74,6 +75,7 @@ def test_names_do_not_need_to_be_in_order(x: np.ndarray) -> None:
     np.testing.assert_allclose(to_numpy(outputs["a"]), every[:, 1], rtol=1e-5)
 
 
+@pytest.mark.eager
 def test_routing_is_recorded_on_request_only(x: np.ndarray) -> None:
     mixture = MMoE(
         {"watch": TopKGate(4, k=2), "rating": TopKGate(4, k=1, static=True)},

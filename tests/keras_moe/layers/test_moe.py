@@ -135,6 +135,7 @@ def test_it_is_a_proper_layer_with_a_list(
     )
 
 
+@pytest.mark.eager
 def test_the_gate_sees_inputs_in_full_precision() -> None:
     gate = GivenGate(2)
     with_policy = MoE(

@@ -22,6 +22,7 @@ def test_masked_rows_get_nothing(rng: np.random.Generator) -> None:
             assert to_numpy(output)[MASK].all()
 
 
+@pytest.mark.eager
 def test_a_keras_mask_goes_on() -> None:
     ids = np.array([[3, 1, 0], [0, 2, 0]])
     embedding = keras.layers.Embedding(4, INPUTS, mask_zero=True)

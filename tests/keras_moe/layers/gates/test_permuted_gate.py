@@ -120,6 +120,7 @@ def shared_by_two():
     return MMoE(gates, MLPExperts(4, 3)), permutation
 
 
+@pytest.mark.eager
 def test_a_shared_permutation_counts_once(x):
     mixture, permutation = shared_by_two()
     mixture(x, training=True)

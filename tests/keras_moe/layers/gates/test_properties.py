@@ -82,6 +82,7 @@ def test_the_loss_that_balances_is_one_of_the_routers(name):
     assert balance is None or balance in ROUTER_LOSSES
 
 
+@pytest.mark.eager
 @pytest.mark.parametrize("name", GATES)
 def test_every_gate_is_what_its_attributes_say(name, rng):
     gate = build_gate(name)
