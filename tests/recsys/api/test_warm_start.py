@@ -130,7 +130,7 @@ def tables_of(run: Path) -> dict[str, Any]:
 def test_a_model_of_two_days_predicts_for_the_ids_of_both(
     days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:
-    recsys.train(fields_of(days[1], tmp_path / "run", day_1))
+    recsys.train(fields_of(days[1], tmp_path / "run", day_1, epochs=2))
     before = recsys.load_ranker(day_1)
     after = recsys.load_ranker(tmp_path / "run")
     for name, vocabulary in before.vocabularies.items():
