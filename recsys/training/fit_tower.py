@@ -31,7 +31,10 @@ from recsys.training.tower_training import create_tower_training
 
 HISTORY = "tower_history.csv"
 _FIRST_LENGTH = 0.02  # Of item vectors, by the square root of their width.
-_VALIDATED = 1024  # Most rows of the validation split, always the same ones.
+# Most places of sequences that are read to validate an epoch. That of 1,024
+# rows is chosen by chance: on Amazon Beauty their ndcg@10 has a standard error
+# of 0.007, and epochs differ by 0.002.
+_VALIDATED_PLACES = 1 << 18
 
 
 def fit_tower(
@@ -41,8 +44,9 @@ def fit_tower(
 
     Each position of a user's sequence in the training split is to predict the
     next item, by the softmax over all items. The best epoch is that of the
-    highest ndcg of up to 1,024 rows of the validation split. The run gets a
-    table of the epochs, `tower_history.csv`.
+    highest ndcg of rows of the validation split, at most 5,243 with sequences
+    of 50 items, and 1,311 with 200. The run gets a table of the epochs,
+    `tower_history.csv`.
 
     Args:
         ranker: The ranker; its retrieval has a tower.
@@ -159,8 +163,12 @@ def _validated(
     ranker: TwoTower, dataset: AnyDataset, config: ResolvedConfig
 ) -> dict[str, float]:
     """The retrieval's metrics of some rows of the validation split."""
+    retrieval = ranker.retrieval
+    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
+    # Always the same ones.
+    most_rows = -(-_VALIDATED_PLACES // retrieval.tower.length)
     measured = measure_retrieval(
-        ranker, dataset, "validation", config, most_rows=_VALIDATED
+        ranker, dataset, "validation", config, most_rows=most_rows
     )
     return dict(measured["retrieval"])
 
