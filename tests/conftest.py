@@ -183,6 +183,22 @@ def _seeded() -> None:
 
 
 @pytest.fixture
+def compiled_calls(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compiles calls of layers on JAX, in `make test`; not in `make test-all`.
+
+    The mark `eager` is for tests of what values or Python code decide.
+    """
+    eager = request.node.get_closest_marker("eager") is not None
+    if eager or not Drawn.few or _backend() != "jax":
+        yield
+        return
+    from tests.compiled_calls import compiled_calls
+
+    with compiled_calls():
+        yield
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 

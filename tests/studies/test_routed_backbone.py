@@ -16,6 +16,8 @@ from keras_moe.layers import TopKGate
 from keras_moe.layers import record_routing
 from studies.routed_backbone import routed_backbone
 
+pytestmark = pytest.mark.usefixtures("compiled_calls")
+
 VOCABULARY, LENGTH, WIDTH, UNITS = 20, 6, 8, 12
 
 
@@ -107,6 +109,7 @@ def test_padding_changes_nothing(
     np.testing.assert_allclose(outputs(model, inputs)[real], before, atol=1e-5)
 
 
+@pytest.mark.eager
 def test_a_hash_gate_sees_the_tokens(rng: np.random.Generator) -> None:
     gate = HashGate(4, num_buckets=4, balanced=True)
     model = routed_backbone(backbone(), lambda: mixture(gate))

@@ -20,6 +20,8 @@ from recsys.models.scorer import Scorer
 from recsys.private_names import each_layer
 from recsys.training.resolve_config import resolve_config
 
+pytestmark = pytest.mark.usefixtures("compiled_calls")
+
 SPLITS = ("train", "validation", "test")
 TASKS = {"kind": "multiclass", "old": "binary"}
 

@@ -15,6 +15,8 @@ from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.training.resolve_config import resolve_config
 
+pytestmark = pytest.mark.usefixtures("compiled_calls")
+
 
 def build(tiny: Dataset, **changes: Any) -> Ranker:
     fields = {

@@ -18,6 +18,8 @@ from recsys.sequences.sequence_tower import SequenceTower
 from recsys.sequences.transformer_block import TransformerBlock
 from tests.compiled import compiled
 
+pytestmark = pytest.mark.usefixtures("compiled_calls")
+
 LENGTH, WIDTH = 6, 4
 
 
