@@ -51,9 +51,10 @@ def check_layer(
     arrays = {"inputs": inputs, **other_inputs}
     check_config(make_layer)
     check_build(make_layer, arrays, trainable_weights, non_trainable_weights)
-    check_shapes(make_layer, arrays, output_shape)
-    check_losses(make_layer, arrays, training_losses)
-    check_gradients(make_layer, arrays)
+    layer = make_layer()
+    check_shapes(layer, arrays, output_shape)
+    check_losses(layer, arrays, training_losses)
+    check_gradients(layer, arrays)
     check_fit(make_layer, arrays)
     check_saving(make_layer, arrays, folder / "layer.keras")
     check_policies(make_layer, arrays, follows_policy)
@@ -89,12 +90,9 @@ def check_build(
 
 
 def check_shapes(
-    make_layer: Callable[[], keras.layers.Layer],
-    arrays: Arrays,
-    output_shape: Any,
+    layer: keras.layers.Layer, arrays: Arrays, output_shape: Any
 ) -> None:
     """Call, `compute_output_shape` and symbolic call agree."""
-    layer = make_layer()
     outputs = _call(layer, arrays)
     assert _map(lambda x: tuple(x.shape), outputs) == output_shape
     computed = _call_with_shapes(layer.compute_output_shape, arrays)
@@ -111,12 +109,9 @@ def check_shapes(
 
 
 def check_losses(
-    make_layer: Callable[[], keras.layers.Layer],
-    arrays: Arrays,
-    training_losses: int,
+    layer: keras.layers.Layer, arrays: Arrays, training_losses: int
 ) -> None:
     """Losses are finite scalars, added only while training."""
-    layer = make_layer()
     _call(layer, arrays, training=False)
     regularized = [w for w in layer.trainable_weights if w.regularizer]
     assert len(layer.losses) == len(regularized)
@@ -127,12 +122,8 @@ def check_losses(
         assert np.isfinite(to_numpy(loss))
 
 
-def check_gradients(
-    make_layer: Callable[[], keras.layers.Layer], arrays: Arrays
-) -> None:
-    """Every trainable weight has a gradient, and it is finite."""
-    layer = make_layer()
-    _call(layer, arrays)
+def check_gradients(layer: keras.layers.Layer, arrays: Arrays) -> None:
+    """Every trainable weight of a built layer has a gradient; it is finite."""
     if not layer.trainable_weights:
         return
     gradients = weight_gradient(
