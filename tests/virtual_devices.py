@@ -19,12 +19,10 @@ def environment(count: int) -> dict[str, str]:
     return {**os.environ, **variables, "XLA_FLAGS": f"{known} {flags}"}
 
 
-def results_of(
-    module: str, file: Path, *words: str, count: int = 4
-) -> dict[Any, Any]:
+def results_of(module: str, file: Path, count: int = 4) -> dict[Any, Any]:
     """Runs a module on devices; returns what it pickles into the file."""
     subprocess.run(
-        [sys.executable, "-m", module, str(file), *words],
+        [sys.executable, "-m", module, str(file)],
         check=True,
         cwd=ROOT,
         env=environment(count),

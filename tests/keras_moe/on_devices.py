@@ -1,10 +1,10 @@
 """What mixtures compute on one device and on four, in a process of its own.
 
-    python -m tests.keras_moe.on_devices FILE [--few] [CHECK...]
+    python -m tests.keras_moe.on_devices FILE [CHECK...]
 
 A test runs this once, with `tests.virtual_devices`, and compares what it has
 pickled into the file: for each check below and each number of devices, arrays
-by name. With `--few`, one gate of each class runs sparse, rather than all.
+by name.
 """
 
 import pickle
@@ -45,7 +45,6 @@ NUM_DEVICES = (1, 4)
 ON_TWO = ("training",)
 # On one device, what such a check computes is what it computes without it.
 SPLIT = "_with_split_experts"
-FEW = "--few"
 
 COLLECTIVE = (
     r"(all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)"
@@ -113,15 +112,9 @@ def random_rows(num_rows: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=shape).astype("float32")
 
 
-def one_of_each_class() -> set[str]:
-    """The names of gates that differ in more than options."""
-    return set({type(make()): name for name, make in GATES.items()}.values())
-
-
 def every_gate() -> Results:
     """In every mode; the rows do not divide by the devices, the experts do."""
     num_experts = 8
-    sparse = one_of_each_class() if FEW in sys.argv else set(GATES)
     inputs = keras.Input((NUM_FEATURES,))
     outputs = []
     with patch.object(registry, "NUM_EXPERTS", num_experts):
@@ -129,8 +122,7 @@ def every_gate() -> Results:
             gates = {
                 name: make(seed=1)
                 for name, make in GATES.items()
-                if mode == "dense"
-                or (name in sparse and make().experts_per_row is not None)
+                if mode == "dense" or make().experts_per_row is not None
             }
             seen = dict.fromkeys(gates, inputs)
             seen["hash"] = ops.cast(100 * inputs[:, 0], "int32")
@@ -448,7 +440,7 @@ def run(check: Callable[[], Results], num_devices: int) -> Results:
 
 
 def main() -> None:
-    names = [word for word in sys.argv[2:] if word != FEW] or CHECKS
+    names = sys.argv[2:] or CHECKS
     results = {}
     # The shapes are tiny.
     with patch.object(execution, "sparse_pays", lambda *_: True):

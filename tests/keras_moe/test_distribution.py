@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from keras import tree
 
-from tests.examples import Drawn
 from tests.virtual_devices import results_of
 
 pytestmark = [
@@ -27,8 +26,7 @@ Compare = Callable[..., None]
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Any]:
     """What `on_devices.py` computes, by check and number of devices."""
     file = tmp_path_factory.mktemp("devices") / "results.pickle"
-    few = ["--few"] if Drawn.few else []
-    return results_of("tests.keras_moe.on_devices", file, *few)
+    return results_of("tests.keras_moe.on_devices", file)
 
 
 @pytest.fixture
