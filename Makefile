@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 BACKENDS ?= none tensorflow jax torch
 # Files and folders of tests that run there, and nowhere else.
 WITHOUT_KERAS := $(shell cat tests/without_keras.txt)
-WORKERS ?= 2
+# For 2 cores: tests that start processes wait for them.
+WORKERS ?= 3
 # Idle workers steal tests: the last ones are long.
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 # What no backend can change is tested on one of them, and many variants on PyTorch.

@@ -52,6 +52,7 @@ def test_best_weights_are_kept_when_patience_is_over(stopped: Path) -> None:
     assert metrics["validation"]["loss"] == pytest.approx(losses.min())
 
 
+@pytest.mark.once("torch")
 def test_resumed_run_ends_as_an_uninterrupted_one(
     stopped: Path,
     impatient: dict[str, Any],
@@ -109,14 +110,13 @@ def test_tables_that_are_trained_by_rows_are_resumed(
     """In the middle of training, with all that is kept for each row."""
     fields = settings(
         tmp_path / "whole",
-        epochs=3,
         table_optimizer="lazy-adam",
         table_learning_rate=0.1,
     )
     metrics = recsys.train(fields)
     parts = {**fields, "out": str(tmp_path / "parts")}
     with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=2, batch=1)
+        interrupt_at(patch, epoch=1, batch=1)
         with pytest.raises(KeyboardInterrupt):
             recsys.train(parts)
     again = recsys.train(parts, resume=True)
