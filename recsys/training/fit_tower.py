@@ -35,6 +35,7 @@ _FIRST_LENGTH = 0.02  # Of item vectors, by the square root of their width.
 # rows is chosen by chance: on Amazon Beauty their ndcg@10 has a standard error
 # of 0.007, and epochs differ by 0.002.
 _VALIDATED_PLACES = 1 << 18
+_VALIDATED_ROWS = 1024  # Where sequences are long, these at least.
 
 
 def fit_tower(
@@ -83,7 +84,7 @@ def fit_tower(
                 batches = WindowBatches(sequences, config, length, epoch)
             history = training.fit(batches, shuffle=False, verbose=0)
             update_index(ranker)
-            measured = _validated(ranker, dataset, config)
+            measured = _validated(ranker, dataset, config, length)
             rows.append({"epoch": epoch + 1, **_row(history, measured)})
             pd.DataFrame(rows).to_csv(run.folder / HISTORY, index=False)
             if best.is_over(rows[-1][f"val_ndcg@{config.metrics_k}"]):
@@ -160,13 +161,13 @@ def _begin_spectral(
 
 
 def _validated(
-    ranker: TwoTower, dataset: AnyDataset, config: ResolvedConfig
+    ranker: TwoTower, dataset: AnyDataset, config: ResolvedConfig, length: int
 ) -> dict[str, float]:
-    """The retrieval's metrics of some rows of the validation split."""
-    retrieval = ranker.retrieval
-    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
-    # Always the same ones.
-    most_rows = -(-_VALIDATED_PLACES // retrieval.tower.length)
+    """The retrieval's metrics of some rows of the validation split.
+
+    They are always the same ones.
+    """
+    most_rows = max(_VALIDATED_ROWS, -(-_VALIDATED_PLACES // length))
     measured = measure_retrieval(
         ranker, dataset, "validation", config, most_rows=most_rows
     )

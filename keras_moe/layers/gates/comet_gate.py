@@ -56,14 +56,14 @@ class COMETGate(SmoothStepGate):
             defaults to U(-γ/100, γ/100).
         leaf_initializer: Initializer of `leaf_kernel` and `leaf_bias`,
             defaults to U(-0.05, 0.05).
-        kernel_spread: Number above 0, or `None` (default). Draws `split_kernel`
-            from U(-γ kernel_spread, γ kernel_spread), whatever
-            `split_initializer` says: with 0.3, examples begin on both sides of
-            a split.
         split_regularizer: Optional regularizer of `split_kernel` and
             `split_bias`.
         leaf_regularizer: Optional regularizer of `leaf_kernel` and
             `leaf_bias`.
+        kernel_spread: Number above 0, or `None` (default). Draws `split_kernel`
+            from U(-γ kernel_spread, γ kernel_spread), whatever
+            `split_initializer` says: with 0.3, examples begin on both sides of
+            a split.
         **kwargs: `seed` of the initializers, `name`, `trainable`, `dtype`.
 
     Call arguments:

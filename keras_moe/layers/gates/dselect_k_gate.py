@@ -74,12 +74,12 @@ class DSelectKGate(SmoothStepGate):
             to U(-γ/100, γ/100).
         weight_initializer: Initializer of the softmax's weights, defaults to
             U(-0.05, 0.05).
+        selector_regularizer: Optional regularizer of the selectors' weights.
+        weight_regularizer: Optional regularizer of the softmax's weights.
         kernel_spread: Number above 0, or `None` (default). Draws the selectors'
             kernel from U(-γ kernel_spread, γ kernel_spread), whatever
             `selector_initializer` says: with 0.3, examples begin on both sides
             of a selector's decisions. Has no effect on a static gate.
-        selector_regularizer: Optional regularizer of the selectors' weights.
-        weight_regularizer: Optional regularizer of the softmax's weights.
         **kwargs: `seed` of the initializers, `name`, `trainable`, `dtype`.
 
     Call arguments:

@@ -17,6 +17,7 @@ from recsys import TrainConfig
 from recsys.processes.training_processes import TrainingProcesses
 from recsys.reporting.comparison_table import comparison_table
 from tests.recsys import fake_trainer
+from tests.recsys.api.sweeps import TWO_AT_A_TIME
 from tests.recsys.api.sweeps import use_fake
 
 pytestmark = pytest.mark.once("torch")
@@ -278,15 +279,7 @@ def test_trains_what_is_missing_and_writes_the_table(
 def test_runs_are_trained_at_the_same_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Neither ends before the other has begun.
-    wait = """
-    import time
-    started = time.monotonic()
-    while len((here / "calls.txt").read_text().splitlines()) < 2:
-        assert time.monotonic() < started + 300
-        time.sleep(0.05)
-    """
-    use_fake(monkeypatch, tmp_path, wait)
+    use_fake(monkeypatch, tmp_path, TWO_AT_A_TIME)
     comparison = Comparison(MODELS, {"data": "synthetic"})
     results = recsys.compare(comparison, tmp_path / "out", jobs=2)
     assert sorted(results["model"]) == list(MODELS)

@@ -11,6 +11,7 @@ from recsys import RunError
 from recsys.runs.run import Run
 from tests.recsys import fake_trainer
 from tests.recsys.api.sweeps import SPACE
+from tests.recsys.api.sweeps import TWO_AT_A_TIME
 from tests.recsys.api.sweeps import in_order
 from tests.recsys.api.sweeps import use_fake
 
@@ -141,14 +142,7 @@ def test_finished_sweep_is_left_as_it_is(
 def test_workers_train_at_the_same_time(
     fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = """
-    import time
-    started = time.monotonic()
-    while len((here / "calls.txt").read_text().split()) < 2:
-        assert time.monotonic() < started + 60
-        time.sleep(0.01)
-    """
-    use_fake(monkeypatch, tmp_path, wait)
+    use_fake(monkeypatch, tmp_path, TWO_AT_A_TIME)
     records = recsys.tune(fields, 4, space=SPACE, workers=2)
     assert {record["status"] for record in records} == {"completed"}
     fields["out"] = str(tmp_path / "alone")
