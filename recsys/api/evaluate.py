@@ -13,9 +13,9 @@ from recsys.files.json_files import JsonObject
 from recsys.measuring.cuts import cuts
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
+from recsys.measuring.measuring import scores_of
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
-from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
 
 
@@ -82,7 +82,7 @@ def evaluate(
     rows = dataset.split(split)[columns]
     # Before time goes into predictions.
     parts = {} if by is None else _cuts(model, rows, by)
-    scores = Scorer(model).score(dataset.split(split))
+    scores = scores_of(model, dataset.split(split))
     measuring = Measuring.of(model, config, dataset.schema)
     measured = replace(
         measuring, k=metrics_k or measuring.k, resamples=intervals or 0

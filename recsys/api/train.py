@@ -45,6 +45,7 @@ from recsys.training.data_parallel import process_index
 from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
 from recsys.training.fit_tower import fit_tower
+from recsys.training.fit_tower import refit_tower
 from recsys.training.release import release
 from recsys.training.resolve_config import resolve_config
 from recsys.training.resolve_tower import with_resolved_tower
@@ -161,13 +162,32 @@ def _train(
     # room for a second model.
     del start
     gc.collect()
-    announce("Measuring the validation and the test split, and drawing plots")
-    metrics = write_outcome(run, config, dataset, ["validation", "test"])
+    before: JsonObject = {}
+    if config.refit:
+        # Measured after the refit, it would be of rows that were learned.
+        announce("Measuring the validation split")
+        before = write_outcome(run, config, dataset, ["validation"])
+        _refit(run, config, dataset)
+        gc.collect()
+    splits = [name for name in ("validation", "test") if name not in before]
+    announce(f"Measuring the {' and the '.join(splits)} split, drawing plots")
+    metrics = write_outcome(run, config, dataset, splits, before)
     run.remove_checkpoint()
-    warn_if_dense(config, metrics["validation"])
-    warn_if_apart(metrics)
-    warn_if_idle(config, metrics["validation"])
+    if config.ranker is not False:
+        warn_if_dense(config, metrics["validation"])
+        warn_if_apart(metrics)
+        warn_if_idle(config, metrics["validation"])
     return metrics
+
+
+def _refit(run: Run, config: ResolvedConfig, dataset: AnyDataset) -> None:
+    """Trains the tower of a run again, on the validation split as well."""
+    with tensorflow_left_out():
+        keras.utils.set_random_seed(config.seed)
+    model = build_model(config, dataset)
+    assert isinstance(model, TwoTower), "a tower is that of a retrieval"
+    refit_tower(model, run, config, dataset)
+    run.save_model(model)
 
 
 def _fit(

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from recsys.baselines import RANKING
 from recsys.baselines import RETRIEVAL
 from recsys.baselines.config import BaselineConfig
@@ -99,10 +97,10 @@ class BaselineRun:
         """
         schema, rows = dataset.schema, dataset.split(split)
         if isinstance(self.model, FittedRetrieval):
-            predictions = _alike(self.constants, len(rows))
+            scores = Scores.constant(self.constants, len(rows))
         else:
-            predictions = self.model.predict(rows)
-        tasks = {name: schema.tasks[name] for name in predictions}
+            scores = Scores(self.model.predict(rows), {})
+        tasks = {name: schema.tasks[name] for name in scores.predictions}
         measured = Measuring(
             schema,
             tasks,
@@ -112,7 +110,7 @@ class BaselineRun:
             k,
             resamples,
         )
-        metrics = measured(Scores(predictions, {}), rows[schema.truth_columns])
+        metrics = measured(scores, rows[schema.truth_columns])
         metrics["experts_per_example"] = None
         if isinstance(self.model, FittedRetrieval):
             label = counting_label(self.config.retrieval_label, schema)
@@ -124,13 +122,3 @@ class BaselineRun:
                 not self.config.exclude_seen_targets,
             )
         return metrics
-
-
-def _alike(
-    constants: Mapping[str, float | Sequence[float]], rows: int
-) -> dict[str, np.ndarray]:
-    """The same predictions for every row."""
-    return {
-        task: np.repeat(np.asarray(constant, np.float64)[None], rows, axis=0)
-        for task, constant in constants.items()
-    }

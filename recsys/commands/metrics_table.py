@@ -22,6 +22,32 @@ _WIDEST = 10
 
 
 def print_metrics(metrics: Mapping[str, JsonMapping]) -> None:
+    """Prints the metrics of splits: those of tasks, then those of retrieval.
+
+    Tasks that were not trained, whose predictions are the constants, are left
+    out beside a retrieval.
+    """
+    if not all("retrieval" in each for each in metrics.values()) or any(
+        _differs_from_constant(scores)
+        for values in metrics.values()
+        for scores in values["tasks"].values()
+    ):
+        _print_tasks(metrics)
+    for line in _retrieval_lines(metrics):
+        print(line)
+
+
+def _differs_from_constant(scores: JsonMapping) -> bool:
+    """Whether a task's metrics are others than those of its constant."""
+    constant = scores.get("constant", {})
+    return any(
+        constant.get(name) != scores[name]
+        for name in scores
+        if name != "constant"
+    )
+
+
+def _print_tasks(metrics: Mapping[str, JsonMapping]) -> None:
     """Prints the table of `metrics_table` in the width of the terminal.
 
     Where it is wider, there is a column for each task of a split instead, that
@@ -38,8 +64,6 @@ def print_metrics(metrics: Mapping[str, JsonMapping]) -> None:
             print_turned(*_turned(values, titles))
         if table.caption:
             print(table.caption)
-    for line in _retrieval_lines(metrics):
-        print(line)
 
 
 def _retrieval_lines(

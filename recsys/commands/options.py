@@ -55,7 +55,7 @@ _FIELDS = {
         *("tower_dropout", "tower_gate", "tower_experts", "tower_k"),
         *("tower_temperature", "tower_spectral", "tower_tokens"),
         *("tower_learning_rate", "tower_weight_decay", "tower_epochs"),
-        *("tower_patience", "ranker"),
+        *("tower_patience", "refit", "ranker"),
     ),
     "Optimizer": (
         *("optimizer", "learning_rate", "batch_size", "table_optimizer"),

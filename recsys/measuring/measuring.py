@@ -10,7 +10,9 @@ from recsys.data import Split
 from recsys.files.json_files import JsonObject
 from recsys.measuring.measure import measure
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
+from recsys.models.two_tower import TwoTower
 from recsys.tasks import Task
 
 
@@ -74,3 +76,18 @@ class Measuring:
             self.constants,
             replace(roles, resamples=self.resamples),
         )
+
+
+def scores_of(model: MultiTaskModel, rows: Split) -> Scores:
+    """Returns what a model says about rows, for measuring it.
+
+    A model whose tasks were not trained, as its retrieval ranks alone, says
+    the constants, as a baseline of retrieval does.
+
+    Args:
+        model: The model.
+        rows: The rows.
+    """
+    if isinstance(model, TwoTower) and model.retrieval.alone:
+        return Scores.constant(model.constants, len(rows))
+    return Scorer(model).score(rows)

@@ -13,17 +13,18 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Split
 from recsys.data.load import AnyDataset
 from recsys.files.file_names import file_names
+from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.measuring.curves import read_history
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
+from recsys.measuring.measuring import scores_of
 from recsys.measuring.sample import Sample
 from recsys.measuring.search_distance import search_distance
 from recsys.measuring.until_binary import until_binary
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.private_names import each_layer
 from recsys.runs.run import Run
@@ -37,7 +38,11 @@ def has_routing(model: MultiTaskModel) -> bool:
 
 
 def write_outcome(
-    run: Run, config: ResolvedConfig, dataset: AnyDataset, splits: Sequence[str]
+    run: Run,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    splits: Sequence[str],
+    before: JsonMapping | None = None,
 ) -> JsonObject:
     """Evaluates the model of a run; writes metrics, plots and a sample.
 
@@ -46,6 +51,8 @@ def write_outcome(
         config: The run's configuration.
         dataset: The data set that the model was trained on.
         splits: The splits to evaluate; predictions are drawn for the last.
+        before: The metrics of further splits, of an earlier model. None unless
+            given.
 
     Returns:
         The metrics by split; beside them, what `search_distance` returns for
@@ -54,11 +61,10 @@ def write_outcome(
         `EpochChoice.chosen` returns, as "selected".
     """
     model = run.load_model()
-    scorer = Scorer(model)
     measured = Measuring.of(model, config, dataset.schema)
-    metrics: JsonObject = {}
+    metrics: JsonObject = dict(before or {})
     for split in splits:
-        scores = scorer.score(dataset.split(split))
+        scores = scores_of(model, dataset.split(split))
         rows = dataset.split(split)[dataset.schema.truth_columns]
         metrics[split] = measured(scores, rows) | measure_retrieval(
             model, dataset, split, config
@@ -73,7 +79,7 @@ def write_outcome(
         history = read_history(run.history)
         choice = EpochChoice.of(config, model.tasks)
         _draw_history(run, model, history, choice)
-        metrics = {s: metrics[s] | until_binary(history) for s in splits}
+        metrics = {s: metrics[s] | until_binary(history) for s in metrics}
         distance = search_distance(config, history)
         if distance is not None:
             metrics["permutation_distance"] = distance

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -54,6 +55,24 @@ class Scores:
     loads: dict[str, list[np.ndarray]] = field(default_factory=dict)
     use: dict[str, list[ExpertUse]] = field(default_factory=dict)
     evaluated: np.ndarray | None = None
+
+    @classmethod
+    def constant(
+        cls, constants: Mapping[str, float | Sequence[float]], rows: int
+    ) -> "Scores":
+        """Returns the same predictions for every row, made by no expert.
+
+        Args:
+            constants: By task, what is predicted: a number, or one per class.
+            rows: How many rows.
+        """
+        return cls(
+            {
+                task: np.repeat(np.asarray(each, np.float64)[None], rows, 0)
+                for task, each in constants.items()
+            },
+            {},
+        )
 
     def of_rows(self, chosen: npt.NDArray[np.bool_]) -> "Scores":
         """Returns what is said of some rows, without loads and use, of all.

@@ -1,7 +1,8 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import islice
 
-import keras
 import numpy as np
 import pandas as pd
 from keras import ops
@@ -64,28 +65,15 @@ def fit_tower(
     assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
     assert not isinstance(dataset, ImageDataset), "of tables"
     sequences = training_sequences(ranker, dataset, config)
-    length = retrieval.tower.length
-    if config.tower_spectral:
-        _begin_spectral(retrieval, sequences)
-    batches = WindowBatches(sequences, config, length, epoch=0)
-    if not len(batches):
-        raise DataError.at(
-            f"{dataset.schema.place}, train split",
-            "a user with at least two items",
-            "none",
-        )
-    steps = len(batches) * config.tower_epochs
-    training = create_tower_training(retrieval, config, steps)
     best = _Best(retrieval, config.tower_patience)
     rows: list[dict[str, float]] = []
     try:
-        for epoch in range(config.tower_epochs):
-            if epoch:
-                batches = WindowBatches(sequences, config, length, epoch)
-            history = training.fit(batches, shuffle=False, verbose=0)
+        for loss in _losses(retrieval, sequences, config):
             update_index(ranker)
-            measured = _validated(ranker, dataset, config, length)
-            rows.append({"epoch": epoch + 1, **_row(history, measured)})
+            measured = _validated(ranker, dataset, config)
+            epoch = len(rows) + 1
+            rows.append({"epoch": epoch, "loss": loss, **_row(measured)})
+            _announce(rows[-1])
             pd.DataFrame(rows).to_csv(run.folder / HISTORY, index=False)
             if best.is_over(rows[-1][f"val_ndcg@{config.metrics_k}"]):
                 break
@@ -95,17 +83,89 @@ def fit_tower(
     retrieval.trainable = False  # While the tasks are trained.
 
 
+def refit_tower(
+    ranker: TwoTower, run: Run, config: ResolvedConfig, dataset: AnyDataset
+) -> None:
+    """Trains the sequence tower of a ranker on two splits.
+
+    On the training and the validation split, for as many epochs as were best
+    when `fit_tower` trained on the first alone, with the same learning rates.
+    What is in neither of a user's rows of the training split nor in the
+    training split's items stays unknown.
+
+    Args:
+        ranker: A ranker as built, whose tower is untrained.
+        run: The folder of the run that `fit_tower` has trained.
+        config: The configuration, resolved.
+        dataset: The data set to train on.
+
+    Raises:
+        NonFiniteLossError: The loss became NaN or infinite.
+        KeyboardInterrupt: After Ctrl-C.
+    """
+    retrieval = ranker.retrieval
+    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
+    assert not isinstance(dataset, ImageDataset), "of tables"
+    name = f"val_ndcg@{config.metrics_k}"
+    best = int(pd.read_csv(run.folder / HISTORY)[name].fillna(-1).argmax()) + 1
+    announce(f"Fitting the tower again on both splits, {best} epochs")
+    sequences = training_sequences(
+        ranker, dataset, config, ("train", "validation")
+    )
+    losses = islice(_losses(retrieval, sequences, config), best)
+    for epoch, loss in enumerate(losses, 1):
+        _announce({"epoch": epoch, "loss": loss})
+    update_index(ranker)
+
+
+def _losses(
+    retrieval: SequenceRetrieval,
+    sequences: UserSequences,
+    config: ResolvedConfig,
+) -> Iterator[float]:
+    """Trains an untrained tower; yields the loss of each epoch after it."""
+    length = retrieval.tower.length
+    if config.tower_spectral:
+        _begin_spectral(retrieval, sequences)
+    batches = WindowBatches(sequences, config, length, epoch=0)
+    steps = len(batches) * config.tower_epochs
+    training = create_tower_training(retrieval, config, steps)
+    for epoch in range(config.tower_epochs):
+        if epoch:
+            batches = WindowBatches(sequences, config, length, epoch)
+        history = training.fit(batches, shuffle=False, verbose=0)
+        (loss,) = history.history["loss"]
+        if not np.isfinite(loss):
+            raise NonFiniteLossError(
+                "The loss of the tower must stay finite; a lower "
+                "tower_learning_rate may help. Received: a loss of "
+                f"{loss}"
+            )
+        yield loss
+
+
 def training_sequences(
     ranker: TwoTower,
     dataset: Dataset | StreamedDataset,
     config: ResolvedConfig,
+    splits: Sequence[str] = ("train",),
 ) -> UserSequences:
     """Returns what each user has had in the training split, oldest first.
 
     Rows without the label that the retrieval looks at are left out; the order
     is that of the time, where the data name one, or else that of the rows.
+
+    Args:
+        ranker: The ranker, which numbers the items.
+        dataset: The data set.
+        config: The configuration, resolved.
+        splits: The splits to read, one behind the other. The training split
+            alone unless given.
+
+    Raises:
+        DataError: The data name no user, or no user has two items.
     """
-    schema, train = dataset.schema, dataset.split("train")
+    schema = dataset.schema
     assert schema.item_id is not None, "checked before"
     if schema.user_id is None:
         raise DataError.at(
@@ -114,11 +174,15 @@ def training_sequences(
             "user, to train a sequence tower",
             f"the features {[*schema.features]}",
         )
-    counting = [*_counting(train, schema, config.retrieval_label)]
+    tables = [dataset.split(split) for split in splits]
+    label = config.retrieval_label
+    counting = [[*_counting(table, schema, label)] for table in tables]
 
     def chosen(name: str) -> Iterator[pd.Series]:
-        for part, rows in zip(column_parts(train, name), counting, strict=True):
-            yield part[rows]
+        for table, of_table in zip(tables, counting, strict=True):
+            parts = column_parts(table, name)
+            for part, rows in zip(parts, of_table, strict=True):
+                yield part[rows]
 
     encode = ranker.fitted[schema.item_id].encode
     times = None
@@ -127,21 +191,28 @@ def training_sequences(
             parse_times(part, "the training split").to_numpy()
             for part in chosen(schema.time)
         )
-    return UserSequences.of(
+    sequences = UserSequences.of(
         chosen(schema.user_id), map(encode, chosen(schema.item_id)), times
     )
+    if not (np.diff(sequences.starts) > 1).any():
+        raise DataError.at(
+            f"{schema.place}, {' and '.join(splits)} split",
+            "a user with at least two items",
+            "none",
+        )
+    return sequences
 
 
 def _counting(
-    train: SplitStream | pd.DataFrame, schema: Schema, label: str | None
+    table: SplitStream | pd.DataFrame, schema: Schema, label: str | None
 ) -> Iterator[np.ndarray]:
     """The rows of each part that count, boolean arrays."""
     assert schema.item_id is not None, "checked before"
     if label in (None, ALL_ROWS):
-        for part in column_parts(train, schema.item_id):
+        for part in column_parts(table, schema.item_id):
             yield np.ones(len(part), bool)
         return
-    for part in column_parts(train, str(label)):
+    for part in column_parts(table, str(label)):
         yield part.to_numpy() == 1
 
 
@@ -161,35 +232,38 @@ def _begin_spectral(
 
 
 def _validated(
-    ranker: TwoTower, dataset: AnyDataset, config: ResolvedConfig, length: int
+    ranker: TwoTower, dataset: AnyDataset, config: ResolvedConfig
 ) -> dict[str, float]:
     """The retrieval's metrics of some rows of the validation split.
 
     They are always the same ones.
     """
-    most_rows = max(_VALIDATED_ROWS, -(-_VALIDATED_PLACES // length))
+    retrieval = ranker.retrieval
+    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
+    rows = -(-_VALIDATED_PLACES // retrieval.tower.length)
     measured = measure_retrieval(
-        ranker, dataset, "validation", config, most_rows=most_rows
+        ranker,
+        dataset,
+        "validation",
+        config,
+        most_rows=max(_VALIDATED_ROWS, rows),
     )
     return dict(measured["retrieval"])
 
 
-def _row(
-    history: keras.callbacks.History, measured: Mapping[str, float]
-) -> dict[str, float]:
-    """The table's entries for an epoch."""
-    (loss,) = history.history["loss"]
-    if not np.isfinite(loss):
-        raise NonFiniteLossError(
-            "The loss of the tower must stay finite; a lower "
-            f"tower_learning_rate may help. Received: a loss of {loss}"
-        )
-    metrics = {
+def _row(measured: Mapping[str, float]) -> dict[str, float]:
+    """The table's entries for an epoch's metrics."""
+    return {
         f"val_{name}": value for name, value in measured.items() if "@" in name
     }
-    shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-    announce(f"Tower: loss {loss:.4f}, {shown}")
-    return {"loss": loss, **metrics}
+
+
+def _announce(row: Mapping[str, float]) -> None:
+    """Says how an epoch has ended."""
+    figures = ", ".join(
+        f"{name} {value:.4f}" for name, value in row.items() if name != "epoch"
+    )
+    announce(f"Tower: {figures}")
 
 
 class _Best:

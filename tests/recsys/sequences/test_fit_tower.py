@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -5,11 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from keras import ops
+from rich.progress import Progress
 
 import recsys
 from recsys.data import load
+from recsys.data.datasets.sequences import sequences
 from recsys.runs.run import Run
 from recsys.training.fit_tower import HISTORY
+from tests.recsys.sequences.conftest import fields
 
 
 def epochs_of(run: Run) -> pd.DataFrame:
@@ -82,3 +86,68 @@ def test_items_of_the_history_are_left_out(run: Run) -> None:
     assert sorted(found["item"]) == sorted(
         f"i{place}" for place in range(12) if place not in (3, 4)
     )
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    "ids", ["i{}".format, lambda place: 2**53 + 2 * place + 1]
+)
+def test_a_refit_learns_from_the_validation_split_too(
+    ids: Callable[[int], object], tmp_path: Path
+) -> None:
+    # In training, users go from 0 to 1 to 2; in the other splits, from 2 to 3,
+    # which nobody does in training.
+    lines = [f"{user} {ids(3)} {ids(0)} {ids(1)} {ids(2)}" for user in range(8)]
+    more = [
+        f"{10 + user} {ids(0)} {ids(1)} {ids(2)} {ids(3)} {ids(0)}"
+        for user in range(30)
+    ]
+    (tmp_path / "log.txt").write_text("\n".join(lines + more))
+    sequences(
+        tmp_path, 0, Progress(disable=True), file="log.txt", length=4
+    ).write(tmp_path / "data")
+    metrics, queries = {}, {}
+    for refit in (False, True):
+        out = tmp_path / f"run-{refit}"
+        given = fields(tmp_path / "data", out, refit=refit, tower_tokens=20)
+        metrics[refit] = recsys.train(given)
+        found = recsys.recommend(
+            out, "new", features={"history": [ids(0), ids(1), ids(2)]}
+        )
+        scores = found.set_index("item")["score"]
+        queries[refit] = scores[ids(3)] - scores[ids(0)]
+    # The validation split is measured before it is learned.
+    assert metrics[True]["validation"] == metrics[False]["validation"]
+    assert queries[False] < 0 < queries[True]
+    losses = epochs_of(Run(tmp_path / "run-True"))
+    pd.testing.assert_frame_equal(
+        losses, epochs_of(Run(tmp_path / "run-False"))
+    )
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ranker": True}, "`refit` must be False where tasks are trained"),
+        ({"tower": None}, "`refit` must be False without a tower"),
+    ],
+)
+def test_a_refit_is_of_a_tower_without_a_ranker(
+    given: dict[str, Any], message: str, data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        recsys.train(fields(data, tmp_path / "run", refit=True, **given))
+
+
+def test_tasks_without_a_ranker_are_measured_by_their_constants(
+    run: Run, data: Path
+) -> None:
+    for metrics in (
+        run.read_metrics()["test"],
+        recsys.evaluate(run.folder, data),
+    ):
+        task = metrics["tasks"]["chosen"]
+        constant = task.pop("constant")
+        assert task == constant
+        assert metrics["experts_per_example"] is None
