@@ -74,6 +74,8 @@ def evaluate(
     folder.check_weighs(config, model)
     dataset = load(data)
     model.check_fits(dataset)
+    if config.refit:
+        dataset = dataset.with_validation_in_training()
     if by is not None:
         _check_cut(model, by)
     columns = dataset.schema.truth_columns

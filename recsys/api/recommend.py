@@ -104,6 +104,8 @@ def recommend(
     source = config.data if data is None else data
     dataset = load(source)
     ranker.check_fits(dataset)
+    if config.refit:
+        dataset = dataset.with_validation_in_training()
     query = _query(ranker, dataset, user, features or {})
     inputs = {
         name: ranker.fitted[name].encode(query[name])

@@ -3,8 +3,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
-import keras
-
 from recsys.backend import check_backend
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
@@ -24,32 +22,22 @@ from recsys.measuring.outcome import write_outcome
 from recsys.measuring.routing_warnings import warn_if_dense
 from recsys.measuring.routing_warnings import warn_if_idle
 from recsys.measuring.search_distance import warn_if_apart
-from recsys.models.build import build_model
-from recsys.models.build import refill_catalogue
 from recsys.models.gates import typed_options
-from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.two_tower import TwoTower
-from recsys.private_names import tensorflow_left_out
-from recsys.retrieval.feature_roles import show_roles
 from recsys.runs.data_file import check_data
-from recsys.runs.data_file import write_data
 from recsys.runs.run import Run
 from recsys.tasks.task_options import with_task_options
 from recsys.terminal.progress import announce
 from recsys.terminal.progress import shown_progress
 from recsys.terminal.tensorflow_log import relevant_log
 from recsys.training.callbacks.in_order import has_search
-from recsys.training.callbacks.retrieval_index import update_index
-from recsys.training.data_parallel import distributed
 from recsys.training.data_parallel import process_index
-from recsys.training.data_parallel import process_share
-from recsys.training.fit import fit
-from recsys.training.fit_tower import fit_tower
-from recsys.training.fit_tower import refit_tower
-from recsys.training.release import release
+from recsys.training.refit import check_refit
+from recsys.training.refit import has_begun_refit
+from recsys.training.refit import refit_model
+from recsys.training.refit import remove_refit
 from recsys.training.resolve_config import resolve_config
 from recsys.training.resolve_tower import with_resolved_tower
-from recsys.training.sharded_checkpoint import is_sharded
+from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
 
@@ -104,7 +92,7 @@ def train(
         if process_index(config):
             with warnings.catch_warnings(), shown_progress(False):
                 warnings.simplefilter("ignore")  # The first one shows them.
-                _fit(run, *_prepared(config, run, resume))
+                train_model(run, *_prepared(config, run, resume))
             return {}
         with sole_writer(config.out):
             check_no_links(config.out)
@@ -124,6 +112,7 @@ def _prepared(
             f"Received: checkpoint_steps={config.checkpoint_steps}, "
             f"gate={config.gate!r}"
         )
+    check_refit(config)
     if resume:
         config = _with_recorded_table_optimizer(config, run.read_recorded())
     if config.streaming is None:
@@ -157,21 +146,26 @@ def _train(
     run: Run,
 ) -> JsonObject:
     """Trains in a run folder that nobody else writes to."""
-    _fit(run, config, dataset, start)
     # What is measured is read from the run. Of large tables, memory has no
     # room for a second model.
-    del start
-    gc.collect()
-    before: JsonObject = {}
     if config.refit:
-        # Measured after the refit, it would be of rows that were learned.
-        announce("Measuring the validation split")
-        before = write_outcome(run, config, dataset, ["validation"])
-        _refit(run, config, dataset)
+        before = _before_refit(config, dataset, start, run)
+        del start
         gc.collect()
-    splits = [name for name in ("validation", "test") if name not in before]
-    announce(f"Measuring the {' and the '.join(splits)} split, drawing plots")
-    metrics = write_outcome(run, config, dataset, splits, before)
+        dataset = dataset.with_validation_in_training()
+        refit_model(run, config, dataset, WarmStart.of(config, run))
+        gc.collect()
+        announce("Measuring the test split, and drawing plots")
+        metrics = write_outcome(run, config, dataset, ["test"], before)
+        remove_refit(run)
+    else:
+        train_model(run, config, dataset, start)
+        del start
+        gc.collect()
+        announce(
+            "Measuring the validation and the test split, and drawing plots"
+        )
+        metrics = write_outcome(run, config, dataset, ["validation", "test"])
     run.remove_checkpoint()
     if config.ranker is not False:
         warn_if_dense(config, metrics["validation"])
@@ -180,63 +174,23 @@ def _train(
     return metrics
 
 
-def _refit(run: Run, config: ResolvedConfig, dataset: AnyDataset) -> None:
-    """Trains the tower of a run again, on the validation split as well."""
-    with tensorflow_left_out():
-        keras.utils.set_random_seed(config.seed)
-    model = build_model(config, dataset)
-    assert isinstance(model, TwoTower), "a tower is that of a retrieval"
-    refit_tower(model, run, config, dataset)
-    run.save_model(model)
-
-
-def _fit(
-    run: Run,
+def _before_refit(
     config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
-) -> None:
-    """Builds a model and trains it; the best one is in the run then."""
-    share = process_share(config)
-    writes = share.index == 0
-    with distributed(config, len(dataset.split("train"))):
-        with tensorflow_left_out():
-            keras.utils.set_random_seed(config.seed)
-        announce("Building the model")
-        model = build_model(config, dataset, start.model if start else None)
-        is_sharded(model.variables)  # What it needs is there, or an error.
-        if writes:
-            run.write_config(config)
-            write_data(run.data, config.data)
-        if start is not None:
-            start.begin(model, writes)
-            refill_catalogue(config, dataset, model)
-        if writes and isinstance(model, TwoTower):
-            show_roles(model.retrieval.roles)
-        try:
-            if isinstance(model, TwoTower) and config.tower is not None:
-                fit_tower(model, run, config, dataset)
-            if config.ranker is False:
-                run.save_model(model)
-                return
-            fit(model, run, config, dataset, start)
-        except KeyboardInterrupt:
-            # Alone, a process cannot run what all of them share.
-            if share.count == 1:
-                _save_what_there_is(model, run, config, dataset)
-            raise
-        release(model)
+    run: Run,
+) -> JsonObject:
+    """Trains the model that says how long a refit takes.
 
-
-def _save_what_there_is(
-    model: MultiTaskModel, run: Run, config: ResolvedConfig, dataset: AnyDataset
-) -> None:
-    """Leaves a run that was interrupted with a model and its metrics."""
-    if not run.model.is_file():
-        if isinstance(model, TwoTower):
-            update_index(model)
-        run.save_model(model)
-    write_outcome(run, config, dataset, ["validation"])
+    Returns:
+        Its metrics of the validation split, which the refit learns. A run that
+        was interrupted in its refit has them.
+    """
+    if not has_begun_refit(run):
+        train_model(run, config, dataset, start)
+        announce("Measuring the validation split")
+        write_outcome(run, config, dataset, ["validation"])
+    return {"validation": run.read_metrics()["validation"]}
 
 
 def _check_labels(

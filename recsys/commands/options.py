@@ -27,7 +27,8 @@ from recsys.files.json_files import JsonObject
 _FIELDS = {
     "Run": (
         *("data", "out", "warm_start", "seed", "backend"),
-        *("select", "epochs", "patience", "checkpoint_steps", "metrics_k"),
+        *("select", "epochs", "patience", "refit", "checkpoint_steps"),
+        *("metrics_k",),
     ),
     "Model": (
         *("architecture", "preset", "gate", "num_experts", "k"),
@@ -55,7 +56,7 @@ _FIELDS = {
         *("tower_dropout", "tower_gate", "tower_experts", "tower_k"),
         *("tower_temperature", "tower_spectral", "tower_tokens"),
         *("tower_learning_rate", "tower_weight_decay", "tower_epochs"),
-        *("tower_patience", "refit", "ranker"),
+        *("tower_patience", "ranker"),
     ),
     "Optimizer": (
         *("optimizer", "learning_rate", "batch_size", "table_optimizer"),

@@ -24,6 +24,7 @@ from recsys.files.json_files import JsonObject
 _SHAPE = SHAPE | ConfigDict(use_attribute_docstrings=False)
 # What `--select` calls the validation loss, and what retrieval is chosen by.
 TASKS, RETRIEVAL = "tasks", "retrieval"
+LAST = "last"  # What it calls the last epoch.
 
 
 @with_clear_errors

@@ -83,10 +83,6 @@ class TowerConfig:
     """Epochs without a better validation ndcg before the tower's training
     stops."""
 
-    refit: bool = False
-    """Train a tower without a ranker again on the training and validation
-    splits, for as many epochs as were best, before the test."""
-
     ranker: bool | None = None
     """Train the tasks behind the tower. Without a ranker, retrieval alone
     recommends. Default: yes if the labels of some task differ."""

@@ -281,8 +281,13 @@ class TrainConfig(TowerConfig):
     select: Text | None = None
     """Criterion for the best epoch and for patience: the validation loss of the
     tasks (tasks), ndcg@k of retrieval over the whole catalogue (retrieval), or
-    a validation metric such as watch_auc, rating_rmse or recall@10. Default:
-    retrieval if it is trained, else tasks."""
+    a validation metric such as watch_auc, rating_rmse or recall@10. The last
+    epoch whatever its metrics: last. Default: retrieval if it is trained, else
+    tasks."""
+
+    refit: bool = False
+    """Train again on the training and validation splits, for as many epochs as
+    were best, before the test."""
 
     epochs: Count = 10
     """Maximum number of passes over the training split."""

@@ -173,6 +173,11 @@ class Dataset(SplitDataset[pd.DataFrame]):
         }
         return {name: share for name, share in unseen.items() if share}
 
+    def _joined(
+        self, first: pd.DataFrame, second: pd.DataFrame
+    ) -> pd.DataFrame:
+        return pd.concat([first, second], ignore_index=True)
+
     def _write_split(
         self, split: pd.DataFrame, folder: Path, name: str
     ) -> None:

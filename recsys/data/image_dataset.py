@@ -140,6 +140,12 @@ class ImageDataset(SplitDataset[Images]):
             check_classes(images, num_classes, files[name], "train.npz")
         return cls(schema, splits, num_classes)
 
+    def _joined(self, first: Images, second: Images) -> Images:
+        return Images(
+            np.concatenate([first.pixels, second.pixels]),
+            pd.concat([first.labels, second.labels], ignore_index=True),
+        )
+
     def _write_split(self, split: Images, folder: Path, name: str) -> None:
         arrays: dict[str, np.ndarray] = {
             task: split[task].to_numpy() for task in self.schema.tasks

@@ -94,6 +94,15 @@ class SplitDataset(Generic[AnySplit]):
         sample = train.sample(count, random_state=0)
         return replace(self, splits={**self.splits, "train": sample})
 
+    def with_validation_in_training(self) -> Self:
+        """Returns the data set for a model that is not validated any more.
+
+        Its training split has the rows of the validation split behind its own;
+        the validation split stays what it is.
+        """
+        rows = self._joined(self.split("train"), self.split("validation"))
+        return replace(self, splits={**self.splits, "train": rows})
+
     def summary(self) -> dict[str, SplitSummary]:
         """Returns what there is to know about each split before training."""
         return {name: SplitSummary(len(self.split(name))) for name in SPLITS}
@@ -138,6 +147,10 @@ class SplitDataset(Generic[AnySplit]):
     @classmethod
     def read(cls, folder: str | Path) -> Self:
         """Reads and checks a data folder."""
+        raise NotImplementedError
+
+    def _joined(self, first: AnySplit, second: AnySplit) -> AnySplit:
+        """The rows of two splits, one after the other."""
         raise NotImplementedError
 
     def _write_split(self, split: AnySplit, folder: Path, name: str) -> None:

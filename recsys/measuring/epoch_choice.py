@@ -3,6 +3,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from recsys.config.resolved_config import LAST
 from recsys.config.resolved_config import RETRIEVAL
 from recsys.config.resolved_config import TASKS
 from recsys.config.resolved_config import ResolvedConfig
@@ -46,7 +47,7 @@ class EpochChoice:
         EpochChoice(column='val_retrieval_ndcg@10', higher=True)
         """
         select, k = config.select, config.metrics_k
-        choices = {TASKS: cls()}
+        choices = {TASKS: cls(), LAST: cls("epoch", higher=True)}
         if config.trains_towers:
             by_name = {
                 f"{of}{name}@{k}": cls(

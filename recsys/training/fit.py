@@ -26,6 +26,7 @@ def fit(
     config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
+    validated: bool = True,
 ) -> None:
     """Trains until the last epoch, or until validation stops improving.
 
@@ -36,6 +37,8 @@ def fit(
         config: The configuration, resolved.
         dataset: The data set to train on.
         start: What the run goes on from; `None` for one that begins anew.
+        validated: Whether epochs are measured on the validation split.
+            Defaults to `True`.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C.
@@ -67,7 +70,9 @@ def fit(
         skip, epoch = checkpoint.progress.step, checkpoint.epochs
         batches.shuffle(epoch, skip)
         epochs = epoch + 1 if skip else config.epochs
-        _fit_epochs(model, run, config, dataset, batches, checkpoint, epochs)
+        _fit_epochs(
+            model, run, config, dataset, batches, checkpoint, epochs, validated
+        )
 
 
 def _fit_epochs(
@@ -78,6 +83,7 @@ def _fit_epochs(
     batches: TrainingBatches | StreamedBatches,
     checkpoint: Checkpoint,
     epochs: int,
+    validated: bool,
 ) -> None:
     """Goes on from a checkpoint until so many epochs are done."""
     announce("Training: the first step takes longer, as it is compiled")
@@ -98,5 +104,6 @@ def _fit_epochs(
                 checkpoint,
                 interruption,
                 finite_loss,
+                validated,
             ),
         )

@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
-from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -84,38 +83,41 @@ def fit_tower(
 
 
 def refit_tower(
-    ranker: TwoTower, run: Run, config: ResolvedConfig, dataset: AnyDataset
+    ranker: TwoTower, config: ResolvedConfig, dataset: AnyDataset, epochs: int
 ) -> None:
-    """Trains the sequence tower of a ranker on two splits.
-
-    On the training and the validation split, for as many epochs as were best
-    when `fit_tower` trained on the first alone, with the same learning rates.
-    What is in neither of a user's rows of the training split nor in the
-    training split's items stays unknown.
+    """Trains the sequence tower of a ranker without validating it.
 
     Args:
-        ranker: A ranker as built, whose tower is untrained.
-        run: The folder of the run that `fit_tower` has trained.
-        config: The configuration, resolved.
+        ranker: The ranker; its retrieval has a tower.
+        config: The configuration, resolved, by whose epochs the learning rate
+            falls.
         dataset: The data set to train on.
+        epochs: How many epochs to train.
 
     Raises:
+        DataError: No user has two items in the training split.
         NonFiniteLossError: The loss became NaN or infinite.
-        KeyboardInterrupt: After Ctrl-C.
     """
     retrieval = ranker.retrieval
     assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
     assert not isinstance(dataset, ImageDataset), "of tables"
-    name = f"val_ndcg@{config.metrics_k}"
-    best = int(pd.read_csv(run.folder / HISTORY)[name].fillna(-1).argmax()) + 1
-    announce(f"Fitting the tower again on both splits, {best} epochs")
-    sequences = training_sequences(
-        ranker, dataset, config, ("train", "validation")
-    )
-    losses = islice(_losses(retrieval, sequences, config), best)
+    sequences = training_sequences(ranker, dataset, config)
+    losses = islice(_losses(retrieval, sequences, config), epochs)
     for epoch, loss in enumerate(losses, 1):
         _announce({"epoch": epoch, "loss": loss})
     update_index(ranker)
+    retrieval.trainable = False
+
+
+def best_tower_epoch(run: Run, config: ResolvedConfig) -> int:
+    """Returns which epoch of its tower a run has kept, counted from 1.
+
+    Args:
+        run: The run.
+        config: Its configuration.
+    """
+    figures = pd.read_csv(run.folder / HISTORY)[f"val_ndcg@{config.metrics_k}"]
+    return int(figures.fillna(-1).argmax()) + 1
 
 
 def _losses(
@@ -148,24 +150,16 @@ def training_sequences(
     ranker: TwoTower,
     dataset: Dataset | StreamedDataset,
     config: ResolvedConfig,
-    splits: Sequence[str] = ("train",),
 ) -> UserSequences:
     """Returns what each user has had in the training split, oldest first.
 
     Rows without the label that the retrieval looks at are left out; the order
     is that of the time, where the data name one, or else that of the rows.
 
-    Args:
-        ranker: The ranker, which numbers the items.
-        dataset: The data set.
-        config: The configuration, resolved.
-        splits: The splits to read, one behind the other. The training split
-            alone unless given.
-
     Raises:
         DataError: The data name no user, or no user has two items.
     """
-    schema = dataset.schema
+    schema, train = dataset.schema, dataset.split("train")
     assert schema.item_id is not None, "checked before"
     if schema.user_id is None:
         raise DataError.at(
@@ -174,15 +168,11 @@ def training_sequences(
             "user, to train a sequence tower",
             f"the features {[*schema.features]}",
         )
-    tables = [dataset.split(split) for split in splits]
-    label = config.retrieval_label
-    counting = [[*_counting(table, schema, label)] for table in tables]
+    counting = [*_counting(train, schema, config.retrieval_label)]
 
     def chosen(name: str) -> Iterator[pd.Series]:
-        for table, of_table in zip(tables, counting, strict=True):
-            parts = column_parts(table, name)
-            for part, rows in zip(parts, of_table, strict=True):
-                yield part[rows]
+        for part, rows in zip(column_parts(train, name), counting, strict=True):
+            yield part[rows]
 
     encode = ranker.fitted[schema.item_id].encode
     times = None
@@ -196,7 +186,7 @@ def training_sequences(
     )
     if not (np.diff(sequences.starts) > 1).any():
         raise DataError.at(
-            f"{schema.place}, {' and '.join(splits)} split",
+            f"{schema.place}, train split",
             "a user with at least two items",
             "none",
         )
@@ -204,15 +194,15 @@ def training_sequences(
 
 
 def _counting(
-    table: SplitStream | pd.DataFrame, schema: Schema, label: str | None
+    train: SplitStream | pd.DataFrame, schema: Schema, label: str | None
 ) -> Iterator[np.ndarray]:
     """The rows of each part that count, boolean arrays."""
     assert schema.item_id is not None, "checked before"
     if label in (None, ALL_ROWS):
-        for part in column_parts(table, schema.item_id):
+        for part in column_parts(train, schema.item_id):
             yield np.ones(len(part), bool)
         return
-    for part in column_parts(table, str(label)):
+    for part in column_parts(train, str(label)):
         yield part.to_numpy() == 1
 
 

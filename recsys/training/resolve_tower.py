@@ -22,17 +22,13 @@ def with_resolved_tower(
     Raises:
         DataError: The data have no sequence of items.
         ValueError: A field does not fit a tower, or there is no tower that it
-            is for, or a tower is to be refitted with tasks behind it.
+            is for.
     """
     if config.tower is None:
         if config.ranker is False:
             raise ValueError(
                 "`ranker` must be True, or left out, without a tower. "
                 "Received: ranker=False"
-            )
-        if config.refit:
-            raise ValueError(
-                "`refit` must be False without a tower. Received: refit=True"
             )
         return config
     for name, needed in (
@@ -47,17 +43,8 @@ def with_resolved_tower(
                 f"Received: {name}={value!r}, tower={config.tower!r}"
             )
     history_feature(dataset.schema)
-    if config.ranker is None:
-        config = replace(config, ranker=_labels_differ(dataset))
-    if config.refit and config.ranker:
-        raise ValueError(
-            "`refit` must be False where tasks are trained behind the tower "
-            "(ranker). Received: refit=True, ranker=True"
-        )
-    return config
-
-
-def _labels_differ(dataset: AnyDataset) -> bool:
-    """Whether those of some task do in the training split."""
+    if config.ranker is not None:
+        return config
     labels = dataset.split("train")[[*dataset.schema.tasks]]
-    return any(labels[task].nunique(dropna=True) > 1 for task in labels)
+    differ = any(labels[task].nunique(dropna=True) > 1 for task in labels)
+    return replace(config, ranker=differ)

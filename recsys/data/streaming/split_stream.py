@@ -1,7 +1,9 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -115,8 +117,26 @@ class SplitStream:
             for unit in _units(index, part.group_sizes)
         ]
         self._firsts: dict[tuple[int, str], pd.Series] = {}
+        self._of: tuple[SplitStream, ...] = ()
         if not self.units:
             raise DataError.at(self.place, "at least one row", "no rows")
+
+    def followed_by(self, other: "SplitStream") -> "SplitStream":
+        """Returns the rows of this split, then those of another one.
+
+        Args:
+            other: A split with the same columns.
+        """
+        joined = copy(self)
+        joined._of = (self, other)  # Their scratch files are still needed.
+        joined._parts = [*self._parts, *other._parts]
+        moved = len(self._parts)
+        joined.units = [
+            *self.units,
+            *(replace(unit, part=unit.part + moved) for unit in other.units),
+        ]
+        joined._firsts = {}
+        return joined
 
     @property
     def sizes(self) -> list[int]:

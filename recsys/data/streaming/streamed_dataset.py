@@ -46,6 +46,16 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
             return super()._described_labels()
         return self.labels
 
+    def _joined(
+        self,
+        first: SplitStream | pd.DataFrame,
+        second: SplitStream | pd.DataFrame,
+    ) -> SplitStream | pd.DataFrame:
+        if isinstance(first, SplitStream) and isinstance(second, SplitStream):
+            return first.followed_by(second)
+        tables = (split[[*self.schema.columns]] for split in (first, second))
+        return pd.concat(tables, ignore_index=True)  # The first is a sample.
+
     @classmethod
     def read(cls, folder: str | Path) -> "StreamedDataset":
         """Opens a data folder, and checks every value.

@@ -38,6 +38,8 @@ def next_review(
         tower_temperature=0.05,
         tower_dropout=0.5,
         tower_tokens=1024,
+        tower_epochs=16,
+        refit=True,
         retrieval_exclude_seen_targets=repeats,
     )
     again = (

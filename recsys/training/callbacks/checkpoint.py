@@ -149,8 +149,9 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.progress.step, self.progress.metrics = 0, []
-        row = {name: float(value) for name, value in (logs or {}).items()}
-        self.progress.history.append({"epoch": epoch + 1, **row})
+        logged = {name: float(value) for name, value in (logs or {}).items()}
+        row = {"epoch": epoch + 1, **logged}
+        self.progress.history.append(row)
         self.progress.wait += 1
         column = self.choice.column
         if column not in row:

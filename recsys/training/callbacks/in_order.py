@@ -38,6 +38,7 @@ def in_order(
     checkpoint: Checkpoint,
     interruption: Interruption,
     finite_loss: FiniteLoss,
+    validated: bool = True,
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks of a training in the order in which they act.
 
@@ -52,6 +53,8 @@ def in_order(
         checkpoint: What keeps where the training is.
         interruption: What ends it after Ctrl-C.
         finite_loss: What ends it after a loss that is not finite.
+        validated: Whether epochs are measured on the validation split.
+            Defaults to `True`.
     """
     monitor = _routing_monitor(model, dataset)
     callbacks = [
@@ -66,8 +69,8 @@ def in_order(
         _weight_history(run, monitor, checkpoint),
         None if monitor is None else StepsUntilBinary(checkpoint.progress),
         _retrieval_index(model),
-        _validation(model, config, dataset),
-        _retrieval_validation(model, config, dataset),
+        _validation(model, config, dataset) if validated else None,
+        _retrieval_validation(model, config, dataset) if validated else None,
         checkpoint,
         _tensorboard(run, checkpoint),
         _progress_line(model, config, checkpoint),

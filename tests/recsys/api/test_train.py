@@ -296,6 +296,6 @@ def test_the_model_is_let_go_before_another_is_loaded(
         assert [model() for model in models] == [None]
         return write_outcome(*arguments)
 
-    monkeypatch.setattr("recsys.api.train.build_model", build)
+    monkeypatch.setattr("recsys.training.train_model.build_model", build)
     monkeypatch.setattr("recsys.api.train.write_outcome", write)
     recsys.train(settings(tmp_path / "run", epochs=1))

@@ -125,21 +125,6 @@ def test_a_refit_learns_from_the_validation_split_too(
     )
 
 
-@pytest.mark.once("torch")
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"ranker": True}, "`refit` must be False where tasks are trained"),
-        ({"tower": None}, "`refit` must be False without a tower"),
-    ],
-)
-def test_a_refit_is_of_a_tower_without_a_ranker(
-    given: dict[str, Any], message: str, data: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        recsys.train(fields(data, tmp_path / "run", refit=True, **given))
-
-
 def test_tasks_without_a_ranker_are_measured_by_their_constants(
     run: Run, data: Path
 ) -> None:

@@ -1,0 +1,97 @@
+"""The second training of a run, on the training and validation splits."""
+
+import shutil
+from dataclasses import replace
+
+from recsys.config.resolved_config import LAST
+from recsys.config.resolved_config import ResolvedConfig
+from recsys.config.train_config import TrainConfig
+from recsys.data.load import AnyDataset
+from recsys.files.atomic import replacing
+from recsys.measuring.curves import read_history
+from recsys.measuring.epoch_choice import EpochChoice
+from recsys.runs.run import Run
+from recsys.terminal.progress import announce
+from recsys.training.data_parallel import process_share
+from recsys.training.fit_tower import best_tower_epoch
+from recsys.training.train_model import train_model
+from recsys.training.warm_start import WarmStart
+
+HISTORY = "refit_history.csv"
+
+
+def check_refit(config: TrainConfig) -> None:
+    """Checks that a run can be refitted, where it is to be.
+
+    Raises:
+        ValueError: It has several processes.
+    """
+    count = process_share(config).count
+    if config.refit and count > 1:
+        raise ValueError(
+            "`refit` must be False for several processes that train one model. "
+            f"Received: refit=True, in {count} processes"
+        )
+
+
+def refit_model(
+    run: Run,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    start: WarmStart | None,
+) -> None:
+    """Trains the model of a run anew, for as many epochs as were best.
+
+    It begins as the first training did, with its seed and learning rates, and
+    is not validated. It has a run folder of its own within that of the run,
+    from which it goes on after an interruption.
+
+    Args:
+        run: The run, trained.
+        config: Its configuration, resolved.
+        dataset: The data set, with the validation split in its training split.
+        start: What the run went on from; `None` for one that began anew.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C.
+        NonFiniteLossError: The loss became NaN or infinite.
+    """
+    again = _run_of_refit(run)
+    again.folder.mkdir(exist_ok=True)
+    epochs, tower_epochs = config.epochs, None
+    if run.history.is_file():
+        choice = EpochChoice.of(config, dataset.schema.tasks)
+        epochs = choice.best_row(read_history(run.history)) + 1
+    if config.tower is not None:
+        tower_epochs = best_tower_epoch(run, config)
+    counts = [str(epochs)] if run.history.is_file() else []
+    counts += [] if tower_epochs is None else [f"{tower_epochs} of the tower"]
+    announce(
+        "Training again on the training and validation splits, epochs: "
+        + ", ".join(counts)
+    )
+    out = str(again.folder)
+    once = replace(config, out=out, epochs=epochs, select=LAST)
+    train_model(again, once, dataset, start, False, tower_epochs)
+    with replacing(run.model) as unfinished:
+        shutil.copyfile(again.model, unfinished)
+    if again.optimizer.is_file():
+        with replacing(run.optimizer) as unfinished:
+            shutil.copyfile(again.optimizer, unfinished)
+    if again.history.is_file():
+        with replacing(run.folder / HISTORY) as unfinished:
+            shutil.copyfile(again.history, unfinished)
+
+
+def has_begun_refit(run: Run) -> bool:
+    """Returns whether the first training of a run is over."""
+    return _run_of_refit(run).folder.is_dir()
+
+
+def remove_refit(run: Run) -> None:
+    """Removes what a refit is resumed from."""
+    shutil.rmtree(_run_of_refit(run).folder)
+
+
+def _run_of_refit(run: Run) -> Run:
+    return Run(run.folder / "refit")

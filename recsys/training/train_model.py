@@ -1,0 +1,95 @@
+import keras
+
+from recsys.config.resolved_config import ResolvedConfig
+from recsys.data.load import AnyDataset
+from recsys.measuring.outcome import write_outcome
+from recsys.models.build import build_model
+from recsys.models.build import refill_catalogue
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.two_tower import TwoTower
+from recsys.private_names import tensorflow_left_out
+from recsys.retrieval.feature_roles import show_roles
+from recsys.runs.data_file import write_data
+from recsys.runs.run import Run
+from recsys.terminal.progress import announce
+from recsys.training.callbacks.retrieval_index import update_index
+from recsys.training.data_parallel import distributed
+from recsys.training.data_parallel import process_share
+from recsys.training.fit import fit
+from recsys.training.fit_tower import fit_tower
+from recsys.training.fit_tower import refit_tower
+from recsys.training.release import release
+from recsys.training.sharded_checkpoint import is_sharded
+from recsys.training.warm_start import WarmStart
+
+
+def train_model(
+    run: Run,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    start: WarmStart | None,
+    validated: bool = True,
+    tower_epochs: int | None = None,
+) -> None:
+    """Builds a model and trains it; the best one is in the run then.
+
+    Args:
+        run: The folder of its run, where that has a checkpoint, training goes
+            on from there.
+        config: The configuration, resolved.
+        dataset: The data set to train on.
+        start: What the run goes on from; `None` for one that begins anew.
+        validated: Whether epochs are measured on the validation split.
+            Defaults to `True`.
+        tower_epochs: How many epochs a sequence tower is trained where it is
+            not validated.
+
+    Raises:
+        DataError: The data do not fit the configuration.
+        KeyboardInterrupt: After Ctrl-C.
+        NonFiniteLossError: The loss became NaN or infinite.
+    """
+    share = process_share(config)
+    writes = share.index == 0
+    with distributed(config, len(dataset.split("train"))):
+        with tensorflow_left_out():
+            keras.utils.set_random_seed(config.seed)
+        announce("Building the model")
+        model = build_model(config, dataset, start.model if start else None)
+        is_sharded(model.variables)  # What it needs is there, or an error.
+        if writes:
+            run.write_config(config)
+            write_data(run.data, config.data)
+        if start is not None:
+            start.begin(model, writes)
+            refill_catalogue(config, dataset, model)
+        if writes and isinstance(model, TwoTower):
+            show_roles(model.retrieval.roles)
+        try:
+            if isinstance(model, TwoTower) and config.tower is not None:
+                if validated:
+                    fit_tower(model, run, config, dataset)
+                else:
+                    assert tower_epochs is not None, "of a tower"
+                    refit_tower(model, config, dataset, tower_epochs)
+            if config.ranker is False:
+                run.save_model(model)
+                return
+            fit(model, run, config, dataset, start, validated)
+        except KeyboardInterrupt:
+            # Alone, a process cannot run what all of them share.
+            if share.count == 1 and validated:
+                _save_what_there_is(model, run, config, dataset)
+            raise
+        release(model)
+
+
+def _save_what_there_is(
+    model: MultiTaskModel, run: Run, config: ResolvedConfig, dataset: AnyDataset
+) -> None:
+    """Leaves a run that was interrupted with a model and its metrics."""
+    if not run.model.is_file():
+        if isinstance(model, TwoTower):
+            update_index(model)
+        run.save_model(model)
+    write_outcome(run, config, dataset, ["validation"])
