@@ -119,12 +119,15 @@ def _fit_retrieval(config: BaselineConfig, dataset: AnyDataset) -> Fitted:
     interactions = data.interactions(["train"])
     queries = data.queries("validation")
     name = f"user_ndcg@{config.metrics_k}"
+    seen = None
+    if config.exclude_seen:
+        seen = data.seen("validation", interactions.items)
 
     def score(model: FittedRetrieval) -> float:
         metrics = model.measure(
             queries,
             config.metrics_k,
-            config.exclude_seen,
+            seen,
             not config.exclude_seen_targets,
         )
         return float(metrics[name])

@@ -114,11 +114,13 @@ class BaselineRun:
         metrics["experts_per_example"] = None
         if isinstance(self.model, FittedRetrieval):
             label = counting_label(self.config.retrieval_label, schema)
-            queries = RetrievalData(dataset, label).queries(split)
+            data = RetrievalData(dataset, label)
             metrics["retrieval"] = self.model.measure(
-                queries,
+                data.queries(split),
                 k,
-                self.config.exclude_seen,
+                data.seen(split, self.model.interactions.items)
+                if self.config.exclude_seen
+                else None,
                 not self.config.exclude_seen_targets,
             )
         return metrics

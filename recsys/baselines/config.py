@@ -48,8 +48,9 @@ class BaselineConfig:
             baseline of retrieval is fitted on and measured by; all rows with
             "all". Unless given, the first binary task, and all rows where
             there is none.
-        exclude_seen: Whether what a user has had in the training split is no
-            candidate when retrieval is measured, unless it is looked for.
+        exclude_seen: Whether what a user has had in the training split, or for
+            the test in the validation split, is no candidate when retrieval is
+            measured, unless it is looked for.
         exclude_seen_targets: Whether it is none even then, so that a target
             that the user has had before is not found.
         refit: Whether a baseline of retrieval is fitted again on the training

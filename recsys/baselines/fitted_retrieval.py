@@ -14,6 +14,7 @@ from recsys.measuring.retrieval_metrics import QueryRows
 from recsys.measuring.retrieval_metrics import Scored
 from recsys.measuring.retrieval_metrics import retrieval_metrics
 from recsys.measuring.retrieval_metrics import rows_at_once
+from recsys.retrieval.seen import Seen
 from recsys.retrieval.user_targets import UserTargets
 
 
@@ -50,7 +51,7 @@ class FittedRetrieval:
         self,
         queries: Queries,
         k: int,
-        exclude_seen: bool,
+        seen: Seen | None,
         keep_targets: bool = True,
     ) -> JsonObject:
         """Returns what `retrieval_metrics` says of the model.
@@ -58,13 +59,14 @@ class FittedRetrieval:
         Args:
             queries: The rows of a split that count.
             k: How many items are retrieved.
-            exclude_seen: Whether what a user has had is no candidate.
+            seen: What users have had, which is no candidate; `None` where all
+                items are.
             keep_targets: As for `RetrievalMetrics`.
         """
         users, ids = queries.users, queries.items
         numbers = id_positions(ids, self.interactions.items) + 1
         targets = UserTargets.of([(users, ids, numbers, None)])
-        blocks = self._blocks(queries, numbers, exclude_seen)
+        blocks = self._blocks(queries, numbers, seen)
         return retrieval_metrics(
             blocks,
             k,
@@ -74,22 +76,17 @@ class FittedRetrieval:
         )
 
     def _blocks(
-        self, queries: Queries, numbers: np.ndarray, exclude_seen: bool
+        self, queries: Queries, numbers: np.ndarray, seen: Seen | None
     ) -> Iterator[Scored]:
         codes = self.interactions.codes(queries.users)
-        matrix = self.interactions.matrix
         size = rows_at_once(self.interactions.num_items)
         for start in range(0, len(codes), size):
             part = slice(start, start + size)
             # A user's rows stand together, and are scored once.
             users, places = np.unique(codes[part], return_inverse=True)
             excluded = None
-            if exclude_seen:
-                histories = matrix[codes[part]]
-                rows = np.repeat(
-                    np.arange(histories.shape[0]), np.diff(histories.indptr)
-                )
-                excluded = rows, histories.indices + 1
+            if seen is not None:
+                excluded = seen.pairs(queries.users[part])
             rows_of_block = QueryRows(
                 start, numbers[part], queries.weights[part], excluded
             )

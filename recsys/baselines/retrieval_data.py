@@ -12,8 +12,11 @@ from recsys.data.load import AnyDataset
 from recsys.data.streaming.frames import column_parts
 from recsys.errors import DataError
 from recsys.features import Id
+from recsys.features.id_positions import id_positions
 from recsys.features.value_counts import ValueCounts
 from recsys.retrieval.counting_rows import counting_rows
+from recsys.retrieval.seen import Seen
+from recsys.retrieval.seen import splits_before
 
 
 class RetrievalData:
@@ -88,6 +91,19 @@ class RetrievalData:
                 "none",
             )
         return queries
+
+    def seen(self, split: str, items: pd.Index) -> Seen:
+        """Returns what users have had before the rows of a split.
+
+        Args:
+            split: Its name.
+            items: The ids of the catalogue, whose items are numbered from 1.
+        """
+        return Seen.of(
+            (users, id_positions(ids, items) + 1)
+            for before in splits_before(split)
+            for users, ids, _ in self._parts(before)
+        )
 
     def _parts(self, split: str) -> Iterator[Part]:
         schema = self.dataset.schema

@@ -39,8 +39,9 @@ def baseline(
         bool,
         typer.Option(
             "--exclude-seen/--include-seen",
-            help="Leave items of a user's training rows out of the candidates "
-            "of retrieval metrics, except the target.",
+            help="Leave items of a user's training rows, and for the test "
+            "split of the validation rows, out of the candidates of retrieval "
+            "metrics, except the target.",
         ),
     ] = True,
     exclude_seen_targets: Annotated[

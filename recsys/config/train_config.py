@@ -231,8 +231,9 @@ class TrainConfig(TowerConfig):
     binary task, or all rows if there is none."""
 
     retrieval_exclude_seen: bool | None = None
-    """Leave the items of a user's training rows out of the retrieval metrics'
-    candidates, except the target. Default: yes if the data name a user."""
+    """Leave the items of a user's training rows, and for the test split of the
+    validation rows, out of the retrieval metrics' candidates, except the
+    target. Default: yes if the data name a user."""
 
     retrieval_exclude_seen_targets: bool = False
     """Leave out such a target as well, which then counts as not found."""

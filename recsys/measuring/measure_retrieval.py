@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -22,6 +23,7 @@ from recsys.models.two_tower import TwoTower
 from recsys.retrieval.counting_rows import counting_rows
 from recsys.retrieval.retrieval import Retrieval
 from recsys.retrieval.seen import Seen
+from recsys.retrieval.seen import splits_before
 from recsys.retrieval.user_targets import UserTargets
 from recsys.retrieval.user_targets import times_of
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
@@ -120,7 +122,8 @@ class RetrievalMeasure:
         self.popular = popularity(ranker, dataset, label) if popular else None
         self.seen: Seen | None = None
         if config.retrieval_exclude_seen:
-            self.seen = seen_items(ranker, dataset, label)
+            before = splits_before(split)
+            self.seen = seen_items(ranker, dataset, label, before)
         rows = dataset.split(split)
         if most_rows is not None and most_rows < len(rows):
             rows = rows.sample(most_rows, random_state=0)
@@ -243,13 +246,19 @@ def popularity(
     return counts[1:]
 
 
-def seen_items(model: TwoTower, dataset: AnyDataset, label: str | None) -> Seen:
-    """Returns the items of the rows of the training split that count, by user.
+def seen_items(
+    model: TwoTower,
+    dataset: AnyDataset,
+    label: str | None,
+    splits: Sequence[str] = ("train",),
+) -> Seen:
+    """Returns the items of the rows of some splits that count, by user.
 
     Args:
         model: A model with retrieval.
         dataset: The data set.
         label: The task that says which rows count.
+        splits: Names of the splits; the training split unless given.
 
     Raises:
         DataError: The data name no user.
@@ -266,7 +275,8 @@ def seen_items(model: TwoTower, dataset: AnyDataset, label: str | None) -> Seen:
     item = model.fitted[retrieval.item]
     return Seen.of(
         (frame[user], item.encode(frame[retrieval.item]))
+        for split in splits
         for frame, _ in counting_rows(
-            dataset.split("train"), schema, model.tasks, label
+            dataset.split(split), schema, model.tasks, label
         )
     )

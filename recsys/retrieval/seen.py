@@ -81,3 +81,13 @@ class Seen:
         first = np.cumsum(lengths) - lengths
         places = np.arange(len(rows)) - first[rows] + starts[rows]
         return rows, self.items[places]
+
+
+def splits_before(split: str) -> tuple[str, ...]:
+    """Returns the splits whose rows count as seen in the metrics of a split.
+
+    Example:
+    >>> splits_before("test")
+    ('train', 'validation')
+    """
+    return ("train", "validation") if split == "test" else ("train",)

@@ -39,7 +39,6 @@ def next_review(
         tower_dropout=0.5,
         tower_tokens=1024,
         tower_epochs=16,
-        refit=True,
         retrieval_exclude_seen_targets=repeats,
     )
     again = (
@@ -54,7 +53,8 @@ def next_review(
         "one before it the validation; all items are ranked but for those "
         f"that the user has had.{again if repeats else ''}",
         about="S3-Rec and the transformer with attributes see the items' "
-        "categories and brands, the others ids alone.",
+        "categories and brands, the others ids alone. The published models "
+        "are not fitted again on the validation split.",
         data_set="sequences",
         files={
             "file": ShelfFile(("sequences.txt", f"{name}.txt"), sequences),
@@ -66,13 +66,16 @@ def next_review(
         optional=("attributes",),
         settings=(
             *baseline_rows("popular", "ease", exclude_seen_targets=repeats),
-            Setting("transformer", "train", fields, seeds=3),
-            Setting(
-                "transformer with attributes",
-                "train",
-                fields,
-                files=("attributes",),
-                seeds=3,
+            *(
+                Setting(
+                    f"transformer{attributes}{refit}",
+                    "train",
+                    {**fields, "refit": bool(refit)},
+                    files=("attributes",) if attributes else (),
+                    seeds=3,
+                )
+                for attributes in ("", " with attributes")
+                for refit in ("", ", refit")
             ),
         ),
         published=tuple(

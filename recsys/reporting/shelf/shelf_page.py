@@ -17,9 +17,10 @@ its results by `python benchmarks/shelf_page.py`.
 
 All items are ranked, and ties count their expected value. The hyperparameters
 of simple models are chosen on the validation split, and the model is fitted
-again on both splits, as in what is published of them; the epoch of a
-transformer is chosen on the validation split, which it is not trained on. The
-test split is measured once. `recall` and `ndcg` are of rows with one target
+again on both splits, as in what is published of them. Those of a trained model
+are the same in all benchmarks of a kind, its epoch is chosen on the validation
+split, and with `refit` it is trained again on both for as many. The test split
+is measured once. `recall` and `ndcg` are of rows with one target
 each, `user_recall` (hits divided by targets) and `user_ndcg` (the best ranking
 has 1) of users with several. Rows stand in the order of the last metric, the
 mean over seeds, of the training or of splits that are drawn, with its standard

@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example
 from hypothesis import given
@@ -18,8 +19,11 @@ from recsys.baselines.mf import MatrixFactorization
 from recsys.baselines.mf import loss_and_gradient
 from recsys.baselines.popular import Popular
 from recsys.baselines.queries import Queries
+from recsys.baselines.retrieval_data import RetrievalData
 from recsys.baselines.retrieval_files import read_retrieval
 from recsys.baselines.retrieval_files import write_retrieval
+from recsys.data import Dataset
+from recsys.data import Schema
 from recsys.errors import FileError
 from tests.recsys.baselines.cases import all_scores
 from tests.recsys.baselines.cases import ids
@@ -188,7 +192,33 @@ def test_metrics_of_a_constant_are_those_of_chance(texts: bool) -> None:
     model = Popular(counts=np.zeros(8))
     users, items = np.arange(15), np.arange(15) % 8
     queries = Queries.of([(ids(users, texts), ids(items, texts), np.ones(15))])
-    found = FittedRetrieval(model, had).measure(queries, 4, False)
+    found = FittedRetrieval(model, had).measure(queries, 4, None)
     assert found["recall@4"] == pytest.approx(4 / 8)
     assert found["user_recall@4"] == pytest.approx(4 / 8)
     assert found["users"] == found["rows"] == 15
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_the_test_split_leaves_out_what_the_validation_split_has(
+    texts: bool,
+) -> None:
+    def rows(users: list[int], items: list[int]) -> pd.DataFrame:
+        return pd.DataFrame(
+            {
+                "user": ids(np.array(users), texts),
+                "item": ids(np.array(items), texts),
+                "like": 1.0,
+            }
+        )
+
+    splits = {
+        "train": rows([0, 0, 1], [0, 1, 2]),
+        "validation": rows([0, 1], [2, 3]),
+        "test": rows([0], [3]),
+    }
+    schema = Schema("log", {"user": "id", "item": "id"}, {"like": "binary"})
+    data = RetrievalData(Dataset(schema, splits), "like")
+    items = data.interactions(["train"]).items  # 3 is not among them.
+    of_user = ids(np.array([0]), texts)[0]
+    assert data.seen("validation", items).by(of_user).tolist() == [1, 2]
+    assert data.seen("test", items).by(of_user).tolist() == [1, 2, 3]

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 from keras import ops
 
@@ -218,13 +219,15 @@ def test_metrics_against_numpy(
     config = replace(config, retrieval_exclude_seen=exclude)
     measured = measure_retrieval(ranker, films, "test", config, k=4)
     train, test = films.split("train"), films.split("test")
+    # What was watched before the test.
+    before = pd.concat([train, films.split("validation")])
     watched = test[test["watch"] == 1]
     queries = ops.convert_to_numpy(ranker.query_vectors(ranker.encode(watched)))
     scores = queries @ ranker.retrieval.vectors.T
     films_by_number = ranker.vocabularies["item"].values.tolist()
     recall, ndcg = [], []
     for row, (_, given) in enumerate(watched.iterrows()):
-        had = train[(train["user"] == given["user"]) & (train["watch"] == 1)]
+        had = before[(before["user"] == given["user"]) & (before["watch"] == 1)]
         banned = set(had["item"]) - {given["item"]} if exclude else set()
         ranked = [
             films_by_number[place]
@@ -246,7 +249,7 @@ def test_metrics_against_numpy(
     popular = np.array([counts.get(film, 0) for film in films_by_number])
     hits = []
     for _, given in watched.iterrows():
-        had = train[(train["user"] == given["user"]) & (train["watch"] == 1)]
+        had = before[(before["user"] == given["user"]) & (before["watch"] == 1)]
         banned = set(had["item"]) - {given["item"]} if exclude else set()
         left = np.array([film not in banned for film in films_by_number])
         own = int(counts.get(given["item"], -1))
