@@ -5,6 +5,8 @@ import numpy as np
 
 from recsys.errors import FileError
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.two_tower import TwoTower
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.tables.marks import marks
 from recsys.tables.split_variable import assign
 from recsys.tables.split_variable import shape_of
@@ -16,8 +18,8 @@ def copy_grown_weights(
 ) -> None:
     """Gives a model the weights of one whose tables may have fewer rows.
 
-    Every weight becomes that of the source, bit for bit. A row of an embedding
-    table behind those of the source begins as row 0, that of unknown ids: it
+    Every weight becomes that of the source, bit for bit. A row of a table of
+    ids behind those of the source begins as row 0, that of unknown ids: it
     has learned what to predict for an id about which nothing is known, so that
     the model predicts for a new id what it has predicted for it so far, and
     goes on from there. (Freshly drawn, as in TorchRec or HugeCTR, where there
@@ -37,22 +39,33 @@ def copy_grown_weights(
     theirs, mine = source.weights, model.weights
     if len(theirs) != len(mine):
         raise FileError.at(place, f"{len(mine)} weights", f"{len(theirs)}")
+    by_id = [id(table) for table in _tables_of_a_tower(model)]
     for source_weight, weight in zip(theirs, mine, strict=True):
         held_shape, shape = tuple(source_weight.shape), shape_of(weight)
         if held_shape == shape:
             assign(weight, source_weight)
         elif held_shape[1:] == shape[1:] and held_shape[0] < shape[0]:
-            assign(weight, _grown(source_weight, weight))
+            is_table = marks(weight).is_table or id(weight) in by_id
+            assign(weight, _grown(source_weight, weight, is_table))
         else:
             raise FileError.at(
                 place, f"a weight {shape} for {weight.path}", f"{held_shape}"
             )
 
 
-def _grown(held: Any, wanted: keras.Variable) -> np.ndarray:
+def _tables_of_a_tower(model: MultiTaskModel) -> list[keras.Variable]:
+    """The tables that a sequence tower has for itself."""
+    if not isinstance(model, TwoTower):
+        return []
+    if not isinstance(model.retrieval, SequenceRetrieval):
+        return []
+    return model.retrieval.item_tower.id_tables
+
+
+def _grown(held: Any, wanted: keras.Variable, is_table: bool) -> np.ndarray:
     """The value of a table that has more rows than the held one."""
     known, values = held.numpy(), np.array(variable_values(wanted))
     values[: len(known)] = known
-    if marks(wanted).is_table:
+    if is_table:
         values[len(known) :] = known[0]
     return values

@@ -103,6 +103,11 @@ class ItemVectors(keras.layers.Layer):
             name=name, shape=(rows, self.dim), initializer=initializer
         )
 
+    @property
+    def id_tables(self) -> list[keras.Variable]:
+        """The tables with a row for each id; row 0 is for unknown ones."""
+        return [self.own, *self.tables.values()]
+
     def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
         own = ops.take(self.own, inputs[self.item], axis=0)
         return self.looked_for(own + self._added(inputs))

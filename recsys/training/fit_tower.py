@@ -39,7 +39,11 @@ _VALIDATED_ROWS = 1024  # Where sequences are long, these at least.
 
 
 def fit_tower(
-    ranker: TwoTower, run: Run, config: ResolvedConfig, dataset: AnyDataset
+    ranker: TwoTower,
+    run: Run,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    goes_on: bool = False,
 ) -> None:
     """Trains the sequence tower of a ranker; its best epoch is kept.
 
@@ -54,6 +58,8 @@ def fit_tower(
         run: The folder of its run.
         config: The configuration, resolved.
         dataset: The data set to train on.
+        goes_on: Whether the tower has the weights of another run. Defaults to
+            `False`.
 
     Raises:
         DataError: No user has two items in the training split.
@@ -67,7 +73,7 @@ def fit_tower(
     best = _Best(retrieval, config.tower_patience)
     rows: list[dict[str, float]] = []
     try:
-        for loss in _losses(retrieval, sequences, config):
+        for loss in _losses(retrieval, sequences, config, goes_on):
             update_index(ranker)
             measured = _validated(ranker, dataset, config)
             epoch = len(rows) + 1
@@ -83,7 +89,11 @@ def fit_tower(
 
 
 def refit_tower(
-    ranker: TwoTower, config: ResolvedConfig, dataset: AnyDataset, epochs: int
+    ranker: TwoTower,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    epochs: int,
+    goes_on: bool = False,
 ) -> None:
     """Trains the sequence tower of a ranker without validating it.
 
@@ -93,6 +103,7 @@ def refit_tower(
             falls.
         dataset: The data set to train on.
         epochs: How many epochs to train.
+        goes_on: As that of `fit_tower`.
 
     Raises:
         DataError: No user has two items in the training split.
@@ -102,7 +113,7 @@ def refit_tower(
     assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
     assert not isinstance(dataset, ImageDataset), "of tables"
     sequences = training_sequences(ranker, dataset, config)
-    losses = islice(_losses(retrieval, sequences, config), epochs)
+    losses = islice(_losses(retrieval, sequences, config, goes_on), epochs)
     for epoch, loss in enumerate(losses, 1):
         _announce({"epoch": epoch, "loss": loss})
     update_index(ranker)
@@ -124,10 +135,11 @@ def _losses(
     retrieval: SequenceRetrieval,
     sequences: UserSequences,
     config: ResolvedConfig,
+    goes_on: bool,
 ) -> Iterator[float]:
-    """Trains an untrained tower; yields the loss of each epoch after it."""
+    """Trains a tower; yields the loss of each epoch after it."""
     length = retrieval.tower.length
-    if config.tower_spectral:
+    if config.tower_spectral and not goes_on:
         _begin_spectral(retrieval, sequences)
     batches = WindowBatches(sequences, config, length, epoch=0)
     steps = len(batches) * config.tower_epochs

@@ -33,7 +33,6 @@ def with_resolved_tower(
         return config
     for name, needed in (
         ("retrieval", True),
-        ("warm_start", None),
         ("distribute", "none"),
     ):
         value = getattr(config, name)

@@ -67,11 +67,12 @@ def train_model(
             show_roles(model.retrieval.roles)
         try:
             if isinstance(model, TwoTower) and config.tower is not None:
+                goes_on = start is not None
                 if validated:
-                    fit_tower(model, run, config, dataset)
+                    fit_tower(model, run, config, dataset, goes_on)
                 else:
                     assert tower_epochs is not None, "of a tower"
-                    refit_tower(model, config, dataset, tower_epochs)
+                    refit_tower(model, config, dataset, tower_epochs, goes_on)
             if config.ranker is False:
                 run.save_model(model)
                 return

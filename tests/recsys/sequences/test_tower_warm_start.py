@@ -1,0 +1,97 @@
+"""Towers that go on from those of other runs, on new data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keras import ops
+from rich.progress import Progress
+
+import recsys
+from recsys.data.datasets.sequences import sequences
+from recsys.runs.run import Run
+from recsys.sequences.item_vectors import ItemVectors
+from recsys.training.tower_training import TowerTraining
+from tests.recsys.sequences.conftest import fields
+
+pytestmark = [pytest.mark.once("torch"), pytest.mark.slow]
+
+
+def write_day(folder: Path, items: list[Any]) -> Path:
+    """Users who go around a circle of items; each item has its own tag."""
+    folder.mkdir()
+    lines = [
+        " ".join(
+            str(value)
+            for value in (user, *np.roll(np.array(items, object), user)[:6])
+        )
+        for user in range(24)
+    ]
+    (folder / "log.txt").write_text("\n".join(lines))
+    tags = ", ".join(f'"{item}": ["tag {item}"]' for item in items)
+    (folder / "tags.json").write_text(f"{{{tags}}}")
+    given: dict[str, Any] = {"file": "log.txt", "attributes": "tags.json"}
+    progress = Progress(disable=True)
+    sequences(folder, 0, progress, length=4, **given).write(folder / "data")
+    return folder / "data"
+
+
+def items_of(run: Path) -> tuple[ItemVectors, dict[Any, int]]:
+    ranker = Run(run).load_two_tower()
+    values = ranker.vocabularies["item"].values.tolist()
+    numbers = {item: number for number, item in enumerate(values, 1)}
+    items: Any = ranker.retrieval.item_tower
+    return items, numbers
+
+
+@pytest.mark.parametrize(
+    "item", ["i{}".format, lambda place: 2**53 + 2 * place + 1]
+)
+def test_a_tower_goes_on_with_new_items(
+    item: Callable[[int], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [item(place) for place in range(10)]
+    first = write_day(tmp_path / "day1", items[:7])
+    second = write_day(tmp_path / "day2", items[3:])
+    recsys.train(fields(first, tmp_path / "first", tower_epochs=1))
+    before, old = items_of(tmp_path / "first")
+    started: list[TowerTraining] = []
+
+    def stop(training: TowerTraining, *_: Any, **__: Any) -> None:
+        started.append(training)
+        raise KeyboardInterrupt
+
+    new = {"data": str(second), "warm_start": str(tmp_path / "first")}
+    with monkeypatch.context() as patch:
+        patch.setattr(TowerTraining, "fit", stop)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train({**new, "out": str(tmp_path / "stopped")})
+    after: Any = started[0].retrieval.item_tower
+    assert len(before.id_tables) == 2
+    for ours, theirs in zip(after.id_tables, before.id_tables, strict=True):
+        grown, known = map(ops.convert_to_numpy, (ours, theirs))
+        assert len(grown) == len(known) + 3
+        np.testing.assert_array_equal(grown[: len(known)], known)
+        assert (grown[len(known) :] == known[0]).all()
+    metrics = recsys.train({**new, "out": str(tmp_path / "run")})
+    assert metrics["test"]["retrieval"]["items"] == 10
+    trained, numbers = items_of(tmp_path / "run")
+    assert {name: numbers[name] for name in old} == old
+    # Tags of the new items are known to the tower, and those of the old.
+    tags = ops.convert_to_numpy(trained.known["attributes"])
+    assert len({tuple(row) for row in tags[1:].tolist()}) == 10
+    found = recsys.recommend(
+        tmp_path / "run", "nobody", 10, features={"history": [items[7]]}
+    )
+    assert items[9] in found["item"].tolist()
+
+
+def test_a_tower_of_another_width_is_refused(
+    data: Path, tmp_path: Path
+) -> None:
+    recsys.train(fields(data, tmp_path / "first", tower_epochs=1))
+    new = {"data": str(data), "warm_start": str(tmp_path / "first")}
+    with pytest.raises(ValueError, match="`tower_width` must be that of"):
+        recsys.train({**new, "out": str(tmp_path / "run"), "tower_width": 8})
