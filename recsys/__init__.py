@@ -11,6 +11,7 @@ from typing import Any
 from recsys.backend import quiet_start
 
 if TYPE_CHECKING:
+    from recsys.api.add_items import add_items as add_items
     from recsys.api.baseline import baseline as baseline
     from recsys.api.compare import compare as compare
     from recsys.api.evaluate import evaluate as evaluate
@@ -62,6 +63,7 @@ _HOMES = {
     "recsys.models.ranker": ("Ranker",),
     "recsys.models.two_tower": ("TwoTower",),
     "recsys.runs.run": ("load_model", "load_ranker"),
+    "recsys.api.add_items": ("add_items",),
     "recsys.api.baseline": ("baseline",),
     "recsys.api.compare": ("compare",),
     "recsys.reporting.comparison": ("Comparison",),

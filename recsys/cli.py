@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from recsys.commands.add_items import add_items
 from recsys.commands.baseline import baseline
 from recsys.commands.compare import compare
 from recsys.commands.evaluate import evaluate
@@ -148,6 +149,7 @@ for function in (
     explain,
     predict,
     recommend,
+    add_items,
     export,
     serve,
     compare,

@@ -59,6 +59,11 @@ def train(
     interrupted, by Ctrl-C or otherwise, goes on from there with `resume`, and
     ends as it would have without the interruption.
 
+    With `config.refit`, another training follows, on the training and the
+    validation split, for as many epochs as were best. `model.keras` and the
+    test metrics are of that one, and `refit_history.csv` has its epochs; the
+    other files are of the first training.
+
     Args:
         config: A `TrainConfig`, or a mapping of its fields.
         resume: Boolean, whether to go on with the run in `config.out`, which

@@ -86,6 +86,16 @@ class FittedId(OneRow):
             ids = known_ids(counts, self.kind.min_count, self.vocabulary)
         return FittedId(self.kind, ids)
 
+    def with_ids(self, column: pd.Series) -> "FittedId":
+        """Returns the feature with further ids, however often they are there.
+
+        Args:
+            column: The ids; those that are known keep their numbers.
+        """
+        with ValueCounts() as counts:
+            counts.add(column)
+            return FittedId(self.kind, known_ids(counts, 1, self.vocabulary))
+
     def encode(self, column: pd.Series) -> np.ndarray:
         return self.vocabulary.encode(column)
 

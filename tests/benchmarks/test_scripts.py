@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+import pandas as pd
 import pytest
 
 from recsys.data import Dataset
+from recsys.data import Schema
 from recsys.data.datasets.synthetic import synthetic
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -434,3 +437,37 @@ def test_active_neurons(run: Run) -> None:
             assert line[way] > 0
         ratio = line["dense"] / line["gathered"]
         assert abs(line["over_dense"] - ratio) <= 0.02 * ratio + 0.01
+
+
+@pytest.mark.once("torch")
+def test_cold_start(run: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+
+    def rows(count: int) -> pd.DataFrame:
+        user, item = rng.integers(0, 12, count), rng.integers(0, 20, count)
+        return pd.DataFrame(
+            {
+                "user": user,
+                "item": [f"i{number}" for number in item],
+                "genre": [f"g{number % 3}" for number in item],
+                "watch": (user % 3 == item % 3).astype(float),
+            }
+        )
+
+    schema = Schema(
+        "films",
+        dict.fromkeys(("user", "item", "genre"), "id"),
+        {"watch": "binary"},
+        item_features=["genre"],
+    )
+    splits = {"train": rows(300), "validation": rows(60), "test": rows(90)}
+    Dataset(schema, splits).write(tmp_path / "data")
+    small = {"num_experts": 2, "expert_units": [4], "epochs": 1}
+    train = json.dumps(small, separators=(",", ":"))
+    (line,) = run(
+        "cold_start.py",
+        f"--data {tmp_path / 'data'} --out {tmp_path / 'out'} --train {train}",
+    )
+    assert (line["held_out"], line["items"]) == (2, 20)
+    assert line["recall_before"] == 0 <= line["recall_after"]
+    assert line["chance"] == 0.5

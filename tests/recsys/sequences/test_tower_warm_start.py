@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from keras import ops
 from rich.progress import Progress
 
 import recsys
 from recsys.data.datasets.sequences import sequences
+from recsys.data.formats.table import write_table
 from recsys.runs.run import Run
 from recsys.sequences.item_vectors import ItemVectors
 from recsys.training.tower_training import TowerTraining
@@ -95,3 +97,32 @@ def test_a_tower_of_another_width_is_refused(
     new = {"data": str(data), "warm_start": str(tmp_path / "first")}
     with pytest.raises(ValueError, match="`tower_width` must be that of"):
         recsys.train({**new, "out": str(tmp_path / "run"), "tower_width": 8})
+
+
+@pytest.mark.parametrize(
+    "item", ["i{}".format, lambda place: 2**53 + 2 * place + 1]
+)
+def test_a_tower_gets_further_items(
+    item: Callable[[int], Any], tmp_path: Path
+) -> None:
+    items = [item(place) for place in range(7)]
+    data = write_day(tmp_path / "day", items)
+    recsys.train(fields(data, tmp_path / "first"))
+    # One that is like the sixth, and one that is like nothing.
+    tags = [[f"tag {items[5]}"], ["another"]]
+    new = pd.DataFrame({"item": [item(50), item(51)], "attributes": tags})
+    write_table(new, tmp_path / "new.parquet")
+    run = tmp_path / "run"
+    recsys.add_items(tmp_path / "first", tmp_path / "new.parquet", run)
+    grown, numbers = items_of(run)
+    assert numbers[item(50)] == 8
+    own, of_tags = map(ops.convert_to_numpy, grown.id_tables)
+    np.testing.assert_array_equal(own[8], own[0])
+    vectors = ops.convert_to_numpy(grown.catalogue())
+    known = ops.convert_to_numpy(grown.known["attributes"])[numbers[items[5]]]
+    (tag,) = known[known >= 0]
+    np.testing.assert_allclose(vectors[8], own[0] + of_tags[tag], rtol=1e-5)
+    found = recsys.recommend(
+        run, "nobody", 9, features={"history": [item(50), item(3)]}
+    )
+    assert sorted(found["item"]) == sorted(numbers)
