@@ -12,7 +12,10 @@ from recsys.cli import run
 from recsys.commands.options import GROUPS
 from recsys.data.prepare import DATA_SETS
 
-COMMANDS = [command.callback.__name__ for command in app.registered_commands]
+COMMANDS = {
+    command.callback.__name__.replace("_", "-"): command.callback
+    for command in app.registered_commands
+}
 
 
 def shown(capfd: pytest.CaptureFixture[str], *words: str) -> str:
@@ -37,14 +40,11 @@ def test_every_name_is_whole(
     command: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = shown(capfd, command)
-    (function,) = (
-        registered.callback
-        for registered in app.registered_commands
-        if registered.callback.__name__ == command
-    )
     listed = re.findall(r"^ {2}(--[a-z-]+)(?: |$)", text, re.M)
     assert len(listed) == len(set(listed))
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in inspect.signature(
+        COMMANDS[command]
+    ).parameters.items():
         if name == "warm_start":
             continue
         kind = str(parameter.annotation)
