@@ -24,8 +24,8 @@ def with_more_items(
     An item that the model does not know gets a number and a place in the
     catalogue, with its features. Of itself it is an unknown one: the rows of
     its id begin as those of unknown ids, and in scores with the popularity it
-    counts as the rarest. It is told from others by its features. Known items
-    stay what they are, and predictions for them the same.
+    is as popular as the mean item. It is told from others by its features.
+    Known items stay what they are, and predictions for them the same.
 
     Args:
         ranker: A trained model, which stays as it is.
@@ -60,6 +60,10 @@ def with_more_items(
         encoded = _encoded(model.fitted[name], new[name], values, name, place)
         values[numbers] = encoded
         variable.assign(values)
+    shares = ops.convert_to_numpy(model.retrieval.sampling).copy()
+    known_shares = shares[1:][shares[1:] > 0]
+    shares[numbers] = known_shares.mean() if len(known_shares) else 0.0
+    model.retrieval.sampling.assign(shares)
     if isinstance(model.retrieval, SequenceRetrieval):
         model.retrieval.item_tower.fill(model.retrieval.features)
     return model

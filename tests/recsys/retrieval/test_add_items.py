@@ -52,6 +52,8 @@ def test_known_items_stay_what_they_are(
         after.retrieval.vectors[:30], before.retrieval.vectors, atol=1e-6
     )
     assert after.retrieval.num_items == 33
+    shares = ops.convert_to_numpy(after.retrieval.sampling)
+    np.testing.assert_allclose(shares[31:], shares[1:31].mean(), rtol=1e-5)
     rows = films.split("test")
     known = rows[rows["item"].isin(ids.items(range(30)))]
     pd.testing.assert_frame_equal(
