@@ -15,6 +15,7 @@ from PIL import Image
 from tests.examples import Drawn
 from tests.once import WITH_ALL
 from tests.once import left_out
+from tests.once import longest_first
 from tests.once import name_in_report
 from tests.once import once_on
 
@@ -79,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """With `--once`, leaves out what other backends are to run."""
+    """With `--once`, leaves out what others run; the longest come first."""
     if not config.getoption("--once"):
         return
     elsewhere = left_out(items, _backend())
@@ -90,7 +91,8 @@ def pytest_collection_modifyitems(
         file.parent.mkdir(parents=True, exist_ok=True)
         names = sorted(name_in_report(item) for item in elsewhere)
         file.write_text("".join(f"{name}\n" for name in names))
-    items[:] = [item for item in items if item not in elsewhere]
+    own = [item for item in items if item not in elsewhere]
+    items[:] = longest_first(own, _backend())
 
 
 @pytest.hookimpl(wrapper=True)

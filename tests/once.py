@@ -6,12 +6,16 @@ can hardly tell apart: PyTorch has them all, each other backend a third of its
 own. Without `--once`, as in `make test-all`, every backend has every test.
 """
 
+import csv
 from collections import defaultdict
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
+DURATIONS = Path(__file__).parent / "durations"  # What was kept of each.
+LONG = 20.0  # CPU seconds.
 BACKENDS = ("tensorflow", "jax", "torch")
 # What has all variants: it compiles nothing, and is the fastest by far.
 WITH_ALL = "torch"
@@ -46,6 +50,23 @@ def name_in_report(item: pytest.Item) -> str:
     file, *path = names.split("::")
     module = file.removesuffix(".py").replace("/", ".")
     return f"{'.'.join([module, *path[:-1]])}::{path[-1]}{bracket}{variant}"
+
+
+def longest_first(items: list[pytest.Item], backend: str) -> list[pytest.Item]:
+    """Tests that take minutes come first: at the end, one worker had them.
+
+    All others stay in their order, in which they share fixtures.
+    """
+    file = DURATIONS / f"{backend}.csv"
+    with file.open(encoding="utf-8") as lines:
+        seconds = {
+            row["test"]: float(row["cpu_seconds"])
+            for row in csv.DictReader(lines)
+        }
+    taken = {item: seconds.get(name_in_report(item), 0.0) for item in items}
+    long = [item for item in items if taken[item] >= LONG]
+    long.sort(key=lambda item: -taken[item])
+    return [*long, *(item for item in items if taken[item] < LONG)]
 
 
 def _beyond_the_sample(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.once import BACKENDS
 from tests.once import left_out
+from tests.once import longest_first
 from tests.once import name_in_report
 
 TESTS = Path(__file__).parent
@@ -104,3 +105,15 @@ def test_each_test_has_a_sample_of_its_own() -> None:
 def test_names_are_those_of_reports(nodeid: str, name: str) -> None:
     item: Any = Item(nodeid)
     assert name_in_report(item) == name
+
+
+def test_long_tests_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = "test,cpu_seconds\na::x,1.5\na::y,25\nb::z[1],300\n"
+    (tmp_path / "torch.csv").write_text(kept)
+    monkeypatch.setattr("tests.once.DURATIONS", tmp_path)
+    names = ["a.py::x", "a.py::y", "a.py::new", "b.py::z[1]", "b.py::z[2]"]
+    found = longest_first([Item(name) for name in names], "torch")
+    order = [item.nodeid for item in found]
+    assert order == ["b.py::z[1]", names[1], names[0], names[2], names[4]]
