@@ -1,12 +1,10 @@
 import pytest
 
-from recsys.cli import app
 from recsys.cli import run
 from recsys.commands.options import given_fields
 from recsys.commands.options import named_values
 from recsys.errors.arguments import Repeated
-
-COMMANDS = [info.callback.__name__ for info in app.registered_commands]
+from tests.recsys.test_help import COMMANDS
 
 
 @pytest.mark.parametrize("name", ["task_weights", "gate_options"])
