@@ -47,7 +47,10 @@ def add_items(
     source, result = Run(run), Run(out)
     ranker = source.load_two_tower()
     if not source.is_finished:
-        raise RunError(f"{source.folder}: expected a finished run")
+        raise RunError(
+            f"{source.folder}: expected a finished run. "
+            "Received: one without metrics of the test split"
+        )
     retrieval = ranker.retrieval
     kinds = {name: ranker.features[name] for name in retrieval.item_names}
     table = parse(read_table(items), kinds, items)
