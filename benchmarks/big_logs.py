@@ -38,6 +38,7 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import sharing_last
 from recsys.measuring.sample import Sample
+from recsys.training import train_model
 from recsys.training.batches import POOL_ROWS
 from recsys.training.batches import StreamedBatches
 from recsys.training.callbacks.checkpoint import Checkpoint
@@ -198,8 +199,8 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     Stopwatch.on_epoch_end = ends  # type: ignore[method-assign]
     phases.follow(StreamedDataset, "read", "check all rows")
     phases.follow(stage, "_check_labels", "check labels")
-    phases.follow(stage, "build_model", "fit features and build")
-    phases.follow(stage, "write_data", "fingerprint")
+    phases.follow(train_model, "build_model", "fit features and build")
+    phases.follow(train_model, "write_data", "fingerprint")
     phases.follow(Sample, "of", "sample")
     phases.follow(Validation, "on_epoch_end", "validate")
     phases.follow(Checkpoint, "_save", "checkpoint")
