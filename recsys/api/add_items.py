@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from recsys.data import load
@@ -6,6 +7,7 @@ from recsys.data.columns import parse
 from recsys.data.formats.table import read_table
 from recsys.errors import DataError
 from recsys.errors import RunError
+from recsys.files.atomic import replacing
 from recsys.files.json_files import JsonObject
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
@@ -69,13 +71,15 @@ def add_items(
         update_index(model)
         config = source.read_config()
         dataset = load(config.data, streaming=config.streaming)
-        result.folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source.data, result.data)
-        result.write_config(config)
-        result.save_model(model)
         splits, before = ["validation", "test"], None
         if config.refit:
             dataset = dataset.with_validation_in_training()
             splits = ["test"]
             before = {"validation": source.read_metrics()["validation"]}
-        return write_outcome(result, config, dataset, splits, before)
+        with replacing(result.folder) as unfinished:
+            unfinished.mkdir()
+            grown = Run(unfinished)
+            shutil.copyfile(source.data, grown.data)
+            grown.write_config(replace(config, out=str(result.folder)))
+            grown.save_model(model)
+            return write_outcome(grown, config, dataset, splits, before)

@@ -112,6 +112,22 @@ def test_the_command_adds_what_is_recommended_then(
 
 
 @pytest.mark.once("torch")
+def test_an_interruption_leaves_nothing(
+    retrieving_run: Path,
+    new_items: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def press(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recsys.api.add_items.write_outcome", press)
+    with pytest.raises(KeyboardInterrupt):
+        recsys.add_items(retrieving_run, new_items, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.once("torch")
 def test_a_run_goes_on_from_one_with_more_items(
     grown_run: Path, ids: IdKinds, tmp_path: Path
 ) -> None:
