@@ -62,11 +62,7 @@ def add_items(
         raise DataError.at(items, "an item that the run does not know", "none")
     with sole_writer(out):
         check_no_links(out)
-        if result.folder.exists() and any(result.folder.iterdir()):
-            raise RunError(
-                "`out` must be a new or empty folder. "
-                f"Received: out={str(out)!r}, a folder with files in it"
-            )
+        result.check_empty()
         announce(f"Adding {count:,} items to {retrieval.num_items:,}")
         update_index(model)
         config = source.read_config()

@@ -18,7 +18,6 @@ from recsys.baselines.search import search
 from recsys.data import load
 from recsys.data.load import AnyDataset
 from recsys.data.load import load_schema
-from recsys.errors import RunError
 from recsys.errors.memory import free_memory
 from recsys.files.atomic import replacing
 from recsys.files.json_files import JsonMapping
@@ -60,11 +59,7 @@ def baseline(config: BaselineConfig | JsonMapping) -> JsonObject:
     run = Run(config.out)
     with sole_writer(config.out):
         check_no_links(config.out)
-        if run.folder.exists() and any(run.folder.iterdir()):
-            raise RunError(
-                "`out` must be a new or empty folder. "
-                f"Received: out={str(run.folder)!r}, a folder with files in it"
-            )
+        run.check_empty()
         return _baseline(_resolved(config), run)
 
 

@@ -52,7 +52,7 @@ def with_more_items(
     assert isinstance(known, FittedId), "what is recommended is an id"
     new = _new_items(known, items, item)
     grown = known.with_ids(new[item])
-    model = _grown_model(ranker, grown, len(new))
+    model = _grown_model(ranker, grown)
     copy_grown_weights(ranker, model, place)
     numbers = grown.encode(new[item])
     for name, variable in model.retrieval.features.items():
@@ -77,10 +77,11 @@ def _new_items(known: FittedId, items: pd.DataFrame, item: str) -> pd.DataFrame:
     return new.drop_duplicates(item, keep="last").reset_index(drop=True)
 
 
-def _grown_model(ranker: TwoTower, grown: FittedId, count: int) -> TwoTower:
-    """An untrained model of the same kind with so many more items."""
+def _grown_model(ranker: TwoTower, grown: FittedId) -> TwoTower:
+    """An untrained model of the same kind with more items."""
     config = ranker.get_config()
     item = ranker.retrieval.item
+    num_items = grown.vocabulary.size
     features: dict[str, FittedFeature] = {}
     for name in sharing_last(ranker.features):
         fitted = ranker.fitted[name]
@@ -90,10 +91,10 @@ def _grown_model(ranker: TwoTower, grown: FittedId, count: int) -> TwoTower:
             fitted = fitted.kind.restore(fitted.get_state(), features)
         features[name] = fitted
     of_retrieval = deepcopy(config["retrieval"]["config"])
-    of_retrieval["num_items"] += count
+    of_retrieval["num_items"] = num_items
     vectors = of_retrieval.get("vectors", {})
     if item in vectors:
-        vectors[item]["config"]["input_dim"] += count
+        vectors[item]["config"]["input_dim"] = num_items + 1
     retrieval = type(ranker.retrieval).from_config(of_retrieval)
     restore = keras.saving.deserialize_keras_object
     return TwoTower(

@@ -117,6 +117,14 @@ class Run:
                 str(config.task_weights),
             )
 
+    def check_empty(self) -> None:
+        """Raises RunError where something is in the folder already."""
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise RunError(
+                "`out` must be a new or empty folder. "
+                f"Received: out={str(self.folder)!r}, a folder with files in it"
+            )
+
     def check_model(self) -> None:
         """Raises RunError unless the run has a model."""
         check_written(self.model, "a trained run")

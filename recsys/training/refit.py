@@ -72,7 +72,9 @@ def refit_model(
     )
     out = str(again.folder)
     once = replace(config, out=out, epochs=epochs, select=LAST)
-    train_model(again, once, dataset, start, False, tower_epochs)
+    train_model(
+        again, once, dataset, start, validated=False, tower_epochs=tower_epochs
+    )
     with replacing(run.model) as unfinished:
         shutil.copyfile(again.model, unfinished)
     if again.optimizer.is_file():

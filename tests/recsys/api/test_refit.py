@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from recsys.runs.run import Run
 from recsys.training import refit
 from recsys.training.callbacks.finite_loss import FiniteLoss
 from tests.recsys.retrieval.id_kinds import IdKinds
+
+Fields = Callable[..., dict[str, Any]]
 
 USERS, ITEMS = 12, 20
 SCHEMA = Schema(
@@ -72,18 +75,11 @@ def in_two_parts(data: Path, folder: Path) -> Path:
     return folder
 
 
-def fields(data: Path, out: Path, **given: Any) -> dict[str, Any]:
-    small = {
-        "gate": "top-k",
-        "num_experts": 4,
-        "embedding_dim": 4,
-        "expert_units": [8],
-        "head_units": [4],
-        "batch_size": 32,
-        "learning_rate": 0.05,
-        "epochs": 3,
-    }
-    return {"data": str(data), "out": str(out), **small, **given}
+@pytest.fixture
+def fields(settings: Callable[..., dict[str, Any]]) -> Fields:
+    return lambda data, out, **given: settings(
+        out, data=str(data), **{"learning_rate": 0.05, "epochs": 3, **given}
+    )
 
 
 def assert_same_weights(run: Path, other: Path) -> None:
@@ -105,7 +101,7 @@ def assert_same_weights(run: Path, other: Path) -> None:
     ids=["retrieval", "streaming"],
 )
 def test_it_is_a_training_on_both_splits_for_the_best_epochs(
-    kind: str, given: dict[str, Any], tmp_path: Path
+    kind: str, given: dict[str, Any], fields: Fields, tmp_path: Path
 ) -> None:
     data = write_data(tmp_path / "data", kind)
     once = recsys.train(fields(data, tmp_path / "once", **given))
@@ -136,7 +132,7 @@ def test_it_is_a_training_on_both_splits_for_the_best_epochs(
 @pytest.mark.once("torch")
 @pytest.mark.parametrize("kind", ["texts", "large"])
 def test_what_was_seen_in_the_validation_split_is_not_recommended(
-    kind: str, tmp_path: Path
+    kind: str, fields: Fields, tmp_path: Path
 ) -> None:
     data = write_data(tmp_path / "data", kind)
     given = {"retrieval": True, "retrieval_label": "all", "epochs": 1}
@@ -152,7 +148,7 @@ def test_what_was_seen_in_the_validation_split_is_not_recommended(
 @pytest.mark.once("torch")
 @pytest.mark.parametrize("batch", [1, 3])
 def test_it_goes_on_after_an_interruption(
-    batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    batch: int, fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = write_data(tmp_path / "data", "texts")
     given = {"refit": True, "checkpoint_steps": 2}
@@ -176,7 +172,7 @@ def test_it_goes_on_after_an_interruption(
 
 
 @pytest.mark.once("torch")
-def test_it_goes_on_from_the_same_run(tmp_path: Path) -> None:
+def test_it_goes_on_from_the_same_run(fields: Fields, tmp_path: Path) -> None:
     data = write_data(tmp_path / "data", "large")
     recsys.train(fields(data, tmp_path / "first", epochs=1))
     start = {"data": str(data), "warm_start": str(tmp_path / "first")}
@@ -208,7 +204,7 @@ def test_several_processes_are_refused(
 
 
 @pytest.mark.once("torch")
-def test_the_last_epoch_may_be_kept(tmp_path: Path) -> None:
+def test_the_last_epoch_may_be_kept(fields: Fields, tmp_path: Path) -> None:
     data = write_data(tmp_path / "data", "texts")
     given = {"select": "last", "learning_rate": 1.0, "patience": 1}
     metrics = recsys.train(fields(data, tmp_path / "run", **given))

@@ -185,3 +185,19 @@ def test_popular_stands_below_the_retrieval(
         "(1,234 rows, 20 users, 30 items)"
     )
     assert lines[-1] == "  popular: recall@10 0.1250, user_ndcg@10 "
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_tasks_that_say_their_constants_are_left_out(
+    trained: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Beside a retrieval, as those of a baseline or without a ranker."""
+    split = metrics(0.5, "rating")
+    for scores in split["tasks"].values():
+        scores["constant"] = dict(scores)
+    if trained:
+        split["tasks"]["rating"]["constant"]["loss"] = 0.7
+    print_metrics({"test": split | {"retrieval": {"ndcg@10": 0.25}}})
+    shown = capfd.readouterr().out
+    assert "ndcg@10 0.2500" in shown
+    assert ("rating" in shown) == trained

@@ -41,7 +41,11 @@ def test_the_command_trains_what_it_names(
             value = value[0] if isinstance(value, list) else value
             words += [f"--{name.replace('_', '-')}", str(value)]
     assert command(["train", *words, "--tower-epochs", "1"]) == 0
-    assert "Retrieval, test: recall@3" in capfd.readouterr().out
+    shown = capfd.readouterr()
+    assert "Retrieval, test: recall@3" in shown.out
+    # Nothing of tasks and gates that were not trained.
+    assert "Experts" not in shown.out
+    assert "gate" not in shown.err
     run = Run(tmp_path / "run")
     kind = {"transformer": TransformerBlock, "hstu": HSTUBlock}[tower]
     assert all(isinstance(block, kind) for block in blocks_of(run))
