@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from recsys.config.field_types import SHAPE
 from recsys.config.field_types import Experts
+from recsys.config.field_types import Rate
 from recsys.config.field_types import Share
 from recsys.config.field_types import Text
 from recsys.config.field_types import Units
@@ -34,7 +35,7 @@ class ResolvedConfig(TrainConfig):
 
     It has the fields of `TrainConfig`, in their order. Those below are never
     `None`; of the others, `None` is an answer too, as for the hash feature of
-    data without ids.
+    data without ids, or for widths of embeddings by the number of ids.
 
     Raises:
         TypeError: A field has a value of another type.
@@ -43,7 +44,7 @@ class ResolvedConfig(TrainConfig):
     Example:
     >>> config = ResolvedConfig.of(TrainConfig(data="synthetic", out="run"))
     >>> config.num_experts, config.k, config.select
-    (16, 2, 'tasks')
+    (8, 2, 'tasks')
     """
 
     # `field()` leaves no default: a class inherits that of `TrainConfig`, None.
@@ -53,6 +54,7 @@ class ResolvedConfig(TrainConfig):
     expert_units: Units = field()
     expert_dropout: Share = field()
     head_units: Units = field()
+    learning_rate: Rate = field()
     standardize_targets: bool = field()
     retrieval_correction: Text = field()
     min_table_rows: Count = field()

@@ -54,9 +54,11 @@ ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
 class TrainConfig(TowerConfig):
     """Everything that one training run depends on.
 
-    The defaults are the ranker that the COMET paper trains on MovieLens-1M,
-    or the published model for images of the same name. The text below a field
-    is its help on the command line, and its line among the arguments here.
+    The defaults for tables suit logs of up to some million rows, and those for
+    images are the published model of the data set's name; the ranker that the
+    COMET paper trains on MovieLens-1M is the preset movielens. The text below a
+    field is its help on the command line, and its line among the arguments
+    here.
 
     Raises:
         TypeError: A field has a value of another type.
@@ -81,9 +83,10 @@ class TrainConfig(TowerConfig):
     that run; fields that define the model cannot be changed."""
 
     preset: Annotated[Text, one_of(PRESETS)] | None = None
-    """Published sizes, used as defaults: movielens for tables; celeba, cifar10,
-    digits, multi-fashion-mnist, multi-mnist or svhn for images. Default for
-    images: the preset named like the data set."""
+    """Sizes used as defaults: compact or, published, movielens for tables;
+    celeba, cifar10, digits, multi-fashion-mnist, multi-mnist or svhn for
+    images. Default: compact for tables, for images the one named like the data
+    set."""
 
     architecture: Annotated[Text, one_of(ARCHITECTURES)] = "mmoe"
     """Layers between the inputs and the tasks' heads: mmoe (a gate per task),
@@ -96,8 +99,8 @@ class TrainConfig(TowerConfig):
     local search."""
 
     num_experts: Experts | None = None
-    """Number of experts shared by the tasks. Default: the preset's; 16 for
-    movielens."""
+    """Number of experts shared by the tasks. Default: the preset's; 8 for
+    compact."""
 
     task_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 4
     """Number of experts specific to each task, for cgc and ple."""
@@ -107,7 +110,7 @@ class TrainConfig(TowerConfig):
 
     k: Count | None = None
     """Experts per example and task, for gates with a bound. Default: the
-    preset's; 2 for movielens."""
+    preset's; 2 for compact."""
 
     gate_options: Options = field(default_factory=dict)
     """Further hyperparameters of the gate, by name."""
@@ -126,8 +129,9 @@ class TrainConfig(TowerConfig):
     execution: Annotated[Text, one_of(["auto", "dense", "sparse"])] = "auto"
     """Execution of the experts: auto, dense or sparse."""
 
-    embedding_dim: Width = 128
-    """Width of each id feature's embedding."""
+    embedding_dim: Width | None = None
+    """Width of each id feature's embedding. Default: the preset's; for compact
+    by the number of ids, from 4 to 32."""
 
     interaction: Annotated[Text, one_of(INTERACTIONS)] = "none"
     """Interaction of a table's features before experts and gates: none, cross
@@ -138,12 +142,12 @@ class TrainConfig(TowerConfig):
     """Number of cross layers, for the interaction dcn."""
 
     expert_units: Units | None = None
-    """Width of each dense layer of an expert. Default: the preset's; 256 for
-    movielens."""
+    """Width of each dense layer of an expert. Default: the preset's; 64 for
+    compact."""
 
     expert_dropout: Share | None = None
-    """Dropout rate of an expert's outputs. Default: the preset's; 0.5 for
-    movielens."""
+    """Dropout rate of an expert's outputs. Default: the preset's; 0.1 for
+    compact."""
 
     bottom_units: Annotated[Units, Field(min_length=1)] | None = None
     """Width of each dense layer of a shared bottom; for images, of those after
@@ -152,8 +156,8 @@ class TrainConfig(TowerConfig):
     parameters of mmoe."""
 
     head_units: Units | None = None
-    """Width of each hidden layer of a task's head. Default: the preset's; 256
-    for movielens."""
+    """Width of each hidden layer of a task's head. Default: the preset's; 64
+    for compact."""
 
     hash_feature: Text | None = None
     """Id feature that a hash gate routes by. Default: the first one."""
@@ -256,8 +260,9 @@ class TrainConfig(TowerConfig):
     optimizer: Annotated[Text, one_of(OPTIMIZERS)] = "adam"
     """Optimizer: adam or adagrad."""
 
-    learning_rate: Rate = 3e-4
-    """Learning rate of the optimizer."""
+    learning_rate: Rate | None = None
+    """Learning rate of the optimizer. Default: the preset's; 0.001 for
+    compact, 0.0003 for the published ones."""
 
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
     """Optimizer of the embedding tables. lazy-adam (a row's moments change only

@@ -1,13 +1,18 @@
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from recsys.columns.column_values import as_numbers
 from recsys.columns.column_values import refuse
+from recsys.errors.bounds import LARGEST_WIDTH
+from recsys.errors.bounds import Width
+from recsys.features.distinct_numbers import DistinctNumbers
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
@@ -34,18 +39,33 @@ class Number(Feature):
     is above its mean; a missing number counts as the mean. Where all numbers
     of the training split are the same, it sees the difference from them.
 
+    Beside that it learns a vector for each bucket between quantiles of the
+    different numbers, and one for missing numbers. Each of few numbers has a
+    bucket of its own, however rare: what an exact amount means, such as that
+    of a tax bracket, is out of reach for one input with a weight.
+
     Args:
         transform: What is done to the numbers before that: `"log1p"` takes the
             logarithm of 1 + the number, which must not be negative. Nothing
             unless given.
         indicator: Whether the model also sees, as 1, where a number is
             missing. Defaults to `False`.
+        max_buckets: How many buckets there may be. Defaults to 128; none
+            with 0.
+        dim: Width of their vectors. Defaults to 8.
+
+    References:
+        Gorishniy, Rubachev, Babenko. On Embeddings for Numerical Features in
+        Tabular Deep Learning. NeurIPS 2022: vectors of bins beat numbers,
+        there with quantiles of the rows.
     """
 
     type = "number"
 
     transform: Literal["log1p"] | None = None
     indicator: bool = False
+    max_buckets: int = Field(default=128, ge=0, le=LARGEST_WIDTH)
+    dim: Width = 8
 
     def check(self, column: pd.Series, file: object) -> pd.Series:
         numbers = as_numbers(column, file)
@@ -56,7 +76,11 @@ class Number(Feature):
     def fit(
         self, parts: Iterable[pd.Series], others: Others = NONE
     ) -> "FittedNumber":
-        moments = [_moments(self._transformed(part)) for part in parts]
+        moments, distinct = [], DistinctNumbers()
+        for part in parts:
+            moments.append(_moments(self._transformed(part)))
+            if self.max_buckets:
+                distinct.add(part)
         count, mean, variance = 0, 0.0, 1.0  # Of nothing, a standard normal.
         for moment in moments:
             if moment[0]:
@@ -65,7 +89,8 @@ class Number(Feature):
                     if count
                     else moment
                 )
-        return FittedNumber(self, mean, variance)
+        borders = distinct.borders(self.max_buckets)
+        return FittedNumber(self, mean, variance, borders)
 
     def _transformed(self, column: pd.Series) -> pd.Series:
         return column if self.transform is None else np.log1p(column)
@@ -81,15 +106,27 @@ class FittedNumber(FittedFeature):
         kind: What it is declared as.
         mean: Float, of what the transform returns.
         variance: Float, likewise.
+        borders: Numbers in ascending order, between which the buckets are;
+            there are none without borders, as in models of before.
     """
 
     kind: Number
     raw_dtype = "float32"
 
-    def __init__(self, kind: Number, mean: float, variance: float) -> None:
+    def __init__(
+        self,
+        kind: Number,
+        mean: float,
+        variance: float,
+        borders: Sequence[float] = (),
+    ) -> None:
         super().__init__(kind)
         self.mean = mean
         self.variance = variance
+        self.borders = list(borders)
+        if borders:
+            self.num_rows = len(borders) + 2  # Row 0 is for missing numbers.
+            self.dim = kind.dim
 
     @property
     def scale(self) -> np.float32:
@@ -109,8 +146,18 @@ class FittedNumber(FittedFeature):
     def encode(self, column: pd.Series) -> np.ndarray:
         return column.to_numpy(np.float32)
 
+    def ids(self, values: "Tensor") -> "Tensor":
+        from keras import ops
+
+        # Few enough to compare with each: ONNX has no search.
+        borders = ops.convert_to_tensor(self.borders, "float32")
+        reached = ops.greater_equal(values[:, None], borders)
+        buckets = ops.sum(ops.cast(reached, "int32"), axis=1) + 1
+        return ops.where(ops.isnan(values), 0, buckets)
+
     def width(self, dim: int) -> int:
-        return 2 if self.kind.indicator else 1
+        numbers = 2 if self.kind.indicator else 1
+        return numbers + dim if self.borders else numbers
 
     def vectors(
         self,
@@ -126,10 +173,12 @@ class FittedNumber(FittedFeature):
         if self.kind.transform == "log1p":
             numbers = ops.log1p(numbers)
         numbers = (numbers - np.float32(self.mean)) / self.scale
-        numbers = ops.where(missing, 0.0, numbers)
-        if not self.kind.indicator:
-            return numbers
-        return ops.concatenate([numbers, ops.cast(missing, "float32")], axis=-1)
+        parts = [ops.where(missing, 0.0, numbers)]
+        if self.kind.indicator:
+            parts.append(ops.cast(missing, "float32"))
+        if self.borders:
+            parts.append(ops.cast(rows, "float32"))
+        return ops.concatenate(parts, axis=-1)
 
     def raw_encoder(self) -> RawEncoder:
         return lambda numbers: numbers, []
@@ -145,11 +194,16 @@ class FittedNumber(FittedFeature):
         numbers = generator.normal(self.mean, self.variance**0.5, count)
         if self.kind.transform == "log1p":
             numbers = np.expm1(np.clip(numbers, 0, None))
+        numbers[: len(self.borders)] = self.borders[:count]
         numbers[::5] = np.nan
         return numbers
 
     def get_state(self) -> State:
-        return {"mean": self.mean, "variance": self.variance}
+        return {
+            "mean": self.mean,
+            "variance": self.variance,
+            "borders": self.borders,
+        }
 
 
 Moments = tuple[int, float, float]

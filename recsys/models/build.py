@@ -26,6 +26,7 @@ from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.models.table_widths import table_widths
 from recsys.models.tower import create_sequence_retrieval
 from recsys.models.tower import history_feature
 from recsys.models.two_tower import TwoTower
@@ -80,7 +81,7 @@ def build_image_classifier(
     tasks = dataset.schema.tasks
     # Of what the convolutions make of an image, no more than one number.
     num_rows = len(dataset.split("train"))
-    check_memory(config, {}, 1, len(tasks), num_rows)
+    check_memory(config, {}, {}, 1, len(tasks), num_rows)
     return ImageClassifier(
         dataset.image_shape,
         tasks,
@@ -110,11 +111,15 @@ def build_ranker(
         num_rows = features[hash_feature].num_rows
         assert num_rows is not None, "a routable kind has a table"
         num_buckets = num_rows
+    widths = table_widths(features, config.embedding_dim)
+    if source is not None:
+        widths = source.table_widths
     shapes = [
-        (None, feature.width(_table_dim(name, features, config)))
+        (None, feature.width(widths.get(feature.of or name, 0)))
         for name, feature in features.items()
     ]
-    interaction = create_interaction(config)
+    widest = max(widths.values(), default=1)
+    interaction = create_interaction(config, widest)
     width = sum(width for _, width in shapes)
     if interaction is not None:
         _, width = interaction.compute_output_shape(shapes)
@@ -126,7 +131,14 @@ def build_ranker(
     if catalogue is not None and by_vectors:
         free_ids = _ids(features, {catalogue.item, dataset.schema.user_id})
     check_memory(
-        config, features, width, len(tasks), num_rows, catalogue, free_ids
+        config,
+        features,
+        widths,
+        width,
+        len(tasks),
+        num_rows,
+        catalogue,
+        free_ids,
     )
     create: Callable[..., Ranker] = Ranker
     if catalogue is not None and config.tower is not None:
@@ -146,7 +158,7 @@ def build_ranker(
         features,
         tasks,
         architectures.create(),
-        embedding_dim=config.embedding_dim,
+        embedding_dim=config.embedding_dim or widths,
         head_units=config.head_units,
         hash_feature=hash_feature,
         unknown_rate=config.unknown_rate,
@@ -292,12 +304,6 @@ def _label_statistics(
         "constants": constant_predictions(dataset),
         "target_scales": scales,
     }
-
-
-def _table_dim(
-    name: str, features: Mapping[str, FittedFeature], config: ResolvedConfig
-) -> int:
-    return features[features[name].of or name].dim or config.embedding_dim
 
 
 def _routed_id(config: ResolvedConfig, dataset: AnyDataset) -> str | None:

@@ -47,6 +47,7 @@ class Part:
 def check_memory(
     config: ResolvedConfig,
     features: Mapping[str, FittedFeature],
+    widths: Mapping[str, int],
     width: int,
     num_tasks: int,
     num_rows: int,
@@ -63,6 +64,7 @@ def check_memory(
     Args:
         config: A configuration whose open fields are resolved.
         features: The features, fitted; none for images.
+        widths: The widths of their tables.
         width: How many numbers the experts see of a row.
         num_tasks: How many tasks there are.
         num_rows: Rows of the training split.
@@ -76,9 +78,9 @@ def check_memory(
     if config.distribute != "none" or _has_accelerator(config.backend):
         return
     parts = [
-        *_tables(config, features),
+        *_tables(config, features, widths),
         *_layers(config, width, num_tasks),
-        *_batch(config, features, width, num_rows),
+        *_batch(config, features, widths, width, num_rows),
     ]
     if catalogue is not None:
         parts += _retrieval(config, catalogue, free_ids or {}, num_rows)
@@ -107,12 +109,13 @@ def in_units(size: int) -> str:
 
 
 def _tables(
-    config: ResolvedConfig, features: Mapping[str, FittedFeature]
+    config: ResolvedConfig,
+    features: Mapping[str, FittedFeature],
+    widths: Mapping[str, int],
 ) -> Iterator[Part]:
-    for name, feature in features.items():
-        if feature.num_rows is None:
-            continue
-        dim = feature.dim or config.embedding_dim
+    for name, dim in widths.items():
+        feature = features[name]
+        assert feature.num_rows is not None, "it has a table"
         copies = _table_copies(config, feature.num_rows, dim)
         options = (
             "`embedding_dim`"
@@ -207,6 +210,7 @@ def _gates(
 def _batch(
     config: ResolvedConfig,
     features: Mapping[str, FittedFeature],
+    widths: Mapping[str, int],
     width: int,
     num_rows: int,
 ) -> Iterator[Part]:
@@ -218,8 +222,7 @@ def _batch(
         length = getattr(feature.kind, "length", None)
         if length is None:
             continue
-        owner = features[feature.of or name]
-        dim = owner.dim or config.embedding_dim
+        dim = widths[feature.of or name]
         yield Part(
             f"lists of {length:,} ids in {text}",
             f"`length` of the feature {name!r} and `batch_size`",

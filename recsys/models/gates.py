@@ -1,6 +1,7 @@
 """The classes of the gates by name, and their options."""
 
 import inspect
+from collections.abc import Collection
 from typing import get_type_hints
 
 from keras_moe import layers
@@ -80,20 +81,29 @@ def typed_options(name: str, options: JsonMapping) -> JsonObject:
     return typed
 
 
-def default_options(name: str, k: int) -> JsonObject:
+def default_options(
+    name: str, k: int, given: Collection[str] = ()
+) -> JsonObject:
     """Returns the options that a run has, and records, unless told otherwise.
+
+    How wide kernels are drawn goes with gamma, of which it is a multiple: with
+    another one, such as a published one, they are drawn as published.
 
     Args:
         name: Name of the gate, with or without a `+`.
         k: Experts per example, which `expert-choice` has on average.
+        given: Names of the options that the run says itself.
 
     Example:
     >>> default_options("comet+", k=2)
-    {'gamma': 0.03, 'entropy_weight': 0.1}
+    {'gamma': 0.03, 'entropy_weight': 0.001, 'kernel_spread': 0.3}
     >>> default_options("expert-choice", k=4)
     {'capacity_factor': 4.0}
     """
-    return gate_class(name).first_options(k)
+    options = gate_class(name).first_options(k)
+    if "gamma" in given:
+        options.pop("kernel_spread", None)
+    return options
 
 
 def becomes_sparse(name: str) -> bool:

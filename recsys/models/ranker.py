@@ -23,6 +23,7 @@ from recsys.features.feature import sharing_last
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.id_embedding import look_up
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.table_widths import table_widths
 from recsys.tasks import Task
 
 
@@ -41,7 +42,8 @@ class Ranker(MultiTaskModel):
         features: The features, fitted to the training split.
         tasks: Tasks with their kind, of `recsys.tasks`, or its name.
         mixture: `keras_moe.layers.MMoE` with one gate per task.
-        embedding_dim: Integer, width of an id's embedding. Defaults to 128.
+        embedding_dim: Integer, width of an id's embedding, or dict of feature
+            to the width of its table. Defaults to 128.
         head_units: Integers, the hidden widths of a head. Defaults to `(256,)`.
         hash_feature: Id feature that the gates see, for gates that route ids;
             with `None` (default) they see what the experts see.
@@ -93,7 +95,7 @@ class Ranker(MultiTaskModel):
         features: Mapping[str, FittedFeature],
         tasks: Mapping[str, Declaration | Task],
         mixture: keras.layers.Layer,
-        embedding_dim: int = 128,
+        embedding_dim: int | Mapping[str, int] = 128,
         head_units: Sequence[int] = (256,),
         hash_feature: str | None = None,
         unknown_rate: float = 0.01,
@@ -109,7 +111,11 @@ class Ranker(MultiTaskModel):
             for name, feature in self.fitted.items()
             if feature.vocabulary is not None and feature.of is None
         }
-        self.embedding_dim = embedding_dim
+        self.embedding_dim = (
+            embedding_dim
+            if isinstance(embedding_dim, int)
+            else dict(embedding_dim)
+        )
         self.hash_feature = hash_feature
         self.unknown_rate = unknown_rate
         self.interaction = interaction
@@ -125,12 +131,11 @@ class Ranker(MultiTaskModel):
             self.build()
 
     def _make_embeddings(self) -> dict[str, IdEmbedding]:
+        widths = self.embedding_dim
+        if isinstance(widths, int):
+            widths = table_widths(self.fitted, widths)
         return {
-            name: IdEmbedding(
-                feature.num_rows,
-                feature.dim or self.embedding_dim,
-                self.unknown_rate,
-            )
+            name: IdEmbedding(feature.num_rows, widths[name], self.unknown_rate)
             for name, feature in self.fitted.items()
             if feature.num_rows is not None
         }
@@ -191,6 +196,14 @@ class Ranker(MultiTaskModel):
             None if self.hash_feature is None else inputs[self.hash_feature]
         )
         return self._features(inputs, training), gate_inputs
+
+    @property
+    def table_widths(self) -> dict[str, int]:
+        """The width of each table."""
+        return {
+            name: embedding.output_dim
+            for name, embedding in self.embeddings.items()
+        }
 
     def _table_dim(self, name: str) -> int:
         """The width of the table that a feature takes; 0 without one."""

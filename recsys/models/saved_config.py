@@ -66,7 +66,7 @@ class _Model(_Shape):
     num_classes: dict[str, Count] = {}
     constants: dict[str, FiniteFloat | list[FiniteFloat]] = {}
     target_scales: dict[str, Annotated[FiniteFloat, Field(gt=0)]] = {}
-    embedding_dim: Width = 1
+    embedding_dim: Width | dict[str, Width] = 1
     hash_feature: str | None = None
     unknown_rate: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
     interaction: JsonObject | None = None
@@ -158,6 +158,8 @@ def _policy(value: object) -> object:
 
 
 def _largest(value: object) -> float:
+    if isinstance(value, Mapping):
+        value = list(value.values())
     numbers = value if isinstance(value, list) else [value]
     kinds = (int, float)
     return max(

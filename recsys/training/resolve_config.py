@@ -55,7 +55,9 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         resolved,
         data=data if data == "synthetic" else str(Path(data).resolve()),
         warm_start=config.warm_start and str(Path(config.warm_start).resolve()),
-        gate_options=default_options(config.gate, resolved.k)
+        gate_options=default_options(
+            config.gate, resolved.k, config.gate_options
+        )
         | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
         task_weights=_task_weights(config.task_weights, schema),

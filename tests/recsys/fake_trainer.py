@@ -41,7 +41,7 @@ status, peak_mib = 0, 1.0
 """
 
 _AFTER = """
-rate = fields["learning_rate"]
+rate = fields["learning_rate"] or 1e-3
 metrics = {
     "loss": (rate - 0.003) ** 2,
     "tasks": {"watch": {"loss": 1.0, "auc": 0.5}},

@@ -68,12 +68,13 @@ class SmoothStepGate(Gate):
 
     @classmethod
     def first_options(cls, k: int) -> Config:
-        """Returns arguments with which the gate comes to `k` experts.
+        """Returns arguments with which the gate comes to about `k` experts.
 
-        `benchmarks/README.md`, "Defaults that become sparse", has the
+        They are those of a row, not the same for all rows:
+        `benchmarks/README.md`, "Defaults that route by the example", has the
         trainings.
         """
-        return {"gamma": 0.03, "entropy_weight": 0.1}
+        return {"gamma": 0.03, "entropy_weight": 0.001, "kernel_spread": 0.3}
 
     def _decision_initializer(
         self, initializer: InitializerLike | None

@@ -54,8 +54,8 @@ def adam(
 
 
 # Tables of ids: the published models have an embedding for each id of the data
-# set and none for unknown ones.
-KNOWN_IDS: JsonObject = {"unknown_rate": [0.0]}
+# set and none for unknown ones, and the sizes of MovieLens where none are said.
+KNOWN_IDS: JsonObject = {"preset": ["movielens"], "unknown_rate": [0.0]}
 
 # Books and Jester: widths of the embeddings, the experts and the heads (COMET
 # S1.2, "Books/Jester"; MOESART S6.2, "Books").

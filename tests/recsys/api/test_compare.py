@@ -248,7 +248,7 @@ def test_data_of_a_comparison_are_needed(tmp_path: Path) -> None:
 def test_trains_what_is_missing_and_writes_the_table(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = settings(tmp_path, epochs=1)
+    base = settings(tmp_path, epochs=1, num_experts=8)
     del base["out"]
     comparison = Comparison(MODELS, base, against={"Top-k+": "Top-k"})
     results = recsys.compare(comparison, tmp_path / "out")

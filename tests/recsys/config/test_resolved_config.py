@@ -47,7 +47,7 @@ def test_sizes_are_those_of_the_preset_unless_given() -> None:
     assert (config.num_experts, config.k) == (8, 3)
     assert (config.expert_units, config.head_units) == ([50, 50], [])
     assert config.expert_dropout == 0.0
-    assert resolved().num_experts == 16
+    assert resolved().num_experts == 8
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,9 @@ def test_features_fitted_to_a_stream_are_those_of_the_split(
         fitted = kind.fit(column_parts(stream, name))
         expected = kind.fit([held[name]])
         if expected.vocabulary is None:
-            assert fitted.get_state() == pytest.approx(expected.get_state())
+            state = fitted.get_state()
+            for key, value in expected.get_state().items():
+                assert state[key] == pytest.approx(value)
         else:
             assert fitted.vocabulary is not None
             assert fitted.vocabulary.values.equals(expected.vocabulary.values)

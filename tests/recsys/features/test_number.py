@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from keras import ops
 
 from recsys.data import DataError
 from recsys.features import Number
+from recsys.features import distinct_numbers
 
 numbers = st.lists(st.floats(-1e6, 1e6), max_size=8)
 
@@ -25,9 +27,10 @@ def test_moments_of_parts_are_those_of_the_whole(
 
 def _seen(train: list[list[float]], values: list[float], **options: Any) -> Any:
     """What a model sees of values, fitted to parts of a training split."""
-    fitted = Number(**options).fit([pd.Series(part) for part in train])
+    kind = Number(max_buckets=0, **options)
+    fitted = kind.fit([pd.Series(part) for part in train])
     # A saved model has the state alone.
-    fitted = Number(**options).restore(fitted.get_state())
+    fitted = kind.restore(fitted.get_state())
     encoded = fitted.encode(pd.Series(values, dtype="float64"))
     return np.asarray(fitted.vectors(encoded))[:, 0]
 
@@ -99,7 +102,7 @@ def test_of_subnormal_numbers_a_model_sees_nothing() -> None:
 
 
 def test_a_logarithm_and_an_indicator() -> None:
-    kind = Number(transform="log1p", indicator=True)
+    kind = Number(transform="log1p", indicator=True, max_buckets=0)
     column = pd.Series([0.0, np.e - 1, np.nan])
     fitted = kind.fit([column])
     seen = np.asarray(fitted.vectors(fitted.encode(column)))
@@ -114,3 +117,46 @@ def test_a_logarithm_of_a_negative_number() -> None:
         "shop.csv, column 'price', data row 2 (counted from 1): expected a "
         "number of at least 0. Received: -0.5"
     )
+
+
+@given(
+    st.lists(st.lists(st.integers(-50, 50)), min_size=1, max_size=4),
+    st.integers(1, 20),
+)
+def test_buckets_share_the_different_numbers(
+    parts: list[list[int]], max_buckets: int
+) -> None:
+    kind = Number(max_buckets=max_buckets)
+    fitted = kind.fit([pd.Series(part, dtype="float64") for part in parts])
+    distinct = sorted({number for part in parts for number in part})
+    starts = [number for number in fitted.borders if number in distinct]
+    assert starts == fitted.borders == sorted(set(starts))
+    if len(distinct) < 2 or max_buckets == 1:
+        assert fitted.num_rows is None
+        return
+    assert fitted.num_rows == min(max_buckets, len(distinct)) + 1
+    values = ops.convert_to_tensor([*distinct, np.nan], "float32")
+    *ids, missing = ops.convert_to_numpy(fitted.ids(values)).tolist()
+    assert missing == 0
+    assert ids == (1 + np.searchsorted(starts, distinct, "right")).tolist()
+    sizes = np.bincount(ids)[1:]
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_a_model_from_before_has_no_buckets() -> None:
+    fitted = Number().restore({"mean": 1.0, "variance": 4.0})
+    assert fitted.num_rows is None
+    seen = fitted.vectors(ops.convert_to_tensor([3.0]))
+    np.testing.assert_allclose(ops.convert_to_numpy(seen), [[1.0]])
+
+
+def test_a_continuous_column_is_not_held_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distinct_numbers, "MOST", 4)
+    parts = [
+        pd.Series([1.0, 2.0, 3.0]),
+        pd.Series([4.0, 5.0]),
+        pd.Series([9.0]),
+    ]
+    assert Number().fit(parts).borders == [2.0, 3.0, 4.0, 5.0]

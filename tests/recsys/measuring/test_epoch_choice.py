@@ -66,7 +66,7 @@ def test_a_metric_that_the_run_does_not_have(fields: dict[str, Any]) -> None:
 
 def test_retrieval_has_defaults_of_its_own_and_options_win() -> None:
     plain = TrainConfig(data="data", out="out")
-    assert (plain.learning_rate, plain.epochs, plain.patience) == (3e-4, 10, 3)
+    assert (plain.learning_rate, plain.epochs, plain.patience) == (None, 10, 3)
     towers = TrainConfig(data="data", out="out", retrieval=True, patience=2)
     assert towers.retrieval_weight == 1
     assert (towers.learning_rate, towers.epochs) == (1e-3, 50)
@@ -77,5 +77,5 @@ def test_those_of_a_tower_that_is_trained_before_the_tasks_stay() -> None:
     config = TrainConfig(
         data="data", out="out", retrieval=True, tower="transformer"
     )
-    assert (config.learning_rate, config.epochs) == (3e-4, 10)
+    assert (config.learning_rate, config.epochs) == (None, 10)
     assert config.patience == 3

@@ -32,8 +32,9 @@ def metrics(
 
 
 def test_a_task_whose_rows_take_the_same_experts_is_named() -> None:
+    chosen = config(gate="comet+", gate_options={"entropy_weight": 0.1})
     with pytest.warns(UserWarning, match="routes") as caught:
-        warn_if_idle(config(gate="comet+"), metrics(share=0.98, bits=0.1))
+        warn_if_idle(chosen, metrics(share=0.98, bits=0.1))
     (warning,) = caught
     assert str(warning.message) == (
         "the gate 'comet+' of 'buy' routes by nothing: 98% of rows take the "
@@ -52,7 +53,8 @@ def test_so_is_one_whose_weights_hardly_differ() -> None:
 @pytest.mark.parametrize(
     ("gate", "options", "advice"),
     [
-        ("dselect-k", {}, "entropy_weight=0.001"),
+        ("dselect-k", {"entropy_weight": 0.1}, "entropy_weight=0.001"),
+        ("dselect-k", {}, "importance_loss_weight=0.01"),
         ("comet", {"entropy_weight": 0.0}, "importance_loss_weight=0.01"),
         ("top-k", {}, "load_balance_loss_weight=0.01"),
         ("switch", {"load_balance_loss_weight": 0.1}, "_balance_loss_weight=1"),
@@ -111,8 +113,9 @@ def test_of_others_nothing_is_said(
 def test_experts_of_a_tasks_own_count_among_all() -> None:
     """12 of 16 + 4 experts are a choice, 12 of 12 none."""
     measured = metrics(share=1.0, bits=0.2, experts=12.0)
+    chosen = config(gate="comet", architecture="cgc", num_experts=16)
     with pytest.warns(UserWarning, match="same experts"):
-        warn_if_idle(config(gate="comet", architecture="cgc"), measured)
+        warn_if_idle(chosen, measured)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_if_idle(config(gate="comet", num_experts=12), measured)

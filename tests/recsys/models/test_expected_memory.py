@@ -15,6 +15,7 @@ from recsys.features import Id
 from recsys.features.feature import FittedFeature
 from recsys.models import expected_memory
 from recsys.models.expected_memory import check_memory
+from recsys.models.table_widths import table_widths
 from recsys.retrieval.catalogue import Catalogue
 
 pytestmark = pytest.mark.once("torch")
@@ -58,7 +59,8 @@ def check(config: ResolvedConfig = CONFIG, free: int = 0, **given: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(expected_memory, "free_memory", lambda: free)
         patch.setattr(expected_memory, "_has_accelerator", lambda _: False)
-        check_memory(config, features, width, 2, 100, **given)
+        widths = table_widths(features, config.embedding_dim)
+        check_memory(config, features, widths, width, 2, 100, **given)
 
 
 def test_weights_gradients_and_slots_by_hand() -> None:

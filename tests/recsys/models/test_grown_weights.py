@@ -75,7 +75,7 @@ def test_tables_grow_by_rows_of_the_unknown_id() -> None:
     model = grown(source)
     assert list(model.fitted) == list(source.fitted)
     sizes = {"item": (4, 7), "tags": (3, 5), "user": (3, 5)}
-    assert set(model.embeddings) == set(sizes)
+    assert set(model.embeddings) == {*sizes, "age"}
     for name, (held, wanted) in sizes.items():
         before, after = table_of(source, name), table_of(model, name)
         assert (len(before), len(after)) == (held, wanted)

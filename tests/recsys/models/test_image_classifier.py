@@ -155,6 +155,7 @@ def test_published_numbers_of_experts() -> None:
     assert {
         name: (sizes.num_experts, sizes.k) for name, sizes in PRESETS.items()
     } == {
+        "compact": (8, 2),
         "movielens": (16, 2),
         "celeba": (6, 2),
         "cifar10": (8, 2),

@@ -201,7 +201,7 @@ def test_embeddings_are_coloured_by_the_top_expert(
 ) -> None:
     run = trained["top-k"]
     features, top = embedded_rows(run.loaded, run.sample.inputs)
-    assert features.shape == (50, 9)
+    assert features.shape == (50, 17)
     gate = run.loaded.mixture.gates["watch"]
     assert isinstance(gate, TopKGate)
     logits = ops.convert_to_numpy(gate.compute_logits(features))

@@ -73,7 +73,7 @@ def test_names_are_escaped(two_sweeps: list[Path], tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"synthetic"', '"a<b>|c"'))
     report(two_sweeps, tmp_path / "report")
     page = (tmp_path / "report" / "index.html").read_text()
-    assert "a&lt;b&gt;|c, 16 experts" in page
+    assert "a&lt;b&gt;|c, 8 experts" in page
 
 
 def test_nothing_is_overwritten(two_sweeps: list[Path], tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_the_weights_of_the_best_run_are_drawn(tmp_path: Path) -> None:
     section = routing(read_trained([tmp_path]))
     assert section is not None
     curves, heat_map = section.pictures
-    assert curves.caption.startswith("comet: synthetic, 16 experts")
+    assert curves.caption.startswith("comet: synthetic, 8 experts")
     watch, rating = curves.figure.axes[:2]
     assert (watch.get_title(), rating.get_title()) == ("watch", "rating")
     lines = [line.get_ydata().tolist() for line in watch.lines]

@@ -12,7 +12,7 @@ from tests.recsys.reporting.run_folders import write_run
 
 pytestmark = pytest.mark.once("torch")
 
-SETTING = "synthetic, 16 experts, weights: watch 0.9, rating 0.1"
+SETTING = "synthetic, 8 experts, weights: watch 0.9, rating 0.1"
 
 
 def test_trials_are_read_from_their_lines(
@@ -49,7 +49,7 @@ def test_runs_of_a_comparison_have_the_name_of_their_model(
 def test_runs_are_grouped_by_setting_and_model(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "comet", 0.3)
     write_run(tmp_path / "b", "comet", 0.2)
-    write_run(tmp_path / "c", "comet", 0.1, num_experts=8)
+    write_run(tmp_path / "c", "comet", 0.1, num_experts=4)
     grouped = by_setting(read_trained([tmp_path]))
     assert [len(models["comet"]) for models in grouped.values()] == [2, 1]
     best = best_runs(read_trained([tmp_path]))

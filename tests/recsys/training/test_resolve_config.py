@@ -82,6 +82,9 @@ def test_gates_that_start_dense_are_led_to_their_k(gate: str) -> None:
     assert options["entropy_weight"] > 0
     given = resolved(gate=gate, gate_options={"entropy_weight": 0.0})
     assert given.gate_options == options | {"entropy_weight": 0.0}
+    published = {"gamma": 10.0, "entropy_weight": 0.1}
+    given = resolved(gate=gate, gate_options=published)
+    assert given.gate_options == published
 
 
 def test_expert_choice_takes_its_capacity_from_k() -> None:
@@ -111,10 +114,16 @@ def test_data_folder_and_backend_are_named() -> None:
 
 def test_sizes_are_the_preset_s_unless_given() -> None:
     config = resolved(k=3, head_units=[])
-    assert config.preset == "movielens"
-    assert (config.num_experts, config.k) == (16, 3)
-    assert (config.expert_units, config.head_units) == ([256], [])
-    assert config.expert_dropout == 0.5
+    assert config.preset == "compact"
+    assert (config.num_experts, config.k) == (8, 3)
+    assert (config.expert_units, config.head_units) == ([64], [])
+    assert (config.expert_dropout, config.embedding_dim) == (0.1, None)
+    assert config.learning_rate == 1e-3
+    published = resolved(preset="movielens", k=3, head_units=[])
+    assert (published.num_experts, published.k) == (16, 3)
+    assert (published.expert_units, published.head_units) == ([256], [])
+    assert (published.expert_dropout, published.embedding_dim) == (0.5, 128)
+    assert published.learning_rate == 3e-4
 
 
 def test_images_have_the_preset_of_their_name() -> None:
@@ -130,7 +139,7 @@ def test_images_have_the_preset_of_their_name() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"preset": "svhn"}, "one of .'movielens'. for the data set"),
+        ({"preset": "svhn"}, "one of .'compact', 'movielens'. for the data"),
         ({"task_weights": {"click": 1.0}}, "for the tasks .*'click'"),
         ({"task_weights": {"watch": 1.0}}, "given for all tasks"),
         (

@@ -84,7 +84,7 @@ def test_the_model_is_that_of_the_run() -> None:
     with pytest.raises(ValueError, match="Received") as caught:
         check_fixed(replace(CONFIG, embedding_dim=4), CONFIG, "first")
     assert str(caught.value) == (
-        "`embedding_dim` must be that of the run first, 128, to go on from "
+        "`embedding_dim` must be that of the run first, None, to go on from "
         "it. Received: embedding_dim=4"
     )
 

@@ -6,6 +6,7 @@ import pytest
 
 from recsys import TrainConfig
 from recsys.config.gate_names import GATES
+from recsys.config.presets import PRESETS
 from recsys.models.gates import default_options
 from recsys.tuning.papers import comet
 from recsys.tuning.parse_space import parse_space
@@ -70,6 +71,7 @@ def training(
         "expert_units": [[128]],
         "head_units": [[256]],
     }
+    of_ids = {"preset": ["movielens"], "unknown_rate": [0.0]}
     return {
         "learning_rate": {"min": low, "max": high, "sampling": "log"},
         "batch_size": [batch_size],
@@ -78,7 +80,7 @@ def training(
         "num_experts": [num_experts],
         "k": [k],
         **(narrow if data_set in ("books", "jester") else {}),
-        **({"unknown_rate": [0.0]} if data_set in TABLES else {}),
+        **(of_ids if data_set in TABLES else {}),
     }
 
 
@@ -162,6 +164,7 @@ def test_dselect_k_paper_on_movielens() -> None:
         "epochs": [5, 10, 20, 30, 40, 50],
         "patience": [50],
         "num_experts": [8],
+        "preset": ["movielens"],
         "unknown_rate": [0.0],
     }
 
@@ -324,7 +327,7 @@ def test_other_data_sets_have_a_small_budget(gate: str) -> None:
     assert space["patience"] == [TrainConfig.patience]
     assert max(space.get("search_epochs", [0])) <= space["epochs"][0] / 4
     rates = space["learning_rate"]
-    assert rates["min"] < TrainConfig.learning_rate < rates["max"]
+    assert rates["min"] < PRESETS["compact"].learning_rate < rates["max"]
     # The model has the sizes of its preset.
     assert "num_experts" in published
     assert "num_experts" not in space
