@@ -78,7 +78,12 @@ _FEATURES: dict[str, tuple[dict[str, _Check], set[str]]] = {
         set(),
     ),
     "number": (
-        {"transform": _one_of("log1p", None), "indicator": _BOOLEAN},
+        {
+            "transform": _one_of("log1p", None),
+            "indicator": _BOOLEAN,
+            "max_buckets": _whole(0, 2**20),
+            "dim": _WIDTH,
+        },
         set(),
     ),
     "bucket": (
