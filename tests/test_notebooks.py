@@ -25,6 +25,8 @@ BACKENDS = {
     "local_search": "torch",
 }
 NAMES = tuple(BACKENDS)
+# What of an epoch's line fits into a terminal depends on its numbers.
+CUT = re.compile(r"(experts #)( val_\w+ #)+")
 # Times come with their unit, which changes with them.
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?([mu]?s\b)?")
 
@@ -53,7 +55,7 @@ def summary(notebook: Any) -> list[tuple[Any, ...]]:
             number,
             output.get("name"),
             sorted(output.get("data", {})),
-            " ".join(NUMBER.sub("#", text(output)).split()),
+            CUT.sub(r"\1", " ".join(NUMBER.sub("#", text(output)).split())),
         )
         for number, output in outputs(notebook)
     ]

@@ -285,9 +285,10 @@ def test_the_export_is_verified_and_takes_strange_rows(
     }
     table = strange_rows()
     expected = model.predict(table)
-    # What is missing is unknown, and a tensor of integers can say that alone.
+    # What is missing is unknown, and a tensor of integers can say that alone;
+    # in a list, it is left out.
     table[["user", "item"]] = table[["user", "item"]].fillna(-5)
-    table.at[0, "history"] = [-5, 999]
+    table.at[0, "history"] = [999]
     rows = parse(table, model.features, "rows")
     raw = {
         inputs[name]: fitted.raw(rows[name])

@@ -77,7 +77,8 @@ def test_the_sample_is_what_the_model_takes(
 def test_operations_are_those_counted_by_hand(
     trained: dict[str, Trained],
 ) -> None:
-    width, units, head, experts, tasks = 2 * 4 + 1, 8, 6, 4, 2
+    # Two ids, a number and the vector of its bucket.
+    width, units, head, experts, tasks = 2 * 4 + 1 + 8, 8, 6, 4, 2
     gates = tasks * width * experts
     heads = tasks * (units * head + head)
     for name in ("softmax", "top-k"):
@@ -116,12 +117,12 @@ def test_the_table_of_trainings(trained: dict[str, Trained]) -> None:
     by_model = {row[0]: row[1:] for row in table.rows}
     assert list(by_model) == ["comet", "softmax", "top-k"]
     assert by_model["top-k"][-2:] == ["1.00", "1.00"]
-    # Gates 72, heads 108, 4 experts 288, sums 64: 532 multiplications.
-    assert by_model["softmax"][:2] == ["1", "3K"]
+    # Gates 136, heads 108, 4 experts 544, sums 64: 852 multiplications.
+    assert by_model["softmax"][:2] == ["1", "5K"]
     history = read_history(trained["top-k"].run.history)
     (experts,) = history["experts_evaluated"]
-    of_top_k = 72 + 108 + 72 * experts + 8 * 4
-    assert by_model["softmax"][-1] == f"{532 / of_top_k:.2f}"
+    of_top_k = 136 + 108 + 136 * experts + 8 * 4
+    assert by_model["softmax"][-1] == f"{852 / of_top_k:.2f}"
 
 
 def test_losses_of_rows_add_up_to_the_loss(

@@ -107,7 +107,7 @@ def test_the_total_is_what_the_tasks_add_up_to(
     dataset = replace(tiny, schema=schema)
     config = replace(
         config_of(dataset),
-        gate_options={"importance_loss_weight": 10.0},
+        gate_options={"importance_loss_weight": 1e3},
         unknown_rate=0.0,
         expert_dropout=0.0,
         learning_rate=1e-30,
