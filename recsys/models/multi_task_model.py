@@ -85,7 +85,8 @@ class MultiTaskModel(TaskTraining):
         target_scales: Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        # Layers cast what they take; of a number, half precision loses much.
+        super().__init__(autocast=False, **kwargs)
         self.tasks: dict[str, Task] = {
             task: declared(kind, TASKS, "`tasks`", task)
             for task, kind in tasks.items()

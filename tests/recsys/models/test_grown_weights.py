@@ -12,6 +12,7 @@ from recsys.errors import FileError
 from recsys.models.build import build_ranker
 from recsys.models.grown_weights import copy_grown_weights
 from recsys.models.ranker import Ranker
+from recsys.models.table_widths import table_widths
 from recsys.training.resolve_config import resolve_config
 
 SCHEMA = Schema(
@@ -81,6 +82,15 @@ def test_tables_grow_by_rows_of_the_unknown_id() -> None:
         assert (len(before), len(after)) == (held, wanted)
         np.testing.assert_array_equal(after[:held], before)
         assert (after[held:] == before[0]).all()
+
+
+def test_widths_by_the_number_of_ids_stay_as_ids_are_added() -> None:
+    source = build(DAY_1, embedding_dim=None)
+    model = grown(source, embedding_dim=None)
+    assert model.table_widths == source.table_widths
+    by_their_number = table_widths(model.fitted, None)
+    for name in ("tags", "user"):
+        assert (model.table_widths[name], by_their_number[name]) == (4, 6)
 
 
 def test_every_other_weight_is_kept() -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,26 @@ def test_numbers_are_standardised_and_missing_ones_are_the_mean(
     np.testing.assert_allclose(features[:, -9], [0, 0, 1], atol=1e-5)
 
 
+def test_numbers_come_whole_in_mixed_precision(tiny: Dataset) -> None:
+    """Not rounded to 8 bits before they are standardised."""
+    schema = replace(tiny.schema, features={"age": "number"})
+    rows = tiny.split("train").assign(age=1000.0 + np.arange(160) % 4)
+    splits = dict.fromkeys(("train", "validation", "test"), rows)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        config = resolve_config(TrainConfig("synthetic", "run"), schema)
+        ranker = build_ranker(config, Dataset(schema, splits))
+        predicted = predict(ranker, rows[:4])["watch"]
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert len(np.unique(predicted)) == 4
+
+
+@pytest.mark.parametrize("embedding_dim", [4, None])
 def test_saved_model_keeps_its_vocabularies(
-    tiny: Dataset, tmp_path: Path
+    embedding_dim: int | None, tiny: Dataset, tmp_path: Path
 ) -> None:
-    ranker = build(tiny)
+    ranker = build(tiny, embedding_dim=embedding_dim)
     ranker.save(tmp_path / "model.keras")
     restored = keras.saving.load_model(tmp_path / "model.keras")
     frame = tiny.split("test")
