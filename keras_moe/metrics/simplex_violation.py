@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_moe.metrics.rows import as_rows
+from keras_moe.ops._largest import largest
 from keras_moe.types import DTypeLike
 from keras_moe.types import Tensor
 from keras_moe.types import TensorLike
@@ -58,7 +59,7 @@ class SimplexViolation(keras.metrics.Metric):
         # A maximum may ignore NaN.
         violations = ops.where(ops.isfinite(candidates), candidates, math.inf)
         self.largest.assign(
-            ops.maximum(self.largest, ops.max(violations, initial=0.0))
+            ops.maximum(self.largest, largest(violations, initial=0.0))
         )
 
     def result(self) -> Tensor:

@@ -9,6 +9,7 @@ from keras import ops
 from keras_moe.checks import as_tensor
 from keras_moe.checks import check_count
 from keras_moe.checks import check_integer
+from keras_moe.ops._largest import largest
 from keras_moe.ops.masked_softmax import FLOAT32_MIN
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
@@ -75,7 +76,7 @@ def capped_assignment(
         # way round: from zero on, rows' only rise and columns' only fall.
         columns = _lowered(log_scores - rows, capacity, columns)
         updated = prices_of_rows(columns)
-        change = ops.max(ops.abs(updated - rows), initial=0.0)
+        change = largest(ops.abs(updated - rows), initial=0.0)
         return updated, columns, change
 
     columns = _prices(log_scores, capacity, axis=0)

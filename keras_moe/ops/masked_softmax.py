@@ -2,6 +2,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.checks import as_tensor
+from keras_moe.ops._largest import largest
 from keras_moe.types import Tensor
 
 # Stands for -inf, which checkers of numerics would stop at.
@@ -33,9 +34,9 @@ def masked_softmax(
     logits, mask = as_tensor("logits", logits), as_tensor("mask", mask)
     kept = ops.where(mask, logits, FLOAT32_MIN)
     # Without an initial value Keras refuses empty batches.
-    largest = ops.max(kept, axis=axis, keepdims=True, initial=FLOAT32_MIN)
+    highest = largest(kept, FLOAT32_MIN, axis, keepdims=True)
     # CPUs take ten times as long for an exponential that underflows.
-    exponents = ops.subtract(logits, ops.stop_gradient(largest))
+    exponents = ops.subtract(logits, ops.stop_gradient(highest))
     weights = ops.exp(ops.where(mask, exponents, 0.0))
     weights = ops.where(mask, weights, 0.0)
     return weights / ops.sum(weights, axis=axis, keepdims=True)

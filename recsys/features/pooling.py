@@ -23,9 +23,9 @@ def _mean(rows: "Tensor", mask: "Tensor") -> "Tensor":
 def _max(rows: "Tensor", mask: "Tensor") -> "Tensor":
     from keras import ops
 
-    least = -float("inf")
-    masked = ops.where(mask[..., None], rows, least)
-    largest = ops.max(masked, axis=1, initial=least)
+    masked = ops.where(mask[..., None], -rows, float("inf"))
+    # Not `max`: on PyTorch, Keras makes its `initial` on the processor.
+    largest = -ops.min(masked, axis=1, initial=float("inf"))
     nothing = ops.zeros_like(rows[:, 0])
     return ops.where(ops.any(mask, axis=1, keepdims=True), largest, nothing)
 

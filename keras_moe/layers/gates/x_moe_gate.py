@@ -9,6 +9,7 @@ from keras_moe.checks import check_positive
 from keras_moe.checks import check_size
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.ops._affine import affine
+from keras_moe.ops._largest import largest
 from keras_moe.ops.top_k import top_k_softmax
 from keras_moe.types import Config
 from keras_moe.types import InitializerLike
@@ -199,7 +200,7 @@ def _unit(x: Tensor, axis: int) -> Tensor:
     # Divided by 1, as nearly all are, a vector is what it was. A factor does
     # not change its direction, nor the direction's gradient.
     # Without an initial value Keras refuses empty batches.
-    largest = ops.max(ops.abs(x), axis=axis, keepdims=True, initial=0.0)
-    x = x / ops.maximum(ops.stop_gradient(largest) / LARGEST_ENTRY, 1.0)
+    entry = ops.stop_gradient(largest(ops.abs(x), 0.0, axis, keepdims=True))
+    x = x / ops.maximum(entry / LARGEST_ENTRY, 1.0)
     squares = ops.sum(ops.square(x), axis=axis, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, EPSILON))

@@ -216,3 +216,13 @@ def test_the_length_and_the_count_of_lists_stay() -> None:
     grown = one.grown([pd.Series([[3, 3, 2, 4], [2]])])
     assert grown.vocabulary.values.tolist() == [1, 2, 3]
     assert grown.get_state()["length"] == 2
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_pooling_makes_no_tensor_on_the_processor(pooling: str) -> None:
+    from tests.named_devices import NamedDevices
+
+    rows = ops.ones((2, 3, 4))
+    with NamedDevices():
+        POOLINGS[pooling](rows, ops.ones((2, 3), "bool"))
