@@ -111,6 +111,47 @@ def check_backend(name: str | None) -> None:
         )
 
 
+def accelerator() -> str | None:
+    """Returns the name of the first accelerator that Keras computes on.
+
+    Returns:
+        Such as `"NVIDIA H100 80GB HBM3"`; `None` where processors alone do.
+    """
+    import keras
+
+    return _ACCELERATORS[keras.backend.backend()]()
+
+
+def _of_tensorflow() -> str | None:
+    import tensorflow as tf
+
+    devices = tf.config.list_physical_devices("GPU")
+    if not devices:
+        return None
+    details = tf.config.experimental.get_device_details(devices[0])
+    return str(details.get("device_name", devices[0].device_type))
+
+
+def _of_jax() -> str | None:
+    import jax
+
+    device = jax.devices()[0]
+    return None if device.platform == "cpu" else str(device.device_kind)
+
+
+def _of_torch() -> str | None:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+_ACCELERATORS = {
+    "tensorflow": _of_tensorflow,
+    "jax": _of_jax,
+    "torch": _of_torch,
+}
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Looks for no garbage inside, where a backend is imported.

@@ -67,7 +67,8 @@ def reproduce(
     Returns:
         A line for each row and seed that has been measured: its metrics on
         the test split, `"cpu_minutes"` of the whole process, imports and
-        measuring included, `"cores"` of the machine and the `"date"`.
+        measuring included, `"cores"` of the machine, the `"date"` and the
+        `"device"`, the name of an accelerator or "cpu".
 
     Raises:
         DataError: A file is missing, or not the one that was published.
@@ -179,6 +180,9 @@ def _measure(
             "cpu_minutes": round(process.cpu_seconds / 60, 1),
             "cores": os.cpu_count(),
             "date": datetime.date.today().isoformat(),
+            "device": read_json(Run(run).config)["versions"].get(
+                "accelerator", "cpu"
+            ),
         },
     )
 
@@ -197,5 +201,6 @@ def _results(benchmark: Benchmark, out: Path) -> Iterator[JsonObject]:
                 "row": setting.name,
                 "seed": seed,
                 **{name: metrics[name] for name in benchmark.columns},
+                "device": "cpu",  # Older records do not tell.
                 **read_json(_record(run)),
             }

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recsys.backend import accelerator
 from recsys.backend import quiet_start
 from recsys.columns.kind import declarations
 from recsys.config.config_file import read_fields
@@ -231,16 +232,21 @@ def load_ranker(run: str | Path) -> "Ranker":
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions that the numbers of a run depend on."""
+    """Returns the versions that the numbers of a run depend on.
+
+    With them the "accelerator", where there is one.
+    """
     import keras
 
     import keras_moe
 
     backend = keras.backend.backend()
+    device = accelerator()
     return {
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "keras": keras.__version__,
         "keras_moe": keras_moe.__version__,
         backend: __import__(backend).__version__,
+        **({} if device is None else {"accelerator": device}),
     }

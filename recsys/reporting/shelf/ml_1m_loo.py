@@ -26,11 +26,14 @@ ML_1M_LOO = Benchmark(
     options={"length": 200, "train_length": 0},
     settings=(
         *baseline_rows("popular", "ease"),
-        Setting(
-            "transformer",
-            "train",
-            tower(tower_epochs=6),
-            seeds=3,
+        *(
+            Setting(
+                f"transformer{refit}",
+                "train",
+                tower(tower_epochs=6, refit=bool(refit)),
+                seeds=3,
+            )
+            for refit in ("", ", refit")
         ),
     ),
     published=(

@@ -24,7 +24,8 @@ is measured once. `recall` and `ndcg` are of rows with one target
 each, `user_recall` (hits divided by targets) and `user_ndcg` (the best ranking
 has 1) of users with several. Rows stand in the order of the last metric, the
 mean over seeds, of the training or of splits that are drawn, with its standard
-error; where a row has one seed, its place among close ones says nothing.
+error; where a row has one seed, its place among close ones says nothing. CPU
+minutes are of whole processes, without an accelerator.
 """
 
 
@@ -73,7 +74,13 @@ def _section(name: str, benchmark: Benchmark, results: pd.DataFrame) -> str:
 def _machine(results: pd.DataFrame) -> str:
     if results.empty:
         return "Nothing has been measured here yet."
-    cores = " or ".join(map(str, sorted(set(results["cores"]))))
+    machines = results[["cores", "device"]].drop_duplicates()
+    described = [
+        f"{cores} cores" + ("" if device == "cpu" else f" and one {device}")
+        for cores, device in sorted(machines.itertuples(index=False))
+    ]
     first, last = results["date"].min(), results["date"].max()
     dates = [first] if first == last else [first, last]
-    return f"Measured here on {cores} cores, {' to '.join(dates)}."
+    return (
+        f"Measured here on {', or on '.join(described)}, {' to '.join(dates)}."
+    )

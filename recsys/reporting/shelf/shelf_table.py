@@ -9,7 +9,8 @@ def shelf_table(
     """Returns the header and the rows of a benchmark's table.
 
     Published rows and ours stand in one order, that of the last metric. Ours
-    have the mean over seeds and its standard error.
+    have the mean over seeds and its standard error. The CPU minutes are the
+    mean over those runs that had no accelerator.
 
     Args:
         benchmark: The benchmark.
@@ -24,7 +25,8 @@ def shelf_table(
         runs = results[results["row"] == name]
         metrics = runs[benchmark.columns]
         values = [_mean(runs[column]) for column in benchmark.columns]
-        minutes = f"{runs['cpu_minutes'].mean():.1f}"
+        alone = runs.loc[runs["device"] == "cpu", "cpu_minutes"]
+        minutes = "" if alone.empty else f"{alone.mean():.1f}"
         count = str(len(runs))
         line = [f"{name} (here)", *values, count, minutes, ""]
         rows.append((float(metrics.mean().iloc[-1]), line))

@@ -176,7 +176,8 @@ def test_table() -> None:
             "seed": [0, 1, 0],
             "recall@3": [0.6, 0.8, 0.1],
             "ndcg@3": [0.3, 0.5, 0.05],
-            "cpu_minutes": [1.0, 2.0, 0.5],
+            "cpu_minutes": [1.5, 2.0, 0.5],
+            "device": ["cpu", "GPU", "cpu"],
         }
     )
     header, lines = shelf_table(SMALL, results)
