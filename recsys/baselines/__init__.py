@@ -9,6 +9,7 @@ from recsys.baselines.ease import Ease
 from recsys.baselines.gbdt import Gbdt
 from recsys.baselines.ials import Ials
 from recsys.baselines.item_knn import ItemKNN
+from recsys.baselines.linear import Linear
 from recsys.baselines.mf import MatrixFactorization
 from recsys.baselines.popular import Popular
 from recsys.baselines.ranking_baseline import RankingBaseline
@@ -23,6 +24,7 @@ RETRIEVAL: dict[str, type[RetrievalBaseline]] = {
 }
 RANKING: dict[str, type[RankingBaseline]] = {
     "bias": Bias,
+    "linear": Linear,
     "gbdt": Gbdt,
 }
 BASELINES: dict[str, type[RetrievalBaseline] | type[RankingBaseline]] = {

@@ -8,6 +8,7 @@ from recsys.baselines.array_folder import ArrayFolder
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
 from recsys.data.split import Split
+from recsys.errors.reading import reading
 from recsys.errors.shapes import check_shape
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
@@ -60,7 +61,7 @@ class TreeColumns:
             features[name] = feature
             values = feature.encode(train[name])
             if values.dtype.kind == "i":
-                codes = _codes_and_weights(values)[0]
+                codes = codes_and_weights(values)[0]
                 counts[name] = np.bincount(codes[codes >= 0])
         return cls({name: features[name] for name in kinds}, counts)
 
@@ -131,11 +132,13 @@ class TreeColumns:
         features: dict[str, FittedFeature] = {}
         counts = {}
         for name in sharing_last(kinds):
-            feature = kinds[name].restore(states[name], features)
+            with reading(file, f"what was fitted of feature {name!r}"):
+                feature = kinds[name].restore(states[name], features)
             features[name] = feature
             place = f"feature_{numbers[name]}"
             if (vocabulary := _own_vocabulary(feature)) is not None:
                 vocabulary.values = files.read_ids(f"{place}_ids")
+                vocabulary.check(name)
             if (folder / f"{place}_counts.npy").exists():
                 counts[name] = files.read(f"{place}_counts", None)
         return cls({name: features[name] for name in kinds}, counts)
@@ -145,8 +148,12 @@ def _own_vocabulary(feature: FittedFeature) -> "Vocabulary | None":
     return feature.vocabulary if feature.of is None else None
 
 
-def _codes_and_weights(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of ids, -1 where there is none, and their weights."""
+def codes_and_weights(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the numbers of ids, -1 where there is none, and their weights.
+
+    Args:
+        values: What `encode` of a feature of ids returns.
+    """
     if values.ndim < 3:
         return values, np.ones(values.shape, np.float32)
     # Lists of weighted ids hold the bits of the weights behind the numbers.
@@ -155,7 +162,7 @@ def _codes_and_weights(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _of_lists(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The columns of lists, `(1 + ids, rows)`."""
-    codes, weights = _codes_and_weights(values)
+    codes, weights = codes_and_weights(values)
     known = np.array(counts, copy=True)
     known[:1] = 0  # Whatever is unknown is none of the frequent ids.
     common = np.argsort(-known, kind="stable")[:COMMON_IDS]
