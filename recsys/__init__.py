@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from recsys.api.evaluate import evaluate as evaluate
     from recsys.api.explain import explain as explain
     from recsys.api.export import export as export
+    from recsys.api.fit_baselines import fit_baselines as fit_baselines
     from recsys.api.predict import predict as predict
     from recsys.api.recommend import recommend as recommend
     from recsys.api.report import report as report
@@ -70,6 +71,7 @@ _HOMES = {
     "recsys.api.evaluate": ("evaluate",),
     "recsys.api.explain": ("explain",),
     "recsys.api.export": ("export",),
+    "recsys.api.fit_baselines": ("fit_baselines",),
     "recsys.api.predict": ("predict",),
     "recsys.api.recommend": ("recommend",),
     "recsys.api.report": ("report",),

@@ -27,10 +27,13 @@ from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.models.expected_memory import in_units
 from recsys.models.label_statistics import constant_predictions
+from recsys.models.label_statistics import target_scales
 from recsys.retrieval.counting_rows import counting_label
 from recsys.runs.data_file import write_data
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
+from recsys.training.resolve_config import standardizes
+from recsys.training.resolve_config import weights_of_tasks
 
 
 def baseline(config: BaselineConfig | JsonMapping) -> JsonObject:
@@ -72,6 +75,11 @@ def _resolved(config: BaselineConfig) -> BaselineConfig:
         )
     if config.data != "synthetic":
         config = replace(config, data=str(Path(config.data).resolve()))
+    config = replace(
+        config,
+        task_weights=weights_of_tasks(config.task_weights, schema),
+        standardize_targets=standardizes(config.standardize_targets, schema),
+    )
     if config.model in RETRIEVAL:
         label = counting_label(config.retrieval_label, schema)
         config = replace(config, retrieval_label=label)
@@ -83,27 +91,35 @@ def _baseline(config: BaselineConfig, run: Run) -> JsonObject:
     in_memory = False if config.model in RANKING else None
     dataset = load(config.data, streaming=in_memory)
     constants = constant_predictions(dataset)
+    scales = _scales(config, dataset)
     fit = _fit_ranking if config.model in RANKING else _fit_retrieval
     model, chosen, trials = fit(config, dataset)
     config = replace(config, options=chosen)
     announce("Measuring the validation and the test split")
     k = config.metrics_k
-    fitted = BaselineRun(config, model, constants)
+    fitted = BaselineRun(config, model, constants, scales)
     metrics = {"validation": fitted.measure(dataset, "validation", k)}
     if config.refit and isinstance(model, FittedRetrieval):
         data = RetrievalData(dataset, str(config.retrieval_label))
         both = data.interactions(["train", "validation"])
         del model, fitted  # Of large ones, memory has no room for two.
         again = _fit_retriever(config, both, chosen)
-        fitted = BaselineRun(config, again, constants)
+        fitted = BaselineRun(config, again, constants, scales)
     metrics["test"] = fitted.measure(dataset, "test", k)
     fitted.write()
     write_data(run.data, config.data)
-    table = [{**options, "validation": score} for options, score in trials]
+    table = [
+        {**options, "validation": score, "seconds": seconds}
+        for options, score, seconds in trials
+    ]
     with replacing(run.folder / "trials.csv") as unfinished:
         pd.DataFrame(table).to_csv(unfinished, index=False)
     write_json(run.metrics, metrics)
     return metrics
+
+
+def _scales(config: BaselineConfig, dataset: AnyDataset) -> dict[str, float]:
+    return target_scales(dataset) if config.standardize_targets else {}
 
 
 Fitted = tuple[FittedRetrieval | RankingBaseline, dict[str, float], list[Trial]]
@@ -163,9 +179,10 @@ def _fit_retriever(
 def _fit_ranking(config: BaselineConfig, dataset: Any) -> Fitted:
     kind = RANKING[config.model]
     constants = constant_predictions(dataset)
+    scales = _scales(config, dataset)
 
     def score(model: RankingBaseline) -> float:
-        fitted = BaselineRun(config, model, constants)
+        fitted = BaselineRun(config, model, constants, scales)
         metrics = fitted.measure(dataset, "validation", config.metrics_k)
         return -float(metrics["loss"])
 

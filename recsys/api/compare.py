@@ -1,9 +1,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
+from recsys.baselines.config import BaselineConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.load import load_schema
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
@@ -12,10 +15,16 @@ from recsys.files.atomic import replacing
 from recsys.files.json_files import JsonMapping
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
+from recsys.processes.command_words import command_words
 from recsys.processes.training_processes import TrainingProcesses
 from recsys.reporting.comparison import Comparison
-from recsys.reporting.comparison import PlannedRun
 from recsys.reporting.comparison_table import comparison_table
+from recsys.reporting.comparisons import COMPARISONS
+from recsys.reporting.markdown import markdown_text
+from recsys.reporting.planned import Planned
+from recsys.reporting.planned import check_planned
+from recsys.reporting.verdicts import verdicts
+from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 
 
@@ -23,6 +32,7 @@ def compare(
     comparison: Comparison | str | Path,
     out: str | Path,
     jobs: int = 1,
+    seeds: int | None = None,
     **fields: object,
 ) -> pd.DataFrame:
     """Trains and tests several models alike; writes a table of the results.
@@ -34,10 +44,13 @@ def compare(
     each run.
 
     Args:
-        comparison: A `Comparison`, or a JSON file with its fields; see
-            `docs/comparing.md`.
+        comparison: A `Comparison`, or a JSON file with its fields, see
+            `docs/comparing.md`, or the name of one of
+            `recsys.reporting.comparisons.COMPARISONS`.
         out: Folder of the runs and the table.
         jobs: Runs at a time.
+        seeds: How many seeds, whatever the comparison says. Its own unless
+            given.
         **fields: Fields of `TrainConfig`, such as `data`, that hold for all
             runs, whatever the comparison says.
 
@@ -55,34 +68,66 @@ def compare(
     """
     check_count("jobs", jobs)
     out = Path(out).resolve()
-    if isinstance(comparison, Comparison):
+    source, comparison = comparison, read_comparison(comparison, fields)
+    if seeds is not None:
+        check_count("seeds", seeds)
+        comparison = replace(comparison, seeds=list(range(seeds)))
+    try:
         planned = _planned(comparison, out, fields)
-    else:
-        file, comparison = comparison, Comparison.read(comparison)
-        try:
-            planned = _planned(comparison, out, fields)
-        except (ValueError, TypeError) as error:
-            raise type(error)(f"{file}: {error}") from error
+    except (ValueError, TypeError) as error:
+        if isinstance(source, Comparison):
+            raise
+        raise type(error)(f"{source}: {error}") from error
     with sole_writer(out):
         check_no_links(out)
         remove_all_unfinished(out)
         return _compare(comparison, planned, out, jobs)
 
 
+def read_comparison(
+    source: Comparison | str | Path, fields: JsonMapping
+) -> Comparison:
+    """Returns the comparison that a file or a name stands for.
+
+    Args:
+        source: As in `compare`.
+        fields: Fields of `TrainConfig` for all runs. A comparison with a name
+            is made for the "data" among them.
+
+    Raises:
+        DataError: The data are missing or wrong.
+        FileError: The file is broken, or a field in it wrong.
+        FileNotFoundError: There is no such file, nor such a name.
+        ValueError: There is a name, and no data.
+    """
+    if isinstance(source, Comparison):
+        return source
+    make = COMPARISONS.get(str(source))
+    if make is None or Path(source).is_file():
+        return Comparison.read(source)
+    data = fields.get("data")
+    if not isinstance(data, str | Path):
+        raise ValueError(
+            f"`data` must be given for the comparison {str(source)!r}. "
+            f"Received: data={data!r}"
+        )
+    return make(load_schema(str(data)))
+
+
 def _planned(
     comparison: Comparison, out: Path, fields: JsonMapping
-) -> list[PlannedRun]:
+) -> list[Planned]:
     """The runs of a comparison, each of which can be trained."""
     planned = comparison.runs(out, **fields)
-    sources = {run.config.data for run in planned}
+    sources = {run.data for run in planned}
     schemas = {source: load_schema(source) for source in sources}
     for run in planned:
-        run.check(schemas[run.config.data])
+        check_planned(run, schemas[run.data])
     return planned
 
 
 def _compare(
-    comparison: Comparison, planned: list[PlannedRun], out: Path, jobs: int
+    comparison: Comparison, planned: list[Planned], out: Path, jobs: int
 ) -> pd.DataFrame:
     failures = []
     announce(f"Training {len(planned)} runs, {jobs} at a time")
@@ -90,7 +135,7 @@ def _compare(
         TrainingProcesses(jobs) as processes,
         ThreadPoolExecutor(jobs) as pool,
     ):
-        futures = [pool.submit(processes.train, run.config) for run in planned]
+        futures = [pool.submit(_make, processes, run) for run in planned]
         try:
             for done, future in enumerate(as_completed(futures), start=1):
                 error = future.exception()
@@ -108,14 +153,27 @@ def _compare(
     return results
 
 
+def _make(processes: TrainingProcesses, run: Planned) -> None:
+    """Trains or fits what a run of the table needs."""
+    for config in run.configs:
+        if isinstance(config, TrainConfig):
+            processes.train(config)
+        else:
+            fields = config.to_mapping()
+            words = command_words("baseline", BaselineConfig, fields)
+            processes.complete(Run(config.out), fields, words)
+
+
 def _write_results(
-    planned: list[PlannedRun], comparison: Comparison, out: Path
+    planned: list[Planned], comparison: Comparison, out: Path
 ) -> pd.DataFrame:
     results = pd.DataFrame([r for run in planned if (r := run.result())])
     if not results.empty:
         with replacing(out / "results.csv") as unfinished:
             results.to_csv(unfinished, index=False)
         text = comparison_table(results, comparison.against)
+        for line in verdicts(results, comparison.against):
+            text += f"\n\n{markdown_text(line)}"
         with replacing(out / "table.md") as unfinished:
             unfinished.write_text(text, encoding="utf-8")
     return results

@@ -1,6 +1,7 @@
 import warnings
 from collections.abc import Callable
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from recsys.errors import RunError
@@ -104,6 +105,8 @@ def _report(
     for number, section in enumerate(SECTIONS if trained else (), start=1):
         name = section.__name__.replace("_", " ")
         announce(f"Section {number} of {len(SECTIONS)}: {name}")
+        if section is results:  # The only one that has baselines in it.
+            section = partial(results, simple=simple)
         if (part := section(trained)) is not None:
             sections.append(part)
     announce("Writing the page")

@@ -26,6 +26,7 @@ from recsys.runs.run import Run
 from recsys.runs.run import versions
 
 FITTED = "fitted"  # The folder of what was fitted.
+_SCALES = "scales.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +38,14 @@ class BaselineRun:
         model: What was fitted.
         constants: By task, the best prediction that looks at no feature.
             A baseline of retrieval predicts it for every row.
+        scales: By regression task, the standard deviation that its loss
+            counts in; none where it counts as it is.
     """
 
     config: BaselineConfig
     model: FittedRetrieval | RankingBaseline
     constants: Mapping[str, float | Sequence[float]]
+    scales: Mapping[str, float]
 
     def write(self) -> None:
         """Writes the run but for its metrics."""
@@ -52,6 +56,7 @@ class BaselineRun:
         )
         folder.mkdir()
         write_json(folder / "constants.json", self.constants)
+        write_json(folder / _SCALES, self.scales)
         if isinstance(self.model, FittedRetrieval):
             write_retrieval(self.model, folder)
         else:
@@ -76,13 +81,17 @@ class BaselineRun:
         file = fitted / "constants.json"
         shape = dict[str, float | list[float]]
         constants = check_shape(read_json(file), shape, file)
+        scales: dict[str, float] = {}
+        if (fitted / _SCALES).is_file():  # Older runs have none.
+            content = read_json(fitted / _SCALES)
+            scales = check_shape(content, dict[str, float], fitted / _SCALES)
         model: FittedRetrieval | RankingBaseline
         if config.model in RETRIEVAL:
             model = read_retrieval(RETRIEVAL[config.model], fitted)
         else:
             data: Any = dataset
             model = RANKING[config.model].read(fitted, data)
-        return cls(config, model, constants)
+        return cls(config, model, constants, scales)
 
     def measure(
         self, dataset: AnyDataset, split: str, k: int, resamples: int = 0
@@ -104,8 +113,9 @@ class BaselineRun:
         measured = Measuring(
             schema,
             tasks,
-            dict.fromkeys(tasks, 1 / max(1, len(tasks))),
-            {},
+            self.config.task_weights
+            or dict.fromkeys(tasks, 1 / max(1, len(tasks))),
+            self.scales,
             self.constants,
             k,
             resamples,

@@ -56,6 +56,10 @@ class BaselineConfig:
         refit: Whether a baseline of retrieval is fitted again on the training
             and the validation split, with the hyperparameters chosen, before
             the test split is measured.
+        task_weights: Weight of each task's loss in the loss; equal shares of
+            what is left to 1 unless given.
+        standardize_targets: Whether the losses of regression tasks count in
+            variances of the labels; as in a training unless given.
         metrics_k: How many items, or rows of a group, metrics look at.
         seed: Seed of what is drawn.
 
@@ -74,6 +78,10 @@ class BaselineConfig:
     exclude_seen: bool = True
     exclude_seen_targets: bool = False
     refit: bool = False
+    task_weights: Annotated[dict[str, float], Field(strict=False)] = field(
+        default_factory=dict
+    )
+    standardize_targets: bool | None = None
     metrics_k: Count = 10
     seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0
 

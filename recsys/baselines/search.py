@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 from typing import TypeVar
 
@@ -8,7 +9,7 @@ from recsys.baselines.option import Options
 from recsys.terminal.progress import announce
 
 Model = TypeVar("Model")
-Trial = tuple[Options, float]
+Trial = tuple[Options, float, float]
 
 
 def search(
@@ -32,7 +33,8 @@ def search(
 
     Returns:
         The model of the highest score, its options, and all that was tried
-        with its score. Of equal scores, the first counts.
+        with its score and the seconds that it took. Of equal scores, the first
+        counts.
 
     Example:
     >>> options = {"a": Option((1.0, 2.0, 3.0), 1.0)}
@@ -46,6 +48,7 @@ def search(
         name: given.get(name, option.first) for name, option in options.items()
     }
     trials: dict[tuple[float, ...], float] = {}
+    seconds: dict[tuple[float, ...], float] = {}
     model: Model | None = None
     fitted: tuple[float, ...] = ()
 
@@ -54,8 +57,10 @@ def search(
         key = tuple(values.values())
         if key not in trials:
             model = None  # Of large ones, memory has no room for two.
+            start = perf_counter()
             model, fitted = fit(values), key
             trials[key] = score(model)
+            seconds[key] = perf_counter() - start
             announce(f"{_shown(values)}: {trials[key]:.4f}")
         return trials[key]
 
@@ -65,13 +70,13 @@ def search(
                 value: tried({**chosen, name: value}) for value in option.grid
             }
             chosen[name] = max(by_value, key=lambda value: by_value[value])
+    if not trials:
+        tried(chosen)
     if model is None or fitted != tuple(chosen.values()):
         model = None
         model = fit(chosen)
-        if not trials:
-            trials[tuple(chosen.values())] = score(model)
     named: list[Trial] = [
-        (dict(zip(options, key, strict=True)), value)
+        (dict(zip(options, key, strict=True)), value, seconds[key])
         for key, value in trials.items()
     ]
     return model, chosen, named

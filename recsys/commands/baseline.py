@@ -15,7 +15,7 @@ def baseline(
         str,
         typer.Option(
             help="Retrieval: popular, item-knn, ease, ials or mf. Ranking: "
-            "bias or gbdt."
+            "bias, linear or gbdt."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder: new or empty.")],
@@ -60,6 +60,22 @@ def baseline(
             "the test.",
         ),
     ] = False,
+    task_weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TASK=WEIGHT",
+            help="Weight of a task in the loss. Default: equal shares of what "
+            "is left to 1.",
+        ),
+    ] = None,
+    standardize_targets: Annotated[
+        bool | None,
+        typer.Option(
+            "--standardize-targets/--no-standardize-targets",
+            help="Count the losses of regression tasks in variances of the "
+            "labels. Default: as in a training.",
+        ),
+    ] = None,
     metrics_k: Annotated[
         int,
         typer.Option(help="Cutoff k of metrics: items, or rows of a group."),
@@ -69,6 +85,7 @@ def baseline(
 ) -> None:
     """Fit a simple, exact model for comparison with trained ones."""
     options = named_values("option", list(option or []))
+    weights = named_values("task_weight", list(task_weight or []), float)
     start_backend(backend)
     from recsys.api.baseline import baseline
     from recsys.commands.metrics_table import print_metrics
@@ -83,6 +100,8 @@ def baseline(
             "exclude_seen": exclude_seen,
             "exclude_seen_targets": exclude_seen_targets,
             "refit": refit,
+            "task_weights": weights,
+            "standardize_targets": standardize_targets,
             "metrics_k": metrics_k,
             "seed": seed,
         }

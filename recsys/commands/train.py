@@ -1,3 +1,4 @@
+from math import isnan
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,14 @@ def train(
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out.")
+    ] = False,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines",
+            help="Fit simple models to the same data afterwards, and name the "
+            "best.",
+        ),
     ] = False,
     **options: object,
 ) -> None:
@@ -62,3 +71,22 @@ def train(
     splits = ("validation", "test")
     print_metrics({split: metrics[split] for split in splits})
     print(f"Model, metrics, history and plots are in {settings.out}")
+    if baselines:
+        _print_baselines(Path(settings.out))
+
+
+def _print_baselines(run: Path) -> None:
+    """Fits simple models beside a run, and prints how they compare."""
+    from recsys.api.fit_baselines import best_simple_models
+    from recsys.api.fit_baselines import fit_baselines
+    from recsys.reporting.terminal_table import print_table
+
+    table = fit_baselines(run)
+    shown = table.set_index("model").map(
+        lambda value: "" if isnan(value) else f"{value:.4f}"
+    )
+    lines = [[name, *cells] for name, *cells in shown.itertuples()]
+    print_table(list(table.columns), lines)
+    for line in best_simple_models(table):
+        print(line)
+    print(f"Simple models are in {run / 'baselines'}")

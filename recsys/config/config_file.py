@@ -10,7 +10,15 @@ from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 
 
-def _checked(fields: JsonObject) -> JsonObject:
+def check_fields(fields: JsonObject) -> JsonObject:
+    """Returns fields of `TrainConfig`, as many as one likes.
+
+    Args:
+        fields: The fields by name.
+
+    Raises:
+        ValueError: A field is unknown or wrong.
+    """
     # Where it is trained, on what and with how many experts may be said
     # elsewhere.
     part = {"data": ".", "out": ".", "num_experts": MOST_EXPERTS, **fields}
@@ -21,7 +29,7 @@ def _checked(fields: JsonObject) -> JsonObject:
     return fields
 
 
-Fields = Annotated[JsonObject, AfterValidator(_checked)]
+Fields = Annotated[JsonObject, AfterValidator(check_fields)]
 """The shape of fields of `TrainConfig`, as many as one likes."""
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from recsys.config.config_file import read_fields
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
+from recsys.files.json_files import JsonObject
+from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.processes.command_process import CommandProcess
@@ -109,8 +111,43 @@ class TrainingProcesses:
             arguments = _arguments(run, config)
         if not arguments:
             return
+        self._finish(run, arguments, config.backend)
+
+    def complete(
+        self, run: Run, requested: JsonObject, arguments: Sequence[str]
+    ) -> None:
+        """Runs a command that fills a run folder, unless it has been filled.
+
+        What an interrupted one has left is removed. The files beside the
+        folder, and the errors, are as of `train`.
+
+        Args:
+            run: The run.
+            requested: The configuration; its "data" and "out" are the data
+                folder and the run folder.
+            arguments: The words after `recsys`.
+
+        Raises:
+            RunError: As of `train`.
+            KeyboardInterrupt: As of `train`.
+        """
+        with sole_writer(run.folder, wait=_PATIENCE):
+            request = run.folder.with_suffix(".json")
+            if request.is_file():
+                _check_request(run, read_json(request), requested)
+            write_json(request, requested)
+            if run.is_finished:
+                check_data(run.data, requested["data"])
+                return
+            shutil.rmtree(run.folder, ignore_errors=True)
+        self._finish(run, arguments, None)
+
+    def _finish(
+        self, run: Run, arguments: Sequence[str], backend: str | None
+    ) -> None:
+        """Runs a command that fills a run folder."""
         log = run.folder.with_suffix(".log")
-        code = self._run(arguments, log, config.backend)
+        code = self._run(arguments, log, backend)
         if self.stopped.is_set() or code in _INTERRUPTED:
             raise KeyboardInterrupt
         if code:
@@ -172,17 +209,23 @@ class TrainingProcesses:
         return process
 
 
+def _check_request(run: Run, known: JsonObject, requested: JsonObject) -> None:
+    """Raises RunError where a folder is of another configuration."""
+    # The folder may have been moved since then.
+    if {**known, "out": requested["out"]} != requested:
+        raise RunError(
+            f"{run.folder}: the run was started with another configuration; "
+            "choose another folder"
+        )
+
+
 def _arguments(run: Run, config: TrainConfig) -> list[str]:
     """The command that trains, or goes on; none if the run is finished."""
     request = run.folder.with_suffix(".json")
     requested = config.to_mapping()
     begun = request.is_file()
-    # The folder may have been moved since then.
-    if begun and read_fields(request) | {"out": requested["out"]} != requested:
-        raise RunError(
-            f"{run.folder}: the run was started with another configuration; "
-            "choose another folder"
-        )
+    if begun:
+        _check_request(run, read_fields(request), requested)
     write_json(request, requested)
     if run.is_finished:
         check_data(run.data, config.data)

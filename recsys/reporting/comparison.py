@@ -1,10 +1,6 @@
-import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
-from typing import Self
 
 from pydantic import AfterValidator
 from pydantic import BeforeValidator
@@ -14,20 +10,14 @@ from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
 from recsys.config.config_file import Fields
-from recsys.config.train_config import TrainConfig
-from recsys.data import Schema
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
-from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
-from recsys.measuring.curves import read_history
-from recsys.measuring.search_distance import largest_distance
-from recsys.measuring.task_scores import task_scores
-from recsys.measuring.until_binary import percent_until_binary
-from recsys.runs.run import Run
-from recsys.training.resolve_config import check_config
+from recsys.reporting.planned import Planned
+from recsys.reporting.planned import checked_model
+from recsys.reporting.planned import planned
 
 # The files beside the runs.
 _TABLES = ("results.csv", "table.md")
@@ -85,6 +75,9 @@ def _different(seeds: list[int]) -> list[int]:
 
 
 _Fields = Annotated[Fields, AfterValidator(_own_fields)]
+_Model = Annotated[
+    JsonObject, AfterValidator(checked_model), AfterValidator(_own_fields)
+]
 _Name = Annotated[str, AfterValidator(_folder_name)]
 _SettingName = Annotated[str, AfterValidator(_setting_name)]
 _Seed = Annotated[StrictInt, Field(ge=0, lt=LARGEST_COUNT)]
@@ -101,7 +94,10 @@ class Comparison:
     example. All names are those of folders too.
 
     Args:
-        models: By name, the fields of `TrainConfig` that make each model.
+        models: By name, the fields of `TrainConfig` that make each model. With
+            `single_tasks` true, there is one for each task, trained on it
+            alone; with `baseline`, the name of a baseline, the fields are
+            those of `BaselineConfig`.
         base: The fields that all share.
         settings: By name, fields that all models are trained with in turn,
             such as the tasks' weights. One setting without a name and without
@@ -120,7 +116,7 @@ class Comparison:
     [0, 1, 2]
     """
 
-    models: dict[_Name, _Fields]
+    models: dict[_Name, _Model]
     base: _Fields = field(default_factory=dict)
     settings: dict[_SettingName, _Fields] = field(
         default_factory=lambda: {"": {}}
@@ -159,7 +155,7 @@ class Comparison:
         comparison: Comparison = check_shape(read_json(Path(file)), cls, file)
         return comparison
 
-    def runs(self, out: Path, **fields: object) -> list["PlannedRun"]:
+    def runs(self, out: Path, **fields: object) -> list[Planned]:
         """Returns all runs, each with a folder of its own in `out`.
 
         Args:
@@ -167,10 +163,11 @@ class Comparison:
             **fields: Fields of `TrainConfig` that hold for all of them.
 
         Raises:
+            DataError: A model of single tasks has data without a schema.
             ValueError: A run has no data, or a field is wrong.
         """
         return [
-            PlannedRun.of(
+            planned(
                 setting,
                 model,
                 {
@@ -186,75 +183,3 @@ class Comparison:
             for setting in self.settings
             for model in self.models
         ]
-
-
-@contextmanager
-def _naming(setting: str, model: str) -> Iterator[None]:
-    """Adds the setting and the model to what goes wrong."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        where = setting and f"setting {setting!r}, "
-        raise ValueError(f"{where}model {model!r}: {error}") from error
-
-
-@dataclasses.dataclass(frozen=True)
-class PlannedRun:
-    """One run of a comparison.
-
-    Attributes:
-        setting: Name of its setting.
-        model: Name of its model.
-        config: What it is trained with.
-    """
-
-    setting: str
-    model: str
-    config: TrainConfig
-
-    @classmethod
-    def of(cls, setting: str, model: str, fields: JsonMapping) -> Self:
-        """Plans a run of fields of `TrainConfig`.
-
-        Raises:
-            ValueError: They do not fit together; the message names setting
-                and model.
-        """
-        with _naming(setting, model):
-            return cls(setting, model, TrainConfig.from_mapping(fields))
-
-    def check(self, schema: Schema) -> None:
-        """Checks that it can be trained on data with a schema.
-
-        Raises:
-            ValueError: It cannot; the message names setting and model.
-        """
-        with _naming(self.setting, self.model):
-            check_config(self.config, schema)
-
-    def result(self) -> JsonObject | None:
-        """The entry of the table, or `None` before training."""
-        run = Run(self.config.out)
-        if not run.is_finished:
-            return None
-        metrics = run.read_metrics()
-        test = metrics["test"]
-        history = read_history(run.history)
-        result = {
-            "setting": self.setting,
-            "model": self.model,
-            "seed": self.config.seed,
-            "loss": test["loss"],
-            **task_scores(test),
-            "experts per example": test["experts_per_example"],
-            **percent_until_binary(test),
-            "seconds per epoch": history["seconds"].median(),
-            "epochs": len(history),
-            "best epoch": metrics["selected"]["epoch"]
-            if metrics.get("selected")
-            else int(history["epoch"][history["val_loss"].argmin()]),
-        }
-        distance = metrics.get("permutation_distance")
-        if distance is not None:
-            result["permutation distance"] = largest_distance(distance)
-        return result

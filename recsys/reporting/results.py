@@ -1,17 +1,24 @@
 """Tables of test losses in the form of the COMET and MOESART papers."""
 
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
 
+from recsys.baselines import RANKING
+from recsys.baselines.config import read_baseline_config
+from recsys.config.resolved_config import ResolvedConfig
+from recsys.files.json_files import JsonMapping
+from recsys.measuring.task_scores import task_scores
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.statistics import mean_and_error
 from recsys.reporting.statistics import p_value
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import by_setting
+from recsys.runs.run import Run
 
 # The gates that the papers propose, to be tested against all others.
 PROPOSED = ("comet", "moesart")
@@ -19,7 +26,9 @@ SIGNIFICANT = 0.05
 
 
 def results(
-    trained: Sequence[Trained], top_share: float = 0.05
+    trained: Sequence[Trained],
+    top_share: float = 0.05,
+    simple: Sequence[Run] = (),
 ) -> Section | None:
     """Makes a table of the test losses for each setting.
 
@@ -29,6 +38,8 @@ def results(
     Args:
         trained: The finished trainings.
         top_share: Share of a model's trials that count, at least one.
+        simple: Run folders of baselines. Those that predict the tasks stand
+            below the trainings on the same data with the same losses.
 
     References:
         Ibrahim, Chen, Hazimeh, Ponomareva, Zhao, Mazumder. COMET: Learning
@@ -38,14 +49,16 @@ def results(
     searched = [run for run in trained if run.searched]
     repeated = [run for run in trained if not run.searched]
     tables = [
-        _table(f"{setting}: best {top_share:.0%} of the trials", by_model)
+        _table(
+            f"{setting}: best {top_share:.0%} of the trials", by_model, simple
+        )
         for setting, by_model in by_setting(searched).items()
         for by_model in [
             {name: best(runs, top_share) for name, runs in by_model.items()}
         ]
     ]
     tables += [
-        _table(f"{setting}: mean over all runs", by_model)
+        _table(f"{setting}: mean over all runs", by_model, simple)
         for setting, by_model in by_setting(repeated).items()
     ]
     text = (
@@ -63,7 +76,11 @@ def best(runs: Sequence[Trained], share: float) -> list[Trained]:
     return ranked[: max(1, ceil(share * len(runs)))]
 
 
-def _table(caption: str, by_model: Mapping[str, Sequence[Trained]]) -> Table:
+def _table(
+    caption: str,
+    by_model: Mapping[str, Sequence[Trained]],
+    simple: Sequence[Run],
+) -> Table:
     columns = list(
         dict.fromkeys(
             name
@@ -88,7 +105,35 @@ def _table(caption: str, by_model: Mapping[str, Sequence[Trained]]) -> Table:
         rows.append(
             [model, str(len(runs)), star + mean_and_error(losses, 2), *cells]
         )
+    config = next(iter(by_model.values()))[0].config
+    rows += _simple_rows(simple, config, columns)
     return Table(caption, ["model", "runs", "test loss x 100", *columns], rows)
+
+
+def _simple_rows(
+    simple: Sequence[Run], config: ResolvedConfig, columns: Sequence[str]
+) -> Iterator[list[str]]:
+    """The rows of baselines with the data and the loss of a training."""
+    by_model: dict[str, list[JsonMapping]] = {}
+    for run in simple:
+        own = read_baseline_config(run.config)
+        same = (own.data, own.task_weights, own.standardize_targets) == (
+            config.data,
+            config.task_weights,
+            config.standardize_targets,
+        )
+        if same and own.model in RANKING:
+            test = run.read_metrics()["test"]
+            by_model.setdefault(own.model, []).append(test)
+    for model, tests in by_model.items():
+        losses = [100 * test["loss"] for test in tests]
+        scores = [task_scores(test) for test in tests]
+        cells = []
+        for name in columns:
+            found = [values.get(name) for values in scores]
+            known = [value for value in found if value is not None]
+            cells.append(mean_and_error(known, 4))
+        yield [model, str(len(tests)), mean_and_error(losses, 2), *cells]
 
 
 def _significant(by_model: Mapping[str, Sequence[Trained]]) -> set[str]:

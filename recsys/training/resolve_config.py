@@ -60,9 +60,9 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         )
         | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
-        task_weights=_task_weights(config.task_weights, schema),
+        task_weights=weights_of_tasks(config.task_weights, schema),
         task_options=typed_task_options(config.task_options, schema.tasks),
-        standardize_targets=_standardizes(config.standardize_targets, schema),
+        standardize_targets=standardizes(config.standardize_targets, schema),
         retrieval_label=_retrieval_label(config, schema),
         retrieval_loss_options=_loss_options(config),
         retrieval_correction=_correction(config),
@@ -178,7 +178,13 @@ def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:
     return counting_label(config.retrieval_label, schema)
 
 
-def _standardizes(given: bool | None, schema: Schema) -> bool:
+def standardizes(given: bool | None, schema: Schema) -> bool:
+    """Returns whether losses are of standardised targets.
+
+    Args:
+        given: What the configuration says, if anything.
+        schema: The schema of the data set.
+    """
     if given is not None:
         return given
     is_published = (
@@ -200,10 +206,18 @@ def _hash_feature(name: str | None, schema: Schema) -> str | None:
     return name
 
 
-def _task_weights(
+def weights_of_tasks(
     given: Mapping[str, float], schema: Schema
 ) -> dict[str, float]:
-    """Shares what the given weights leave to 1 among the other tasks."""
+    """Shares what the given weights leave to 1 among the other tasks.
+
+    Args:
+        given: Weights by task.
+        schema: The schema of the data set.
+
+    Raises:
+        ValueError: There is no such task, or nothing is left for one.
+    """
     tasks = list(schema.tasks)
     for task in given:
         if task not in tasks:

@@ -308,10 +308,102 @@ def test_jobs_must_be_positive(tmp_path: Path) -> None:
         recsys.compare(Comparison(MODELS), tmp_path, jobs=0)
 
 
-def test_documented_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "runs"), [(0, 2 * 3 * 3), (1, 3)])
+def test_documented_files(place: int, runs: int, tmp_path: Path) -> None:
     page = Path(__file__).parents[3] / "docs" / "comparing.md"
-    (text,) = re.findall(r"```json\n(.*?)```", page.read_text(), re.S)
+    texts = re.findall(r"```json\n(.*?)```", page.read_text(), re.S)
     file = tmp_path / "comparison.json"
-    file.write_text(text)
+    file.write_text(texts[place])
     comparison = Comparison.read(file)
-    assert len(comparison.runs(tmp_path)) == 2 * 3 * 3
+    data = comparison.base.get("data", "synthetic")
+    assert len(comparison.runs(tmp_path, data=data)) == runs
+
+
+@pytest.mark.slow
+def test_baselines_and_single_tasks_are_rows_like_any_other(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = settings(tmp_path, epochs=1, num_experts=4)
+    del base["out"]
+    weights = {"watch": 0.8, "rating": 0.2}
+    models = {
+        "biases": {
+            "baseline": "bias",
+            "options": {"lambda-user": 3, "lambda-item": 3},
+        },
+        "alone": {"single_tasks": True, "architecture": "shared-bottom"},
+        "bottom": {"architecture": "shared-bottom"},
+    }
+    comparison = Comparison(
+        models,
+        {**base, "task_weights": weights, "standardize_targets": True},
+        seeds=[3],
+        against={"alone": "bottom"},
+    )
+    out = tmp_path / "out"
+    results = recsys.compare(comparison, out).set_index("model")
+    assert sorted(results.index) == sorted(models)
+    assert (results["seconds"] > 0).all()
+
+    def metrics(folder: str) -> Any:
+        return json.loads((out / folder / "metrics.json").read_text())["test"]
+
+    # All losses are the same sum of the tasks' losses.
+    biases = metrics("biases/seed-3")["tasks"]
+    alone = {
+        "watch": metrics("alone/seed-3/task-1")["tasks"]["watch"],
+        "rating": metrics("alone/seed-3/task-2")["tasks"]["rating"],
+    }
+    for model, tasks in (("biases", biases), ("alone", alone)):
+        loss = weights["watch"] * tasks["watch"]["loss"]
+        loss += weights["rating"] * tasks["rating"]["standardized_loss"]
+        assert results["loss"][model] == pytest.approx(loss)
+        auc = tasks["watch"]["auc"]
+        assert results["watch auc"][model] == pytest.approx(auc)
+    line = "alone against bottom, too few seeds for an order: "
+    assert line in (out / "table.md").read_text()
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("what is finished is made again")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    again = recsys.compare(comparison, out).set_index("model")
+    pd.testing.assert_frame_equal(again, results)
+    options = {"baseline": "bias", "options": {"lambda-user": 1}}
+    other = Comparison({"biases": options}, comparison.base, seeds=[3])
+    with pytest.raises(RunError, match="another configuration"):
+        recsys.compare(other, out)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"baseline": "best"}, "`model` must be "),
+        ({"baseline": "bias", "gate": "top-k"}, "gate"),
+        ({"baseline": "bias", "seed": 1}, "`seed` of a run is set by"),
+        ({"single_tasks": 1}, "`single_tasks` must be true or false. Rec"),
+        ({"single_tasks": True, "gates": 1}, "expected one of the fields "),
+    ],
+)
+def test_wrong_models(model: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Comparison({"a": model}, {"data": "synthetic"})
+
+
+def test_a_comparison_with_a_name_is_made_for_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def make(self: TrainingProcesses, *arguments: Any) -> None:
+        made.append(arguments[0])
+
+    monkeypatch.setattr(TrainingProcesses, "train", make)
+    monkeypatch.setattr(TrainingProcesses, "complete", make)
+    recsys.compare("experts", tmp_path, data="synthetic", seeds=2)
+    # Three baselines, two tasks alone, a shared bottom and two mixtures.
+    assert len(made) == 2 * (3 + 2 + 3)
+    with pytest.raises(ValueError, match="`data` must be given for the comp"):
+        recsys.compare("experts", tmp_path)
+    with pytest.raises(FileNotFoundError):
+        recsys.compare("expert", tmp_path, data="synthetic")

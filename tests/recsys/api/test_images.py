@@ -17,11 +17,11 @@ import recsys
 from recsys import DataError
 from recsys import RunError
 from recsys import TrainConfig
-from recsys.api.compare import PlannedRun
 from recsys.cli import run as command_line
 from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.data import Schema
+from recsys.reporting.planned_run import PlannedRun
 from recsys.tasks import Binary
 
 pytestmark = pytest.mark.slow

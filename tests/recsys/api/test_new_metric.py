@@ -132,8 +132,8 @@ def test_they_are_wherever_metrics_are(
 def test_a_comparison_has_what_is_compared(
     grouped: Path, tmp_path: Path
 ) -> None:
-    from recsys.reporting.comparison import PlannedRun
     from recsys.reporting.comparison_table import comparison_table
+    from recsys.reporting.planned_run import PlannedRun
 
     fields = {"data": str(grouped), "out": str(tmp_path / "run"), **FIELDS}
     recsys.train(fields)

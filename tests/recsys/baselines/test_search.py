@@ -22,7 +22,7 @@ def test_one_option_after_the_other() -> None:
 
     model, chosen, trials = search(KNOWN, {}, fit, score)
     assert model == chosen == {"lambda": 100.0, "factors": 16}
-    assert [list(options.values()) for options, _ in trials] == [
+    assert [list(options.values()) for options, _, _ in trials] == [
         [1.0, 8],
         [10.0, 8],
         [100.0, 8],
@@ -35,7 +35,7 @@ def test_what_is_given_is_not_searched() -> None:
     given = {"lambda": 3.0, "factors": 8}
     _, chosen, trials = search(KNOWN, given, dict, lambda model: 0.0)
     assert chosen == given
-    assert trials == [(given, 0.0)]
+    assert [trial[:2] for trial in trials] == [(given, 0.0)]
 
 
 def test_the_first_of_equal_scores_counts() -> None:

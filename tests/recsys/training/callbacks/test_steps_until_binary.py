@@ -16,7 +16,7 @@ from recsys import TrainConfig
 from recsys.measuring.curves import read_history
 from recsys.measuring.until_binary import percent_until_binary
 from recsys.measuring.until_binary import until_binary
-from recsys.reporting.comparison import PlannedRun
+from recsys.reporting.planned_run import PlannedRun
 from recsys.reporting.trained import read_trained
 from recsys.training.callbacks.checkpoint import Progress
 from recsys.training.callbacks.steps_until_binary import StepsUntilBinary

@@ -1,0 +1,93 @@
+"""What the models of a comparison are, by the field that says it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from recsys.baselines.config import BaselineConfig
+from recsys.config.config_file import check_fields
+from recsys.data import Schema
+from recsys.errors.shown import shown
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
+from recsys.reporting.planned_baseline import PlannedBaseline
+from recsys.reporting.planned_run import PlannedRun
+from recsys.reporting.planned_single_tasks import PlannedSingleTasks
+
+Planned = PlannedRun | PlannedSingleTasks | PlannedBaseline
+
+_BASELINE = "baseline"
+_SINGLE_TASKS = "single_tasks"
+
+
+def checked_model(fields: JsonObject) -> JsonObject:
+    """Returns the fields of a model of a comparison.
+
+    Args:
+        fields: As a file has them.
+
+    Raises:
+        ValueError: A field is unknown or wrong.
+    """
+    if _BASELINE in fields:
+        own = {name: fields[name] for name in fields if name != _BASELINE}
+        try:
+            BaselineConfig(
+                **{"data": ".", "out": ".", **own, "model": fields[_BASELINE]}
+            )
+        except TypeError as error:  # Pydantic takes it for an error of ours.
+            raise ValueError(str(error)) from None
+        return fields
+    single = fields.get(_SINGLE_TASKS, False)
+    if not isinstance(single, bool):
+        raise ValueError(
+            f"`{_SINGLE_TASKS}` must be true or false. Received: "
+            f"{shown(single)}"
+        )
+    check_fields({n: fields[n] for n in fields if n != _SINGLE_TASKS})
+    return fields
+
+
+def planned(setting: str, model: str, fields: JsonMapping) -> Planned:
+    """Plans a model of a comparison, with one seed.
+
+    Args:
+        setting: Name of its setting.
+        model: Name of its model.
+        fields: All its fields, with the seed and the folder.
+
+    Raises:
+        DataError: The data of single tasks are missing or wrong.
+        ValueError: They do not fit together; the message names setting and
+            model.
+    """
+    with _naming(setting, model):
+        if _BASELINE in fields:
+            return PlannedBaseline.of(setting, model, fields)
+        if fields.get(_SINGLE_TASKS):
+            return PlannedSingleTasks.of(setting, model, fields)
+        own = {n: fields[n] for n in fields if n != _SINGLE_TASKS}
+        return PlannedRun.of(setting, model, own)
+
+
+def check_planned(run: Planned, schema: Schema) -> None:
+    """Checks that a model can be trained on data with a schema.
+
+    Args:
+        run: The plan.
+        schema: The schema.
+
+    Raises:
+        ValueError: It cannot; the message names setting and model.
+    """
+    with _naming(run.setting, run.model):
+        run.check(schema)
+
+
+@contextmanager
+def _naming(setting: str, model: str) -> Iterator[None]:
+    """Adds the setting and the model to what goes wrong."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        where = setting and f"setting {setting!r}, "
+        raise ValueError(f"{where}model {model!r}: {error}") from error
