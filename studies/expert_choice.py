@@ -5,11 +5,12 @@
 A decoder (GPT-2's) whose every other feed-forward network is a mixture over
 tokens learns the next token of WikiText. `--study` says what is compared:
 
-    gates     no mixture, GShard's top-2, Switch, expert choice, the same with
-              at most 2 and 3 experts a token, and the token's id modulo the
-              number of experts. A token costs as much in all of them, and all
-              mixtures have as many parameters: where a token has one expert
-              instead of two, there are half as many, twice as wide;
+    gates     no mixture, top-2 (Top-k with a balance loss), Switch, expert
+              choice, the same with at most 2 and 3 experts a token, and the
+              token's id modulo the number of experts. A token costs as much in
+              all of them, and all mixtures have as many parameters: where a
+              token has one expert instead of two, there are half as many,
+              twice as wide;
     capacity  expert choice with capacity factors of 0.5, 1 and 2, and Switch
               and top-2 with the same experts (figure 4 a);
     experts   4 to 64 experts of one width, so that a token costs as much

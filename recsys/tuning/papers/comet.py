@@ -101,7 +101,8 @@ PUBLISHED: dict[str, Published] = {
 }
 
 # Of every gate with permutation local search, on every data set: its epochs
-# (S1.3 of COMET+ and Top-k+, section 5.1 of Hash-r+ too), and zeta (S1.3).
+# (S1.3 of COMET+ and Top-k+, section 5.1 of Hash-r+ too), and zeta (S1.3). The
+# authors' configuration draws int(100 * loguniform(0.01, 0.1)), never 10.
 LOCAL_SEARCH: JsonObject = {
     "search_epochs": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
     "search_entropy_weight": [1e-4],
