@@ -1,12 +1,16 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import pytest
 
 from recsys import backend
+from recsys.backend import accelerator
+from recsys.runs.run import versions
 
 
 def test_only_known_noise_is_left_out(
@@ -93,3 +97,27 @@ def test_backend_that_will_be_started(
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     assert backend.backend_to_start(None) == "torch"
     assert backend.backend_to_start("jax") == "jax"
+
+
+def test_no_accelerator_is_named_where_there_is_none() -> None:
+    assert accelerator() is None
+    assert "accelerator" not in versions()
+
+
+def test_an_accelerator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = keras.backend.backend()
+    module = import_module(name)
+    if name == "torch":
+        monkeypatch.setattr(module.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(module.cuda, "get_device_name", lambda: "H100")
+    elif name == "jax":
+        device = SimpleNamespace(platform="gpu", device_kind="H100")
+        monkeypatch.setattr(module, "devices", lambda: [device])
+    else:
+        config, details = module.config, {"device_name": "H100"}
+        devices = [SimpleNamespace(device_type="GPU")]
+        monkeypatch.setattr(config, "list_physical_devices", lambda _: devices)
+        monkeypatch.setattr(
+            config.experimental, "get_device_details", lambda _: details
+        )
+    assert versions()["accelerator"] == "H100"
