@@ -107,7 +107,7 @@ def _mean(column: str, values: pd.Series) -> str:
 
 
 def _digits(column: str) -> int:
-    if "epoch" in column:
+    if "epoch" in column or column == "seconds":
         return 0 if column == "epochs" else 1
     short = ("experts", "distance", "%")
     return 2 if any(part in column for part in short) else 4
