@@ -12,6 +12,7 @@ from recsys.data.datasets.books import books
 from recsys.data.datasets.celeba import celeba
 from recsys.data.datasets.census_income import census_income
 from recsys.data.datasets.cifar10 import cifar10
+from recsys.data.datasets.comet_rows import comet_rows
 from recsys.data.datasets.digits import digits
 from recsys.data.datasets.item_lists import item_lists
 from recsys.data.datasets.jester import jester
@@ -39,6 +40,7 @@ DATA_SETS: dict[str, Callable[..., SplitDataset[Any]]] = {
     "celeba": celeba,
     "census-income": census_income,
     "cifar10": cifar10,
+    "comet-rows": comet_rows,
     "digits": digits,
     "item-lists": item_lists,
     "jester": jester,

@@ -159,6 +159,7 @@ TARGETS = [
     _prepare("celeba", "--option attributes=Male --option height=8"),
     _prepare("census-income"),
     _prepare("cifar10"),
+    _prepare("comet-rows"),
     _prepare("digits"),
     _prepare(
         "item-lists",

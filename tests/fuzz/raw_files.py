@@ -148,6 +148,13 @@ def _item_lists(folder: Path) -> None:
         (folder / f"{split}.txt").write_text("\n".join(lines))
 
 
+def _comet_rows(folder: Path) -> None:
+    for split in ("train", "validation", "test"):
+        lines = [f"{user},{user % 3 + 1},1,{user}" for user in range(1, 6)]
+        text = "\n".join(["user,item,watch,rating", *lines, "7,2,0,", ""])
+        (folder / f"{split}.csv").write_text(text)
+
+
 def _zip(file: Path, member: str, text: str) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -161,6 +168,7 @@ _WRITERS = {
     "celeba": _celeba,
     "census-income": _census_income,
     "cifar10": _cifar10,
+    "comet-rows": _comet_rows,
     "digits": _digits,
     "item-lists": _item_lists,
     "jester": _jester_csv,
