@@ -196,11 +196,11 @@ def _results(benchmark: Benchmark, out: Path) -> Iterator[JsonObject]:
         )
         for seed in seeds:
             run = _run_folder(out, setting, seed)
-            metrics = read_json(Run(run).metrics)["test"]["retrieval"]
+            test = read_json(Run(run).metrics)["test"]
             yield {
                 "row": setting.name,
                 "seed": seed,
-                **{name: metrics[name] for name in benchmark.columns},
+                **benchmark.values(test),
                 "device": "cpu",  # Older records do not tell.
                 **read_json(_record(run)),
             }

@@ -60,9 +60,10 @@ def baseline(
             "the test.",
         ),
     ] = False,
-    task_weight: Annotated[
+    task_weights: Annotated[
         list[str] | None,
         typer.Option(
+            "--task-weight",
             metavar="TASK=WEIGHT",
             help="Weight of a task in the loss. Default: equal shares of what "
             "is left to 1.",
@@ -85,7 +86,7 @@ def baseline(
 ) -> None:
     """Fit a simple, exact model for comparison with trained ones."""
     options = named_values("option", list(option or []))
-    weights = named_values("task_weight", list(task_weight or []), float)
+    weights = named_values("task_weights", list(task_weights or []), float)
     start_backend(backend)
     from recsys.api.baseline import baseline
     from recsys.commands.metrics_table import print_metrics

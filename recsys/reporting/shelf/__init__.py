@@ -8,6 +8,7 @@ from recsys.reporting.shelf.ml_1m_loo import ML_1M_LOO
 from recsys.reporting.shelf.ml_100k_75_25 import ML_100K_75_25
 from recsys.reporting.shelf.ml_100k_80_10_10 import ML_100K_80_10_10
 from recsys.reporting.shelf.ml_100k_80_20 import ML_100K_80_20
+from recsys.reporting.shelf.movielens_1m import MOVIELENS_1M
 from recsys.reporting.shelf.yelp import YELP
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -16,6 +17,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "amazon-sports": AMAZON_SPORTS,
     "yelp": YELP,
     "gowalla": GOWALLA,
+    "movielens-1m": MOVIELENS_1M,
     "ml-100k-75-25": ML_100K_75_25,
     "ml-100k-80-10-10": ML_100K_80_10_10,
     "ml-100k-80-20": ML_100K_80_20,

@@ -10,6 +10,8 @@ from recsys.data.formats.packed_file import CHUNK
 from recsys.data.formats.packed_file import open_packed
 from recsys.errors import DataError
 from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
+from recsys.measuring.task_scores import task_scores
 
 _PACKED = ("", ".gz", ".xz")
 
@@ -77,12 +79,13 @@ class Published:
 
     Attributes:
         model: What was measured.
-        values: One for each of the benchmark's metrics.
+        values: One for each of the benchmark's metrics; `None` for what is not
+            published, but for the last.
         source: Where it is published.
     """
 
     model: str
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]
     source: str
 
 
@@ -120,7 +123,10 @@ class Benchmark:
         optional: Which of these options only some settings need.
         options: Further options of `data_set`.
         k: Number of items for metrics.
-        metrics: Names of retrieval's metrics, without `@k`.
+        measured: What is measured, "retrieval" or "tasks".
+        metrics: Names of retrieval's metrics, without `@k`; or those of the
+            tasks, such as "watch auc", and "loss x 100".
+        lower_is_better: Whether of the last metric the lowest is the best.
         settings: The rows of ours.
         published: The published rows.
         draws: On how many draws of the splits each row is measured, with the
@@ -137,10 +143,25 @@ class Benchmark:
     optional: tuple[str, ...] = ()
     options: JsonMapping = field(default_factory=dict)
     k: int = 10
+    measured: Literal["retrieval", "tasks"] = "retrieval"
     metrics: tuple[str, ...] = ("recall", "ndcg")
+    lower_is_better: bool = False
     draws: int = 1
 
     @property
     def columns(self) -> list[str]:
         """The metrics as results name them."""
+        if self.measured == "tasks":
+            return list(self.metrics)
         return [f"{metric}@{self.k}" for metric in self.metrics]
+
+    def values(self, test: JsonMapping) -> JsonObject:
+        """Returns the metrics of a run by column.
+
+        Args:
+            test: What `metrics.json` has of its test split.
+        """
+        found = test.get("retrieval", {})
+        if self.measured == "tasks":
+            found = {**task_scores(test), "loss x 100": 100 * test["loss"]}
+        return {name: found[name] for name in self.columns}

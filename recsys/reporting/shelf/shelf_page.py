@@ -27,6 +27,7 @@ mean over seeds, of the training or of splits that are drawn, with its standard
 error; where a row has one seed, its place among close ones says nothing. CPU
 minutes are of whole processes, without an accelerator.
 """
+_FILES = ["file", "sha256, unpacked"]
 
 
 def shelf_page(benchmarks: Mapping[str, Benchmark], folder: Path) -> str:
@@ -65,8 +66,7 @@ def _section(name: str, benchmark: Benchmark, results: pd.DataFrame) -> str:
             "",
             f"{benchmark.about} {machine}".strip(),
             "",
-            markdown_table(["file", "sha256, unpacked"], files),
-            "",
+            *([markdown_table(_FILES, files), ""] if files else []),
         ]
     )
 

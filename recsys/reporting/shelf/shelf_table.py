@@ -2,6 +2,8 @@ import pandas as pd
 
 from recsys.reporting.shelf.benchmark import Benchmark
 
+_LARGE = 10  # From here on, a number has two decimals.
+
 
 def shelf_table(
     benchmark: Benchmark, results: pd.DataFrame
@@ -18,25 +20,36 @@ def shelf_table(
     """
     rows: list[tuple[float, list[str]]] = []
     for published in benchmark.published:
-        values = [f"{value:.4f}" for value in published.values]
+        *_, last = published.values
+        assert last is not None, "the order goes by it"
+        values = [_shown(value) for value in published.values]
         line = [published.model, *values, "", "", published.source]
-        rows.append((published.values[-1], line))
+        rows.append((last, line))
     for name in results["row"].unique():
         runs = results[results["row"] == name]
         metrics = runs[benchmark.columns]
         values = [_mean(runs[column]) for column in benchmark.columns]
         alone = runs.loc[runs["device"] == "cpu", "cpu_minutes"]
-        minutes = "" if alone.empty else f"{alone.mean():.1f}"
+        minutes = "" if alone.isna().all() else f"{alone.mean():.1f}"
         count = str(len(runs))
         line = [f"{name} (here)", *values, count, minutes, ""]
         rows.append((float(metrics.mean().iloc[-1]), line))
-    rows.sort(key=lambda row: row[0])
+    rows.sort(key=lambda row: row[0], reverse=benchmark.lower_is_better)
     header = ["model", *benchmark.columns, "seeds", "CPU minutes", "source"]
     return header, [line for _, line in rows]
 
 
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.{_digits(value)}f}"
+
+
+def _digits(value: float) -> int:
+    return 4 if value < _LARGE else 2
+
+
 def _mean(values: "pd.Series[float]") -> str:
     if len(values) == 1:
-        return f"{values.iloc[0]:.4f}"
+        return _shown(values.iloc[0])
     error = values.std(ddof=1) / len(values) ** 0.5
-    return f"{values.mean():.4f} ± {error:.4f}"
+    digits = _digits(values.mean())
+    return f"{values.mean():.{digits}f} ± {error:.{digits}f}"
