@@ -29,7 +29,7 @@ class Trained:
 
     Attributes:
         model: What it is called in tables: in a comparison the name of the
-            model, otherwise that of the gate.
+            model, otherwise that of the gate, or "shared-bottom".
         searched: Whether it is a trial of a sweep.
         run: Its run folder.
         config: What it was trained with.
@@ -179,6 +179,12 @@ def _sweep(folder: Path) -> Iterator[Trained]:
             )
 
 
+def _kind(config: ResolvedConfig) -> str:
+    """What a run without another name is called: a bottom has no gate."""
+    bottom = "shared-bottom"
+    return bottom if config.architecture == bottom else config.gate
+
+
 def _runs(folder: Path) -> Iterator[Trained]:
     for file in sorted(folder.rglob("metrics.json")):
         run = Run(file.parent)
@@ -187,5 +193,5 @@ def _runs(folder: Path) -> Iterator[Trained]:
         if run.config.is_file() and run.is_finished:
             config = run.read_config()
             named = run.folder.name == f"seed-{config.seed}"
-            model = run.folder.parent.name if named else config.gate
+            model = run.folder.parent.name if named else _kind(config)
             yield Trained(model, False, run, config, run.read_metrics())
