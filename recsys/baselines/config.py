@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from recsys.baselines import BASELINES
 from recsys.baselines.option import checked_options
+from recsys.config.field_types import Weights
 from recsys.errors import FileError
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import Count
@@ -78,9 +79,7 @@ class BaselineConfig:
     exclude_seen: bool = True
     exclude_seen_targets: bool = False
     refit: bool = False
-    task_weights: Annotated[dict[str, float], Field(strict=False)] = field(
-        default_factory=dict
-    )
+    task_weights: Weights = field(default_factory=dict)
     standardize_targets: bool | None = None
     metrics_k: Count = 10
     seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0

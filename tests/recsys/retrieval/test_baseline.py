@@ -174,6 +174,10 @@ def test_memory_and_items_are_looked_at_before(
 def test_what_is_refused(films_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`model` must be one of.*'eas'"):
         recsys.baseline({"data": films_folder, "out": "x", "model": "eas"})
+    with pytest.raises(ValueError, match=r"`task_weights.*at least 0"):
+        fitted(films_folder, tmp_path, "bias", task_weights={"watch": -1.0})
+    with pytest.raises(ValueError, match=r"`task_weights` must be for the"):
+        fitted(films_folder, tmp_path, "bias", task_weights={"click": 1.0})
     with pytest.raises(ValueError, match=r"'watch'\] or 'all'.*'rating'"):
         fitted(films_folder, tmp_path, "popular", retrieval_label="rating")
     fitted(films_folder, tmp_path / "bias", "bias")
