@@ -1,5 +1,7 @@
 import inspect
+import textwrap
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 from recsys.commands.options import SingleOptions
@@ -26,7 +28,7 @@ class PrepareHelp(SingleOptions):
         named = [word for word in ctx.meta[_WORDS] if word in DATA_SETS]
         if not named:
             with formatter.section("Data sets"):
-                formatter.write_text(", ".join(DATA_SETS))
+                formatter.write(_listed(DATA_SETS, formatter))
                 formatter.write_text(
                     "recsys prepare NAME --help lists the options of each."
                 )
@@ -41,6 +43,19 @@ class PrepareHelp(SingleOptions):
 
 
 _WORDS = f"{__name__}.words"
+
+
+def _listed(names: Iterable[str], formatter: Any) -> str:
+    """Names in lines that fit; no name is parted at its hyphens."""
+    indent = " " * formatter.current_indent
+    lines = textwrap.fill(
+        ", ".join(names),
+        formatter.width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+    return f"{lines}\n"
 
 
 def _records(data_set: Callable[..., object]) -> list[tuple[str, str]]:
