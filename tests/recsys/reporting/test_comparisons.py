@@ -1,0 +1,20 @@
+import pytest
+
+from recsys.data import Schema
+from recsys.reporting.comparisons import experts
+
+pytestmark = pytest.mark.once("torch")
+
+MIXTURES = ["shared bottom", "dense mixture", "sparse mixture"]
+
+
+def test_experts_are_compared_with_what_the_data_have() -> None:
+    features, tasks = {"age": "number"}, {"click": "binary"}
+    plain = experts(Schema("log", features, tasks))
+    assert [*plain.models] == ["linear", "boosted trees", *MIXTURES]
+    log = Schema("log", {"user": "id"}, {**tasks, "price": "regression"})
+    simple = ["biases", "linear", "boosted trees", "single-task models"]
+    assert [*experts(log).models] == [*simple, *MIXTURES]
+    digits = dict.fromkeys(["left", "right"], "multiclass")
+    images = experts(Schema("digits", {"image": "image"}, digits))
+    assert [*images.models] == ["single-task models", *MIXTURES]
