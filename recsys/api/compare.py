@@ -10,6 +10,7 @@ from recsys.config.train_config import TrainConfig
 from recsys.data.load import load_schema
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
+from recsys.errors.shown import did_you_mean
 from recsys.files.atomic import remove_all_unfinished
 from recsys.files.atomic import replacing
 from recsys.files.json_files import JsonMapping
@@ -103,6 +104,11 @@ def read_comparison(
     if isinstance(source, Comparison):
         return source
     make = COMPARISONS.get(str(source))
+    if make is None and not Path(source).exists():
+        raise FileNotFoundError(
+            f"{source}: expected a JSON file, or one of {list(COMPARISONS)}"
+            f"{did_you_mean(str(source), COMPARISONS)}. Received: no such file"
+        )
     if make is None or Path(source).is_file():
         return Comparison.read(source)
     data = fields.get("data")

@@ -405,5 +405,5 @@ def test_a_comparison_with_a_name_is_made_for_the_data(
     assert len(made) == 2 * (3 + 2 + 3)
     with pytest.raises(ValueError, match="`data` must be given for the comp"):
         recsys.compare("experts", tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'experts'\?"):
         recsys.compare("expert", tmp_path, data="synthetic")
