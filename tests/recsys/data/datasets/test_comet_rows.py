@@ -13,8 +13,6 @@ from recsys.data import prepare
 from recsys.data.split_dataset import SPLITS
 from recsys.errors import DataError
 
-pytestmark = pytest.mark.once("torch")
-
 PARTS = {
     "shared_features": ["user", "item"],
     "watch_classification_targets": ["watch"],
