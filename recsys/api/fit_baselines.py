@@ -76,6 +76,8 @@ def _fitted(
     if config.retrieval:
         fields["retrieval_label"] = config.retrieval_label
         fields["exclude_seen"] = config.retrieval_exclude_seen is not False
+        targets = config.retrieval_exclude_seen_targets
+        fields["exclude_seen_targets"] = targets
     announce(f"Fitting the baseline {name}")
     try:
         return baseline(fields)

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def test_the_command_names_the_best(
     out = tmp_path / "run"
     words = ["train", "--data", str(folder), "--out", str(out), "--epochs", "1"]
     words += ["--retrieval", "--metrics-k", "5", "--baselines"]
+    words += ["--retrieval-exclude-seen-targets"]
     assert run_cli(words) == 0
     printed = capsys.readouterr().out
     assert "gbdt is left out: no lightgbm" in printed
@@ -101,6 +103,8 @@ def test_the_command_names_the_best(
     assert names == {"bias", "linear", "popular", "item-knn", "ease"}
     table = recsys.fit_baselines(out)  # What is there is not fitted again.
     popular = recsys.evaluate(out / "baselines" / "popular", folder)
+    config = json.loads((out / "baselines/popular/config.json").read_text())
+    assert config["exclude_seen_targets"] is True
     ndcg = table.set_index("model")["test ndcg"]
     assert ndcg["popular"] == popular["retrieval"]["user_ndcg@5"]
 
