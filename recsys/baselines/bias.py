@@ -17,12 +17,11 @@ from recsys.data.split import Split
 from recsys.errors import DataError
 from recsys.features.id_positions import id_positions
 from recsys.features.value_counts import ValueCounts
+from recsys.models.additive_biases import fit_biases
 from recsys.tasks import Regression
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 
-_SWEEPS = 100  # Over the users and the items, at most.
-_CLOSE = 1e-10  # Of two sweeps, where nothing changes any more.
 _LEAST = 1e-3  # Of a probability.
 
 
@@ -140,55 +139,6 @@ class Bias(RankingBaseline):
                 arrays.append(files.read(f"task_{number}_{place}", *shape))
             biases[task] = arrays
         return cls(schema, ids, biases)
-
-
-def fit_biases(
-    targets: np.ndarray,
-    codes: Sequence[np.ndarray],
-    sizes: Sequence[int],
-    penalties: Sequence[float],
-    weights: np.ndarray | None = None,
-) -> list[np.ndarray]:
-    """Returns the mean and the deviations that minimise the squared error.
-
-    Args:
-        targets: Float64 array `(rows, K)`.
-        codes: For each column, the number of each row's id, `(rows,)`.
-        sizes: For each column, how many numbers there are; the last one is
-            that of unknown ids.
-        penalties: For each column, its λ.
-        weights: How much each row counts, `(rows,)`; once unless given.
-
-    Returns:
-        The mean `(K,)`, and for each column the deviations `(size, K)`.
-    """
-    counts = np.ones(len(targets)) if weights is None else weights
-    total = counts.sum()
-    mean = counts @ targets / total if total else np.zeros(targets.shape[1])
-    left = targets - mean
-    deviations = [np.zeros((size, targets.shape[1])) for size in sizes]
-    for _ in range(_SWEEPS):
-        moved = 0.0
-        for own, deviation, penalty in zip(
-            codes, deviations, penalties, strict=True
-        ):
-            left += deviation[own]
-            rows = np.bincount(own, counts, len(deviation))
-            sums = np.stack(
-                [
-                    np.bincount(own, counts * column, len(deviation))
-                    for column in left.T
-                ],
-                axis=1,
-            )
-            means = sums / (rows + penalty)[:, None]
-            means[-1] = 0  # Whoever is unknown.
-            moved = max(moved, float(np.abs(means - deviation).max()))
-            deviation[:] = means
-            left -= deviation[own]
-        if moved < _CLOSE:
-            break
-    return [mean, *deviations]
 
 
 def _columns(schema: Schema) -> list[str]:

@@ -35,7 +35,7 @@ _FIELDS = {
         *("gate_options", "expert_units", "expert_dropout", "head_units"),
         *("bottom_units", "task_experts", "num_levels", "execution"),
         *("embedding_dim", "interaction", "cross_layers", "unknown_rate"),
-        *("hash_feature", "hash_tables"),
+        *("hash_feature", "hash_tables", "target_statistics"),
     ),
     "Permutation local search (gates with a +)": (
         *("search_epochs", "search_entropy_weight", "search_normalized"),

@@ -22,11 +22,15 @@ from recsys.models.gates import gate_class
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.interactions import create_interaction
+from recsys.models.label_deviations import LabelDeviations
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.table_widths import table_widths
+from recsys.models.target_statistics import ids_with_statistics
+from recsys.models.target_statistics import numbers_of
+from recsys.models.target_statistics import targets_by_task
 from recsys.models.tower import create_sequence_retrieval
 from recsys.models.tower import history_feature
 from recsys.models.two_tower import TwoTower
@@ -119,11 +123,15 @@ def build_ranker(
         for name, feature in features.items()
     ]
     widest = max(widths.values(), default=1)
+    tasks = dataset.schema.tasks
+    statistics = _ids_with_statistics(config, dataset, source)
+    if statistics:
+        targets = targets_by_task(tasks, dataset.num_classes)
+        shapes.append((None, len(statistics) * numbers_of(targets)))
     interaction = create_interaction(config, widest)
     width = sum(width for _, width in shapes)
     if interaction is not None:
         _, width = interaction.compute_output_shape(shapes)
-    tasks = dataset.schema.tasks
     catalogue = _catalogue(config, dataset, features, source)
     num_rows = len(dataset.split("train"))
     free_ids = {}
@@ -163,8 +171,15 @@ def build_ranker(
         hash_feature=hash_feature,
         unknown_rate=config.unknown_rate,
         interaction=interaction,
+        target_statistics=statistics,
         **_label_statistics(config, dataset, source),
     )
+    if ranker.statistics is not None and source is None:
+        assert isinstance(dataset, Dataset), "not a streamed one"
+        labels = LabelDeviations.of(
+            ranker, dataset.split("train"), dataset.schema.weight
+        )
+        ranker.statistics.fill(labels.tables())
     _fill(ranker, catalogue)
     return ranker
 
@@ -205,6 +220,20 @@ def _features(
     if source is None:
         return features
     return {name: features[name] for name in source.fitted}
+
+
+def _ids_with_statistics(
+    config: ResolvedConfig,
+    dataset: Dataset | StreamedDataset,
+    source: Ranker | None,
+) -> list[str]:
+    """The features with target statistics; those of the source have its own."""
+    if source is not None:
+        return source.target_statistics
+    tasks = targets_by_task(dataset.schema.tasks, dataset.num_classes)
+    if not (config.target_statistics and tasks):
+        return []
+    return ids_with_statistics(dataset.schema)
 
 
 def _catalogue(

@@ -5,6 +5,7 @@ import numpy as np
 
 from recsys.errors import FileError
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.models.two_tower import TwoTower
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.tables.marks import marks
@@ -39,7 +40,7 @@ def copy_grown_weights(
     theirs, mine = source.weights, model.weights
     if len(theirs) != len(mine):
         raise FileError.at(place, f"{len(mine)} weights", f"{len(theirs)}")
-    by_id = [id(table) for table in _tables_of_a_tower(model)]
+    by_id = [id(table) for table in _other_tables_of_ids(model)]
     for source_weight, weight in zip(theirs, mine, strict=True):
         held_shape, shape = tuple(source_weight.shape), shape_of(weight)
         if held_shape == shape:
@@ -53,13 +54,16 @@ def copy_grown_weights(
             )
 
 
-def _tables_of_a_tower(model: MultiTaskModel) -> list[keras.Variable]:
-    """The tables that a sequence tower has for itself."""
-    if not isinstance(model, TwoTower):
-        return []
-    if not isinstance(model.retrieval, SequenceRetrieval):
-        return []
-    return model.retrieval.item_tower.id_tables
+def _other_tables_of_ids(model: MultiTaskModel) -> list[keras.Variable]:
+    """The target statistics, and what a sequence tower has for itself."""
+    tables: list[keras.Variable] = []
+    if isinstance(model, Ranker) and model.statistics is not None:
+        tables += model.statistics.tables.values()
+    if isinstance(model, TwoTower) and isinstance(
+        model.retrieval, SequenceRetrieval
+    ):
+        tables += model.retrieval.item_tower.id_tables
+    return tables
 
 
 def _grown(held: Any, wanted: keras.Variable, is_table: bool) -> np.ndarray:

@@ -24,6 +24,9 @@ from recsys.models.id_embedding import IdEmbedding
 from recsys.models.id_embedding import look_up
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.table_widths import table_widths
+from recsys.models.target_statistics import TargetStatistics
+from recsys.models.target_statistics import numbers_of
+from recsys.models.target_statistics import targets_by_task
 from recsys.tasks import Task
 
 
@@ -52,6 +55,9 @@ class Ranker(MultiTaskModel):
         interaction: Layer of `recsys.models.interactions` from the list of
             the features' vectors to what the experts see; they are
             concatenated with `None` (default).
+        target_statistics: Id features of which a row also has statistics of
+            the training labels, as numbers; see `TargetStatistics`. None by
+            default.
         layers_of: A ranker with the same other arguments, but for the
             mixture, whose embeddings, layers of features and heads this one
             has, too; it has its own with `None` (default).
@@ -100,6 +106,7 @@ class Ranker(MultiTaskModel):
         hash_feature: str | None = None,
         unknown_rate: float = 0.01,
         interaction: keras.layers.Layer | None = None,
+        target_statistics: Sequence[str] = (),
         layers_of: "Ranker | None" = None,
         build: bool = True,
         **kwargs: Any,
@@ -119,13 +126,16 @@ class Ranker(MultiTaskModel):
         self.hash_feature = hash_feature
         self.unknown_rate = unknown_rate
         self.interaction = interaction
+        self.target_statistics = list(target_statistics)
         if layers_of is None:
             self.embeddings = self._make_embeddings()
             self.feature_layers = self._make_feature_layers()
+            self.statistics = self._make_statistics()
             self.heads = self._make_heads()
         else:
             self.embeddings = layers_of.embeddings
             self.feature_layers = layers_of.feature_layers
+            self.statistics = layers_of.statistics
             self.heads = layers_of.heads
         if build:
             self.build()
@@ -146,6 +156,17 @@ class Ranker(MultiTaskModel):
             name: layer for name, layer in layers.items() if layer is not None
         }
 
+    def _make_statistics(self) -> TargetStatistics | None:
+        if not self.target_statistics:
+            return None
+        num_rows: dict[str, int] = {}
+        for name in self.target_statistics:
+            rows = self.fitted[name].num_rows
+            assert rows is not None, "an id has a table"
+            num_rows[name] = rows
+        targets = targets_by_task(self.tasks, self.num_classes)
+        return TargetStatistics(num_rows, numbers_of(targets))
+
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
         """Returns a ranker of this one's layers and another mixture.
 
@@ -161,6 +182,7 @@ class Ranker(MultiTaskModel):
             self.hash_feature,
             self.unknown_rate,
             self.interaction,
+            self.target_statistics,
             layers_of=self,
             num_classes=self.num_classes,
             constants=self.constants,
@@ -176,6 +198,10 @@ class Ranker(MultiTaskModel):
             if not layer.built:
                 layer.build((None, None, self._table_dim(name)))
         shapes = [(None, width) for width in self._widths().values()]
+        if self.statistics is not None:
+            if not self.statistics.built:
+                self.statistics.build()
+            shapes.append((None, self.statistics.output_width))
         seen: Any = (None, sum(width for _, width in shapes))
         if self.interaction is not None:
             if not self.interaction.built:
@@ -252,6 +278,8 @@ class Ranker(MultiTaskModel):
             )
             for name, feature in self.fitted.items()
         ]
+        if self.statistics is not None:
+            parts.append(self.statistics(inputs))
         parts = [ops.cast(part, self.compute_dtype) for part in parts]
         if self.interaction is not None:
             return self.interaction(parts)
@@ -301,6 +329,7 @@ class Ranker(MultiTaskModel):
             "embedding_dim": self.embedding_dim,
             "hash_feature": self.hash_feature,
             "unknown_rate": self.unknown_rate,
+            "target_statistics": self.target_statistics,
             "interaction": keras.saving.serialize_keras_object(
                 self.interaction
             ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import keras
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.streaming.encoded_units import EncodedUnits
@@ -16,13 +17,14 @@ from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.pool_reader import KeptUnits
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.models.label_deviations import LabelDeviations
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.models.row_encoder import RowEncoder
+from recsys.models.target_statistics import ROW_STATISTICS
 from recsys.training.data_parallel import process_share
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from recsys.data.image_dataset import Images
 
 POOL_ROWS = 1 << 20
@@ -231,8 +233,16 @@ def create_batches(
     retrieval_label = config.retrieval_label if config.retrieval else None
     encoder = RowEncoder(model, weight, retrieval_label)
     if not isinstance(split, SplitStream):
+        arrays = encoder(split)
+        # A run that goes on from another one has the statistics of that one,
+        # which its own labels are not in.
+        begins_anew = config.warm_start is None
+        if begins_anew and isinstance(model, Ranker) and model.statistics:
+            assert isinstance(split, pd.DataFrame), "of a ranker"
+            labels = LabelDeviations.of(model, split, weight)
+            arrays[0][ROW_STATISTICS] = labels.of_other_rows(config.seed)
         return TrainingBatches(
-            encoder(split),
+            arrays,
             config.batch_size,
             config.seed,
             config.shuffle_buffer,

@@ -18,6 +18,7 @@ from recsys.measuring.epoch_choice import EpochChoice
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
+from recsys.models.target_statistics import ids_with_statistics
 from recsys.retrieval.counting_rows import counting_label
 from recsys.retrieval.losses import loss_class
 from recsys.retrieval.losses import typed_loss_options
@@ -40,9 +41,9 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         The configuration with absolute folders, the preset and its sizes, what
         `default_options` and the given options say of the gate, a weight for
         each task and the given options of tasks, whether targets are
-        standardised, which rows retrieval looks at and whether it leaves out
-        seen items, what the epoch is chosen by, the hash feature, how tables
-        are trained and the backend.
+        standardised and have statistics, which rows retrieval looks at and
+        whether it leaves out seen items, what the epoch is chosen by, the hash
+        feature, how tables are trained and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -63,6 +64,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         task_weights=weights_of_tasks(config.task_weights, schema),
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=standardizes(config.standardize_targets, schema),
+        target_statistics=_has_statistics(config, schema),
         retrieval_label=_retrieval_label(config, schema),
         retrieval_loss_options=_loss_options(config),
         retrieval_correction=_correction(config),
@@ -160,6 +162,26 @@ def _correction(config: TrainConfig) -> str:
             "Received: retrieval_correction='scores'"
         )
     return given or ("scores" if loss.corrects else "training")
+
+
+def _has_statistics(config: TrainConfig, schema: Schema) -> bool:
+    given, ids = config.target_statistics, ids_with_statistics(schema)
+    # A run that goes on from another one has the statistics of that one.
+    in_memory = not config.streaming or config.warm_start is not None
+    if given and not ids:
+        raise ValueError(
+            "`target_statistics` must be False for data without a user and an "
+            "item of the kind id. Received: target_statistics=True"
+        )
+    if given and not in_memory:
+        raise ValueError(
+            "`target_statistics` must be False with `streaming`: they are of "
+            "rows in memory. Received: target_statistics=True"
+        )
+    if given is not None:
+        return given
+    trained = config.ranker is not False
+    return trained and config.preset == TABLES and in_memory and bool(ids)
 
 
 def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:

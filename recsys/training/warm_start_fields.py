@@ -27,6 +27,7 @@ FIXED = (
     "head_units",
     "hash_feature",
     "hash_tables",
+    "target_statistics",
     "task_options",
     "weighting",
     "standardize_targets",

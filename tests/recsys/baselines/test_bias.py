@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from recsys.baselines.bias import Bias
-from recsys.baselines.bias import fit_biases
 from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.errors import DataError
+from recsys.models.additive_biases import fit_biases
 from tests.recsys.baselines.cases import ids
 
 OPTIONS = {"lambda-user": 2.0, "lambda-item": 0.5}

@@ -1,0 +1,140 @@
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_moe.types import Config
+from keras_moe.types import Shape
+from keras_moe.types import Structure
+from keras_moe.types import Tensor
+from recsys.data.schema import Schema
+from recsys.features import Id
+
+# The input of a training row's statistics, which its own label is not in. No
+# feature has a slash in front.
+ROW_STATISTICS = "/statistics"
+# A task of more has no statistics: each id would have a number for each class.
+_MOST_CLASSES = 16
+
+
+@keras.saving.register_keras_serializable(package="recsys")
+class TargetStatistics(keras.layers.Layer):
+    """Statistics of the training labels for each id, as numbers of a row.
+
+    A table for each feature has a row for each id, with zeros in row 0 for
+    unknown ones. `recsys.models.label_deviations` computes the rows.
+
+    In a row that was trained on, its own label is among those of its ids. So a
+    training gives each row the statistics of other rows as an input,
+    `ROW_STATISTICS`; the tables serve rows without it.
+
+    Attributes:
+        tables: By feature, a weight `(rows, width)` that is not trained.
+
+    Args:
+        num_rows: By id feature, the rows of its table: known ids + 1.
+        width: Integer, numbers for each id.
+        **kwargs: `name`, `dtype`.
+
+    Call arguments:
+        inputs: Dict of feature to int32 tensor `(batch,)`, and while training
+            `ROW_STATISTICS` to a float32 tensor `(batch, features x width)`.
+
+    Returns:
+        Float32 tensor `(batch, features x width)`.
+
+    Example:
+    >>> statistics = TargetStatistics({"user": 3}, width=2)
+    >>> statistics.build()
+    >>> statistics.fill({"user": np.array([[0, 0], [1, 0.5], [-1, 0.5]])})
+    >>> ops.convert_to_numpy(statistics({"user": np.array([2, 0])})).tolist()
+    [[-1.0, 0.5], [0.0, 0.0]]
+
+    References:
+        Prokhorenkova, Gusev, Vorobev, Dorogush, Gulin. CatBoost: Unbiased
+        Boosting with Categorical Features. NeurIPS 2018, section 3 (target
+        statistics, and why those of a row are of other rows).
+    """
+
+    def __init__(
+        self, num_rows: Mapping[str, int], width: int, **kwargs: object
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.num_rows = dict(num_rows)
+        self.width = width
+
+    @property
+    def output_width(self) -> int:
+        """Numbers for each row."""
+        return self.width * len(self.num_rows)
+
+    def build(self, input_shape: Structure = None) -> None:
+        self.tables = {
+            name: self.add_weight(
+                name=f"table_{index}",
+                shape=(num_rows, self.width),
+                initializer="zeros",
+                dtype="float32",
+                trainable=False,
+            )
+            for index, (name, num_rows) in enumerate(self.num_rows.items())
+        }
+        self.built = True
+
+    def fill(self, tables: Mapping[str, np.ndarray]) -> None:
+        """Sets the tables: by feature, an array `(rows, width)`."""
+        for name, values in tables.items():
+            self.tables[name].assign(values)
+
+    def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        if ROW_STATISTICS in inputs:
+            return inputs[ROW_STATISTICS]
+        return ops.concatenate(
+            [
+                ops.take(table, inputs[name], axis=0)  # (batch, width)
+                for name, table in self.tables.items()
+            ],
+            axis=-1,
+        )
+
+    def compute_output_shape(self, input_shape: Structure) -> Shape:
+        return (None, self.output_width)
+
+    def get_config(self) -> Config:
+        config = super().get_config()
+        return {**config, "num_rows": self.num_rows, "width": self.width}
+
+
+def targets_by_task(
+    tasks: Iterable[str], num_classes: Mapping[str, int]
+) -> dict[str, int]:
+    """Returns of how many targets there are statistics, by task.
+
+    Args:
+        tasks: The names of the tasks.
+        num_classes: For each multiclass task, how many classes there are.
+
+    Example:
+    >>> targets_by_task(["watch", "kind", "shop"], {"kind": 3, "shop": 900})
+    {'watch': 1, 'kind': 3}
+    """
+    targets = {task: num_classes.get(task, 1) for task in tasks}
+    return {t: count for t, count in targets.items() if count <= _MOST_CLASSES}
+
+
+def numbers_of(targets: Mapping[str, int]) -> int:
+    """Returns how many numbers an id has: its deviations, its rows by task."""
+    return sum(targets.values()) + len(targets)
+
+
+def ids_with_statistics(schema: Schema) -> list[str]:
+    """Returns the id features that are the user's and the item's, if any."""
+    roles = dict.fromkeys([schema.user_id, schema.item_id])
+    features = schema.features
+    return [
+        name
+        for name in roles
+        if name is not None and isinstance(features.get(name), Id)
+    ]

@@ -1,0 +1,197 @@
+"""Statistics of labels as a part of the ranker, and of its trainings."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from keras import ops
+
+import recsys
+from recsys.config.resolved_config import ResolvedConfig
+from recsys.config.train_config import TrainConfig
+from recsys.data import Dataset
+from recsys.data import Schema
+from recsys.models.build import build_ranker
+from recsys.models.label_deviations import LabelDeviations
+from recsys.models.ranker import Ranker
+from recsys.models.target_statistics import ROW_STATISTICS
+from recsys.models.target_statistics import TargetStatistics
+from recsys.runs.run import Run
+from recsys.training.batches import create_batches
+from recsys.training.resolve_config import resolve_config
+
+# Text, and integers that a float64 does not tell apart.
+USERS: Any = {
+    "text": ["ann", "bob", "eve", "joe"],
+    "large": [2**53 + n for n in range(4)],
+}
+
+
+def rows_of(ids: str, count: int = 80) -> pd.DataFrame:
+    """Users of whom the second likes all, the others little."""
+    generator = np.random.default_rng(0)
+    users = generator.integers(0, 4, count)
+    liked = generator.random(count) < np.where(users == 1, 0.95, 0.1)
+    return pd.DataFrame(
+        {
+            "user": [USERS[ids][user] for user in users],
+            "item": generator.integers(0, 9, count),
+            "like": liked.astype(float),
+        }
+    )
+
+
+SCHEMA = Schema("shop", {"user": "id", "item": "id"}, {"like": "binary"})
+
+
+def config_of(**fields: Any) -> ResolvedConfig:
+    fields = {"head_units": [4], "expert_units": [4], **fields}
+    return resolve_config(TrainConfig("shop", "run", **fields), SCHEMA)
+
+
+def dataset_of(ids: str) -> Dataset:
+    rows = rows_of(ids)
+    splits = {"train": rows, "validation": rows[:20], "test": rows[20:40]}
+    return Dataset(SCHEMA, splits)
+
+
+def test_layer_round_trip() -> None:
+    layer = TargetStatistics({"user": 3, "item": 2}, width=2)
+    layer.build()
+    layer.fill({"user": np.arange(6.0).reshape(3, 2)})
+    inputs = {"user": np.array([2, 0]), "item": np.array([1, 1])}
+    expected = [[4, 5, 0, 0], [0, 1, 0, 0]]
+    assert ops.convert_to_numpy(layer(inputs)).tolist() == expected
+    again = TargetStatistics.from_config(layer.get_config())
+    again.build()
+    again.set_weights(layer.get_weights())
+    assert ops.convert_to_numpy(again(inputs)).tolist() == expected
+    assert not layer.trainable_weights
+    given = np.ones((2, 4), "float32")
+    output = layer({**inputs, ROW_STATISTICS: given})
+    assert ops.convert_to_numpy(output).tolist() == given.tolist()
+
+
+@pytest.mark.parametrize("ids", USERS)
+def test_a_row_of_each_id_is_in_the_model(ids: str) -> None:
+    dataset = dataset_of(ids)
+    ranker = build_ranker(config_of(), dataset)
+    assert ranker.target_statistics == ["user", "item"]
+    assert ranker.statistics is not None
+    train = dataset.split("train")
+    tables = LabelDeviations.of(ranker, train, None).tables()
+    for name, table in tables.items():
+        held = ops.convert_to_numpy(ranker.statistics.tables[name])
+        np.testing.assert_array_equal(held, table)
+    # The user who likes most has the largest deviation.
+    number = ranker.fitted["user"].encode(pd.Series([USERS[ids][1]]))
+    assert tables["user"][:, 0].argmax() == number
+
+
+@pytest.mark.parametrize("ids", USERS)
+def test_training_rows_have_statistics_of_other_rows(ids: str) -> None:
+    dataset, config = dataset_of(ids), config_of()
+    ranker = build_ranker(config, dataset)
+    batches = create_batches(dataset.split("train"), ranker, config, None)
+    train = dataset.split("train")
+    labels = LabelDeviations.of(ranker, train, None)
+    np.testing.assert_array_equal(
+        batches.arrays[0][ROW_STATISTICS], labels.of_other_rows(config.seed)
+    )
+
+
+def test_predictions_change_with_the_tables() -> None:
+    dataset = dataset_of("text")
+    ranker = build_ranker(config_of(), dataset)
+    inputs = ranker.encode(dataset.split("test"))
+    before = ops.convert_to_numpy(ranker(inputs)["like"])
+    assert ranker.statistics is not None
+    ranker.statistics.fill({"user": np.ones((5, 2))})
+    after = ops.convert_to_numpy(ranker(inputs)["like"])
+    assert np.abs(after - before).max() > 1e-4
+
+
+def test_saved_model_has_them(tmp_path: Path) -> None:
+    dataset = dataset_of("large")
+    ranker = build_ranker(config_of(), dataset)
+    ranker.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert isinstance(loaded, Ranker)
+    inputs = ranker.encode(dataset.split("test"))
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(loaded(inputs)["like"]),
+        ops.convert_to_numpy(ranker(inputs)["like"]),
+    )
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    ("fields", "has_statistics"),
+    [
+        ({}, True),
+        ({"target_statistics": False}, False),
+        ({"preset": "movielens"}, False),
+        ({"preset": "movielens", "target_statistics": True}, True),
+        ({"streaming": True}, False),
+    ],
+)
+def test_default(fields: dict[str, Any], has_statistics: bool) -> None:
+    assert config_of(**fields).target_statistics is has_statistics
+
+
+@pytest.mark.once("torch")
+def test_none_without_a_user_and_an_item() -> None:
+    schema = Schema("shop", {"color": "id"}, {"like": "binary"})
+    config = TrainConfig("shop", "run")
+    assert resolve_config(config, schema).target_statistics is False
+    config = TrainConfig("shop", "run", target_statistics=True)
+    with pytest.raises(ValueError, match="`target_statistics` must be False"):
+        resolve_config(config, schema)
+
+
+@pytest.mark.once("torch")
+def test_none_of_streamed_rows() -> None:
+    with pytest.raises(ValueError, match="False with `streaming`"):
+        config_of(streaming=True, target_statistics=True)
+
+
+def write(folder: Path, rows: pd.DataFrame) -> None:
+    folder.mkdir()
+    (folder / "dataset.json").write_text(
+        '{"name": "shop", "features": {"user": "id", "item": "id"}, '
+        '"tasks": {"like": "binary"}}'
+    )
+    for split in ("train", "validation", "test"):
+        rows.to_parquet(folder / f"{split}.parquet")
+
+
+def statistics_of(run: Path) -> dict[str, np.ndarray]:
+    model = Run(run).load_model()
+    assert isinstance(model, Ranker)
+    assert model.statistics is not None
+    return {
+        name: ops.convert_to_numpy(table)
+        for name, table in model.statistics.tables.items()
+    }
+
+
+@pytest.mark.parametrize("ids", USERS)
+def test_a_warm_start_keeps_them(tmp_path: Path, ids: str) -> None:
+    rows = rows_of(ids)
+    write(tmp_path / "monday", rows)
+    new = "new" if ids == "text" else 2**53 + 4
+    later = pd.concat([rows[:40], rows[:9].assign(user=new, like=1.0)])
+    write(tmp_path / "tuesday", later)
+    sizes = {"head_units": [4], "expert_units": [4], "epochs": 1}
+    first = {"data": str(tmp_path / "monday"), "out": str(tmp_path / "a")}
+    recsys.train({**first, **sizes})
+    second = {"data": str(tmp_path / "tuesday"), "out": str(tmp_path / "b")}
+    recsys.train({**second, "warm_start": str(tmp_path / "a"), "epochs": 1})
+    before, after = (statistics_of(tmp_path / run) for run in "ab")
+    np.testing.assert_array_equal(after["user"][:5], before["user"])
+    # Nothing is known of an id that came later: as of an unknown one.
+    np.testing.assert_array_equal(after["user"][5], before["user"][0])
+    np.testing.assert_array_equal(after["item"], before["item"])
