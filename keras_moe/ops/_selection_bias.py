@@ -1,6 +1,6 @@
 from keras import ops
 
-from keras_moe.distribution.devices import sum_over_devices
+from keras_moe.distribution.shared_rows import sum_over_processes
 from keras_moe.types import Tensor
 
 
@@ -36,7 +36,7 @@ def moved_bias(
     if mask is not None:
         chosen = ops.logical_and(chosen, ops.cast(mask, "bool")[..., None])
     axes = tuple(range(len(chosen.shape) - 1))
-    loads = sum_over_devices(ops.sum(ops.cast(chosen, "int32"), axis=axes))
+    loads = sum_over_processes(ops.sum(ops.cast(chosen, "int32"), axis=axes))
     # Not by the mean, which is rounded: equal loads have to be equal to it.
     total = ops.cast(ops.sum(loads), "float32")
     num_experts = chosen.shape[-1]

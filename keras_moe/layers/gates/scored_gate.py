@@ -27,7 +27,8 @@ class ScoredGate(Gate):
         b_i ← b_i + balance_rate · sign(mean load - load_i)
 
     Padding and rows with NaN do not count. The rows are those of all devices
-    under `keras.distribution`. No gradient passes through the selection, nor
+    under `keras.distribution`, and of all processes within
+    `keras_moe.distribution.rows_shared`. No gradient passes through the selection, nor
     reaches the bias. The losses of the router do not know the bias: they count
     the `k` largest scores without it, as that of DeepSeek-V3 (eq. 18) does.
 
