@@ -7,3 +7,4 @@ from keras_moe.distribution.devices import row_axes as row_axes
 from keras_moe.distribution.expert_parallel import (
     ExpertParallel as ExpertParallel,
 )
+from keras_moe.distribution.shared_rows import rows_shared as rows_shared

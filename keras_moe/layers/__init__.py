@@ -24,6 +24,7 @@ from keras_moe.layers.gates.logit_gate import LogitGate as LogitGate
 from keras_moe.layers.gates.moesart_gate import MOESARTGate as MOESARTGate
 from keras_moe.layers.gates.permuted_gate import PermutedGate as PermutedGate
 from keras_moe.layers.gates.re_moe_gate import ReMoEGate as ReMoEGate
+from keras_moe.layers.gates.scored_gate import ScoredGate as ScoredGate
 from keras_moe.layers.gates.softmax_gate import SoftmaxGate as SoftmaxGate
 from keras_moe.layers.gates.switch_gate import SwitchGate as SwitchGate
 from keras_moe.layers.gates.top_k_gate import TopKGate as TopKGate

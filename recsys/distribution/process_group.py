@@ -52,6 +52,9 @@ class ProcessGroup(Protocol):
             rows: Tensor `(N, ...)`, of the same shape in all.
         """
 
+    def sum(self, values: Tensor) -> Tensor:
+        """Returns the sum of the processes' values, without a gradient."""
+
     def mean(self, values: Tensor) -> Tensor:
         """Returns the mean of the processes' values, without a gradient."""
 
@@ -90,7 +93,8 @@ def shared_with(group: ProcessGroup) -> Iterator[None]:
     """The scope in which the rows of batches are shared with a group."""
     _groups.append(group)
     try:
-        yield
+        with keras_moe.distribution.rows_shared(group.sum):
+            yield
     finally:
         _groups.pop()
 

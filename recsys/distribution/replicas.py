@@ -32,11 +32,19 @@ class Replicas:
             return rows  # Keras looks at the shapes of a batch.
         return _replica().all_gather(tf.convert_to_tensor(rows), axis=0)
 
+    def sum(self, values: Tensor) -> tf.Tensor:
+        return self._reduced(tf.distribute.ReduceOp.SUM, values)
+
     def mean(self, values: Tensor) -> tf.Tensor:
+        return self._reduced(tf.distribute.ReduceOp.MEAN, values)
+
+    def _reduced(
+        self, operation: tf.distribute.ReduceOp, values: Tensor
+    ) -> tf.Tensor:
         if tf.distribute.in_cross_replica_context():
             return values
         values = tf.stop_gradient(tf.convert_to_tensor(values))
-        return _replica().all_reduce(tf.distribute.ReduceOp.MEAN, values)
+        return _replica().all_reduce(operation, values)
 
     def mean_gradients(
         self,

@@ -77,10 +77,13 @@ class TorchGroup:
     def all_rows(self, rows: Tensor) -> torch.Tensor:
         return _AllRows.apply(keras.ops.convert_to_tensor(rows), self.index)
 
-    def mean(self, values: torch.Tensor) -> torch.Tensor:
+    def sum(self, values: torch.Tensor) -> torch.Tensor:
         total = values.detach().clone()
         dist.all_reduce(total)
-        return total / self.count
+        return total
+
+    def mean(self, values: torch.Tensor) -> torch.Tensor:
+        return self.sum(values) / self.count
 
     def mean_gradients(
         self,

@@ -178,10 +178,14 @@ class Gate(CheckedLayer):
         self.z_loss_weight = check_non_negative("z_loss_weight", z_loss_weight)
 
     def __repr__(self) -> str:
+        return described(self, {"name", *self._unused_arguments()})
+
+    def _unused_arguments(self) -> set[str]:
+        """The arguments that change nothing at their values."""
         unused = {name for name in ROUTER_LOSSES if not getattr(self, name)}
         if "load_balance_loss_weight" in unused:
             unused.add("load_balance_choices")
-        return described(self, {"name", *unused})
+        return unused
 
     @classmethod
     def first_options(cls, k: int) -> Config:
@@ -268,8 +272,8 @@ class Gate(CheckedLayer):
 
         Args:
             weights: Tensor `(..., n)`, what the importance loss adds up.
-            logits: Tensor `(..., n)`, without noise. `softmax(logits)` is
-                the probability of each expert.
+            logits: Tensor `(..., n)`, without noise, from which
+                `compute_probabilities` has those of the experts.
             training: Boolean, whether to add them.
             mask: Boolean tensor `(...)`, the examples that count, or `None`.
             noisy_logits: Tensor `(..., n)` whose `k` largest entries are
@@ -292,13 +296,25 @@ class Gate(CheckedLayer):
             )
             self.add_loss(self.load_loss_weight * loss)
         if self.load_balance_loss_weight:
-            probabilities = ops.softmax(logits, axis=-1)
+            probabilities = self.compute_probabilities(logits)
             counted = 1 if self.load_balance_choices == "first" else k
             chosen = top_k_mask(noisy_logits, counted)
             loss = load_balance_loss(probabilities, chosen, mask)
             self.add_loss(self.load_balance_loss_weight * loss)
         if self.z_loss_weight:
             self.add_loss(self.z_loss_weight * router_z_loss(logits, mask))
+
+    def compute_probabilities(self, logits: Tensor) -> Tensor:
+        """Returns the probability of each expert, for the losses of the router.
+
+        Args:
+            logits: Tensor `(..., n)`.
+
+        Returns:
+            Tensor `(..., n)` on the simplex: the softmax of the logits, unless
+            a gate makes its weights of something else.
+        """
+        return ops.softmax(logits, axis=-1)
 
     def compute_weights(
         self, inputs: Tensor, training: bool | None, mask: Tensor | None

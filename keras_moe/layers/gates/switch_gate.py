@@ -3,17 +3,16 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.gates.logit_gate import LogitGate
+from keras_moe.layers.gates.scored_gate import ScoredGate
 from keras_moe.ops._affine import affine
-from keras_moe.ops.top_k import top_k_softmax
 from keras_moe.types import Config
 from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class SwitchGate(LogitGate):
+class SwitchGate(ScoredGate, LogitGate):
     """Keeps the `k` largest probabilities of a softmax over jittered logits.
 
     Computes `p = softmax((xA) ⊙ ε + c)`, `ε ~ U(1 - jitter, 1 + jitter)`
@@ -40,8 +39,9 @@ class SwitchGate(LogitGate):
             default; `bias_initializer`, `"zeros"` by default;
             `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
             `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
-            of the auxiliary losses; `seed` of initializers and noise; `name`,
-            `trainable`, `dtype`.
+            of the auxiliary losses; `balance` and `balance_rate`, as in
+            `ScoredGate`; `seed` of initializers and noise; `name`, `trainable`,
+            `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.
@@ -67,15 +67,10 @@ class SwitchGate(LogitGate):
         Mixture of Experts, section 3 (`k > 1`, the noise on the logits).
     """
 
-    always_sparse = True
-    k: int
-
     def __init__(
         self, num_experts: int, k: int = 1, jitter: float = 0.02, **kwargs: Any
     ) -> None:
-        super().__init__(
-            num_experts, k=check_integer("k", k, 1), static=False, **kwargs
-        )
+        super().__init__(num_experts, k=k, static=False, **kwargs)
         self.jitter = check_non_negative("jitter", jitter)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
@@ -97,7 +92,7 @@ class SwitchGate(LogitGate):
         self.add_router_losses(
             ops.softmax(logits, axis=-1), logits, training, mask, noisy_logits
         )
-        return top_k_softmax(noisy_logits, self.k)
+        return self.chosen_probabilities(noisy_logits, training, mask)
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "k": self.k, "jitter": self.jitter}
+        return {**super().get_config(), "jitter": self.jitter}

@@ -3,16 +3,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.layers.gates.logit_gate import LogitGate
-from keras_moe.ops.top_k import top_k_softmax
+from keras_moe.layers.gates.scored_gate import ScoredGate
 from keras_moe.types import Config
 from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class VMoEGate(LogitGate):
+class VMoEGate(ScoredGate, LogitGate):
     """Keeps the `k` largest probabilities of a softmax over noisy logits.
 
     Computes `p = softmax(xA + c + ε)`, `ε ~ N(0, (noise_std / n)²)` while
@@ -41,8 +40,9 @@ class VMoEGate(LogitGate):
             default; `bias_initializer`, `"zeros"` by default;
             `kernel_regularizer`; `bias_regularizer`; `importance_loss_weight`,
             `load_loss_weight`, `load_balance_loss_weight` and `z_loss_weight`
-            of the auxiliary losses; `seed` of initializers and noise; `name`,
-            `trainable`, `dtype`.
+            of the auxiliary losses; `balance` and `balance_rate`, as in
+            `ScoredGate`; `seed` of initializers and noise; `name`, `trainable`,
+            `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.
@@ -66,15 +66,10 @@ class VMoEGate(LogitGate):
         NeurIPS 2021, section 2 and appendix A.
     """
 
-    always_sparse = True
-    k: int
-
     def __init__(
         self, num_experts: int, k: int, noise_std: float = 1.0, **kwargs: Any
     ) -> None:
-        super().__init__(
-            num_experts, k=check_integer("k", k, 1), static=False, **kwargs
-        )
+        super().__init__(num_experts, k=k, static=False, **kwargs)
         self.noise_std = check_non_negative("noise_std", noise_std)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
@@ -99,11 +94,10 @@ class VMoEGate(LogitGate):
             noisy_logits,
             noise_std,
         )
-        return top_k_softmax(noisy_logits, self.k)
+        return self.chosen_probabilities(noisy_logits, training, mask)
 
     def get_config(self) -> Config:
         return {
             **super().get_config(),
-            "k": self.k,
             "noise_std": self.noise_std,
         }

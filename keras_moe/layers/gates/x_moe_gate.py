@@ -4,13 +4,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_moe.checks import check_integer
 from keras_moe.checks import check_positive
 from keras_moe.checks import check_size
-from keras_moe.layers.gates.gate import Gate
+from keras_moe.layers.gates.scored_gate import ScoredGate
 from keras_moe.ops._affine import affine
 from keras_moe.ops._largest import largest
-from keras_moe.ops.top_k import top_k_softmax
 from keras_moe.types import Config
 from keras_moe.types import InitializerLike
 from keras_moe.types import RegularizerLike
@@ -25,7 +23,7 @@ LARGEST_ENTRY = 1e16
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class XMoEGate(Gate):
+class XMoEGate(ScoredGate):
     """Selects the `k` experts whose embeddings point where the example does.
 
     The example is projected to `d'` dimensions, where each expert has an
@@ -70,7 +68,8 @@ class XMoEGate(Gate):
         embeddings_regularizer: Optional regularizer of `expert_embeddings`.
         **kwargs: `importance_loss_weight`, `load_loss_weight`,
             `load_balance_loss_weight` and `z_loss_weight` of the auxiliary
-            losses; `seed` of the initializers; `name`, `trainable`, `dtype`.
+            losses; `balance` and `balance_rate`, as in `ScoredGate`; `seed` of
+            the initializers; `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Tensor `(..., p)`.
@@ -96,9 +95,6 @@ class XMoEGate(Gate):
         Experts, NeurIPS 2022, section 3.2.
     """
 
-    always_sparse = True
-    k: int
-
     def __init__(
         self,
         num_experts: int,
@@ -114,9 +110,7 @@ class XMoEGate(Gate):
         embeddings_regularizer: RegularizerLike = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_experts, k=check_integer("k", k, 1), static=False, **kwargs
-        )
+        super().__init__(num_experts, k=k, static=False, **kwargs)
         if projection_dim is None:
             projection_dim = max(1, self.num_experts // 2)
         self.projection_dim = check_size("projection_dim", projection_dim)
@@ -168,6 +162,7 @@ class XMoEGate(Gate):
             (),
             keras.initializers.Constant(math.log(self.temperature)),
         )
+        super().build(input_shape)
 
     def compute_weights(
         self, inputs: Tensor, training: bool | None, mask: Tensor | None
@@ -183,12 +178,11 @@ class XMoEGate(Gate):
         self.add_router_losses(
             ops.softmax(logits, axis=-1), logits, training, mask
         )
-        return top_k_softmax(logits, self.k)
+        return self.chosen_probabilities(logits, training, mask)
 
     def get_config(self) -> Config:
         return {
             **super().get_config(),
-            "k": self.k,
             "projection_dim": self.projection_dim,
             "temperature": self.temperature,
             "use_bias": self.use_bias,

@@ -33,12 +33,14 @@ def begin(
     whole, begun = folder / "whole", folder / "begun"
     config = settings(
         whole,
-        gate="comet",
-        table_optimizer="lazy-adam",
-        unknown_rate=0.0,
-        expert_dropout=0.0,
-        epochs=3,
-        **fields,
+        **{
+            "gate": "comet",
+            "table_optimizer": "lazy-adam",
+            "unknown_rate": 0.0,
+            "expert_dropout": 0.0,
+            "epochs": 3,
+            **fields,
+        },
     )
     recsys.train(config)
     with monkeypatch.context() as patch:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_moe.layers import TopKGate
 from recsys.distribution.process_group import all_rows
 from recsys.distribution.process_group import num_shares
 from recsys.distribution.process_group import own_rows
@@ -29,6 +30,10 @@ class Group:
 
     def all_rows(self, rows: Any) -> Any:
         return ops.concatenate([rows + 1, rows])
+
+    def sum(self, values: Any) -> Any:
+        # Of loads: the other one's four rows are all for the last expert.
+        return values + ops.convert_to_tensor([0, 0, 0, 4])
 
     def mean_gradients(
         self,
@@ -65,6 +70,16 @@ def test_alone_there_is_nothing_to_gather() -> None:
     assert all_rows(rows) is rows
     assert own_rows(rows) is rows
     assert num_shares() == 1
+
+
+def test_a_gate_is_balanced_by_the_loads_of_all(together: None) -> None:
+    gate = TopKGate(4, k=1, balance="bias", balance_rate=0.5, use_bias=False)
+    gate.build((None, 4))
+    gate.kernel.assign(np.eye(4))
+    gate(np.eye(4)[[0, 0, 1, 2]], training=True)  # Loads of 2, 1, 1 and 0.
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(gate.selection_bias), [0.0, 0.5, 0.5, -0.5]
+    )
 
 
 def test_items_of_other_processes_are_told_apart() -> None:

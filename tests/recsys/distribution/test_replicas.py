@@ -39,7 +39,16 @@ main()
 
 @on_tensorflow
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gate", "options"),
+    [
+        ("comet", {"entropy_weight": 0.1}),
+        ("top-k", {"balance": "bias", "balance_rate": 0.01}),
+    ],
+)
 def test_two_replicas_go_on_with_what_one_device_has_begun(
+    gate: str,
+    options: dict[str, Any],
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -49,8 +58,8 @@ def test_two_replicas_go_on_with_what_one_device_has_begun(
     # the replicas have labels of different numbers of rows.
     fields = settings(
         tmp_path / "one",
-        gate="comet",
-        gate_options={"entropy_weight": 0.1},
+        gate=gate,
+        gate_options=options,
         execution="sparse",
         table_optimizer="lazy-adam",
         unknown_rate=0.0,

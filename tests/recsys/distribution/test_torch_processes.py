@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import keras
 import pytest
@@ -16,13 +17,21 @@ on_torch = pytest.mark.skipif(
 
 @on_torch
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gate", "options"),
+    [
+        ("comet", {"entropy_weight": 0.1}),
+        ("top-k", {"balance": "bias", "balance_rate": 0.01}),
+    ],
+)
 def test_two_processes_go_on_with_what_one_has_begun(
-    begin_run: BeginRun,
+    gate: str, options: dict[str, Any], begin_run: BeginRun
 ) -> None:
     # Neither 149 rows of training nor 50 of validation fill whole batches, and
     # the processes have labels of different numbers of rows.
     whole, begun = begin_run(
-        gate_options={"entropy_weight": 0.1},
+        gate=gate,
+        gate_options=options,
         execution="sparse",
         train_rows=149,
         batch_size=30,

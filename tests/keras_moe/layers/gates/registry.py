@@ -33,6 +33,21 @@ GATES: dict[str, Callable[..., Gate]] = {
     "top-k": lambda **kw: TopKGate(NUM_EXPERTS, k=2, **kw),
     "top-k-noisy": lambda **kw: TopKGate(NUM_EXPERTS, k=2, noisy=True, **kw),
     "top-k-static": lambda **kw: TopKGate(NUM_EXPERTS, k=2, static=True, **kw),
+    "top-k-sigmoid": lambda **kw: TopKGate(
+        NUM_EXPERTS, k=2, scores="sigmoid", **kw
+    ),
+    "top-k-bias": lambda **kw: TopKGate(NUM_EXPERTS, k=2, balance="bias", **kw),
+    # As in DeepSeek-V3, but for groups of one: five experts have no others.
+    "top-k-groups": lambda **kw: TopKGate(
+        NUM_EXPERTS,
+        k=2,
+        scores="sigmoid",
+        balance="bias",
+        route_scale=2.5,
+        num_groups=NUM_EXPERTS,
+        groups_per_example=3,
+        **kw,
+    ),
     "v-moe": lambda **kw: VMoEGate(NUM_EXPERTS, k=2, **kw),
     "switch": lambda **kw: SwitchGate(NUM_EXPERTS, **kw),
     # The logarithm of this temperature is 0, like all that is not drawn.
