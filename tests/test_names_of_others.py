@@ -53,7 +53,9 @@ ATTRIBUTES = {
 DOCUMENTED = {"os._exit", "_asdict", "_fields", "_replace"}
 # Attributes of layers of this project that its other files read.
 OWN = {
+    "_described_count",
     "_gate_list",
+    "_on_every_device",
     "_place",
     "_places",
     "_takes_pairs",

@@ -6,9 +6,9 @@ from keras import ops
 
 from keras_moe.layers.execution import Execution
 from keras_moe.layers.experts.experts import Experts
-from keras_moe.layers.experts.layer_experts import LayerExperts
 from keras_moe.layers.gated_layer import GatedLayer
 from keras_moe.layers.gated_layer import as_experts
+from keras_moe.layers.gated_layer import check_distinct
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mmoe import check_gates
@@ -118,12 +118,15 @@ class CGC(GatedLayer):
             check_gate("shared_gate", shared_gate)
         super().__init__(execution, **kwargs)
         self.gates = dict(gates)
-        self.shared_experts = as_experts(shared_experts)
+        self.shared_experts = as_experts(shared_experts, "shared_experts")
         self.task_experts = {
-            task: as_experts(task_experts[task]) for task in gates
+            task: as_experts(task_experts[task], "task_experts")
+            for task in gates
         }
         self.shared_gate = shared_gate
-        _check_distinct(self._banks)
+        check_distinct(
+            "`shared_experts` and `task_experts`", list(self._banks.values())
+        )
         self._check_counts()
         self._executions = {
             group: Execution(
@@ -340,20 +343,4 @@ def _check_tasks(
         raise ValueError(
             f"`task_experts` must have the tasks of `gates`, {list(gates)}. "
             f"Received: tasks {list(task_experts)}"
-        )
-
-
-def _check_distinct(banks: Mapping[str, Experts]) -> None:
-    experts = [
-        expert
-        for bank in banks.values()
-        for expert in (
-            bank.experts if isinstance(bank, LayerExperts) else [bank]
-        )
-    ]
-    if len({id(expert) for expert in experts}) < len(experts):
-        raise ValueError(
-            "`shared_experts` and `task_experts` must be different layers: "
-            "an expert of two tasks is a shared one. "
-            f"Received: {[expert.name for expert in experts]}"
         )

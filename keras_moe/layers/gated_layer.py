@@ -8,6 +8,7 @@ from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.execution import Execution
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts
+from keras_moe.layers.experts.layer_experts import check_experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.initialization import Places
 from keras_moe.layers.routed_rows import check_rows
@@ -181,18 +182,13 @@ class GatedLayer(CheckedLayer):
         """
         experts = execution.experts
         *leading, num_experts = ops.shape(weights[0])
-        features = tuple(inputs.shape[len(leading) :])
-        rows = ops.reshape(  # (..., *features) to (N, *features)
-            _without_padding(inputs, masks), (-1, *features)
-        )
-        if keras.backend.is_float_dtype(rows.dtype):
-            rows = ops.cast(rows, experts.compute_dtype)
+        rows = rows_of(experts, inputs, len(leading), masks)
         row_weights = ops.stack(  # T times (N, E) to (N, T, E)
             [ops.reshape(w, (-1, num_experts)) for w in weights], axis=1
         )
         with pause_recording():
             outputs = execution.run(rows, row_weights, training)
-        shape = experts.expert_output_shape((None, *features))[1:]
+        shape = experts.expert_output_shape((None, *rows.shape[1:]))[1:]
         # (N, H) to (..., *shape)
         return [ops.reshape(output, (*leading, *shape)) for output in outputs]
 
@@ -217,9 +213,59 @@ class GatedLayer(CheckedLayer):
         return {**config, "execution": self.execution}
 
 
-def as_experts(experts: Experts | Sequence[keras.layers.Layer]) -> Experts:
-    """The bank itself, or one made of a list of layers."""
-    return experts if isinstance(experts, Experts) else LayerExperts(experts)
+def as_experts(
+    experts: Experts | Sequence[keras.layers.Layer], name: str = "experts"
+) -> Experts:
+    """The bank itself, or one made of a list of layers, the argument `name`."""
+    if isinstance(experts, Experts):
+        return experts
+    check_experts(name, experts)
+    return LayerExperts(experts)
+
+
+def check_distinct(names: str, banks: Sequence[Experts]) -> None:
+    """Raises an error if an expert stands in two banks.
+
+    Args:
+        names: The arguments that the banks are of, for the message.
+        banks: Banks of experts.
+    """
+    experts = [
+        expert
+        for bank in banks
+        for expert in (
+            bank.experts if isinstance(bank, LayerExperts) else [bank]
+        )
+    ]
+    if len({id(expert) for expert in experts}) < len(experts):
+        raise ValueError(
+            f"{names} must be different layers: no expert may stand in two of "
+            f"them. Received: {[expert.name for expert in experts]}"
+        )
+
+
+def rows_of(
+    experts: Experts,
+    inputs: Tensor,
+    rank: int,
+    masks: Sequence[Tensor | None],
+) -> Tensor:
+    """The rows that experts compute on, without what all masks leave out.
+
+    Args:
+        experts: They get floats in their compute dtype.
+        inputs: Tensor `(..., *features)`.
+        rank: Number of leading dimensions that index the rows.
+        masks: The mask of each task, or `None`.
+
+    Returns:
+        Tensor `(N, *features)`.
+    """
+    features = tuple(inputs.shape[rank:])
+    rows = ops.reshape(_without_padding(inputs, masks), (-1, *features))
+    if keras.backend.is_float_dtype(rows.dtype):
+        rows = ops.cast(rows, experts.compute_dtype)
+    return rows
 
 
 def _without_padding(inputs: Tensor, masks: Sequence[Tensor | None]) -> Tensor:

@@ -8,8 +8,6 @@ from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
 from keras_moe.layers.shared_parts import all_serialized
-from keras_moe.layers.shared_parts import restored
-from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
 from keras_moe.types import Shape
 from keras_moe.types import Structure
@@ -28,6 +26,9 @@ class MMoE(Mixture):
             or models that share an output shape. As many as each gate
             weighs.
         execution: `"dense"`, `"sparse"` or `"auto"` (default), as in `MoE`.
+        shared_experts: Experts that no gate weighs, as in `MoE`: the sum of
+            their outputs is added to each task's. They compute each row
+            once. Defaults to `None`.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
@@ -38,7 +39,8 @@ class MMoE(Mixture):
         training: Boolean.
         mask: Boolean tensor, false for padding, with one entry for every
             routed row. Defaults to the Keras mask of the gate inputs, or of
-            the inputs, where there is one. A masked row takes no expert.
+            the inputs, where there is one. A masked row takes no expert:
+            its output is zero.
 
     Returns:
         A dict of task name to tensor where `gates` is a dict, a list where
@@ -65,6 +67,7 @@ class MMoE(Mixture):
     References:
         Ma et al., Modeling Task Relationships in Multi-task Learning with
         Multi-gate Mixture-of-Experts, KDD 2018, section 4.2.
+        Dai et al., DeepSeekMoE, 2024, section 3.2 (shared experts).
     """
 
     @property
@@ -76,11 +79,14 @@ class MMoE(Mixture):
         gates: Mapping[str, Gate] | Sequence[Gate],
         experts: Experts | Sequence[keras.layers.Layer],
         execution: str = "auto",
+        shared_experts: Experts | Sequence[keras.layers.Layer] | None = None,
         **kwargs: object,
     ) -> None:
         check_gates(gates)
         gate_list = list(_by_key(gates).values())
-        super().__init__(gate_list, experts, execution, **kwargs)
+        super().__init__(
+            gate_list, experts, execution, shared_experts, **kwargs
+        )
         self.gates = dict(gates) if isinstance(gates, Mapping) else gate_list
 
     @property
@@ -168,14 +174,6 @@ class MMoE(Mixture):
     def get_config(self) -> Config:
         gates = self._like_gates(all_serialized(self._gate_list))
         return {**super().get_config(), "gates": gates}
-
-    @classmethod
-    def from_config(cls, config: Config) -> "MMoE":
-        with restoring():
-            parts = {
-                name: restored(config[name]) for name in ("gates", "experts")
-            }
-        return cls(**{**config, **parts})
 
 
 def _by_key(values: Structure) -> dict[str | int, Structure]:

@@ -28,6 +28,10 @@ class MoE(Mixture):
             pairs fit a static budget, and all experts otherwise, decided
             for each batch within the compiled graph. All three agree
             whenever no row exceeds `k`.
+        shared_experts: Experts `s_j` that no gate weighs, `MLPExperts` or a
+            list of layers with the outputs' shape of `experts`: all of them
+            compute every row, and `sum_j s_j(x)` is added to the output.
+            Devices that split experts all have them. Defaults to `None`.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
@@ -37,7 +41,8 @@ class MoE(Mixture):
         training: Boolean.
         mask: Boolean tensor, false for padding, with one entry for every
             routed row. Defaults to the Keras mask of the gate inputs, or of
-            the inputs, where there is one. A masked row takes no expert.
+            the inputs, where there is one. A masked row takes no expert:
+            its output is zero.
 
     Returns:
         Tensor `(..., *outputs)`, `outputs` being the shape of one expert's
@@ -53,10 +58,20 @@ class MoE(Mixture):
         >>> mixture = MoE(TopKGate(num_experts=4, k=2), MLPExperts(4, 8))
         >>> tuple(mixture(np.ones((2, 3))).shape)
         (2, 8)
+        >>> mixture = MoE(
+        ...     TopKGate(num_experts=8, k=3),
+        ...     MLPExperts(4, [16, 8], split=2),
+        ...     shared_experts=MLPExperts(1, [8, 8]),
+        ... )
+        >>> tuple(mixture(np.ones((2, 3))).shape)
+        (2, 8)
 
     References:
         Shazeer et al., Outrageously Large Neural Networks: The
         Sparsely-Gated Mixture-of-Experts Layer, ICLR 2017, eq. 1.
+        Dai et al., DeepSeekMoE: Towards Ultimate Expert Specialization in
+        Mixture-of-Experts Language Models, 2024, section 3.2, eq. 9 (shared
+        experts; the residual there is the caller's).
     """
 
     def __init__(
@@ -64,10 +79,11 @@ class MoE(Mixture):
         gate: Gate,
         experts: Experts | Sequence[keras.layers.Layer],
         execution: str = "auto",
+        shared_experts: Experts | Sequence[keras.layers.Layer] | None = None,
         **kwargs: object,
     ) -> None:
         check_gate("gate", gate)
-        super().__init__([gate], experts, execution, **kwargs)
+        super().__init__([gate], experts, execution, shared_experts, **kwargs)
         self.gate = gate
 
     @property
@@ -117,9 +133,3 @@ class MoE(Mixture):
             **super().get_config(),
             "gate": keras.saving.serialize_keras_object(self.gate),
         }
-
-    @classmethod
-    def from_config(cls, config: Config) -> "MoE":
-        restore = keras.saving.deserialize_keras_object
-        parts = {name: restore(config[name]) for name in ("gate", "experts")}
-        return cls(**{**config, **parts})

@@ -43,13 +43,16 @@ def prune_experts(mixture: Mixture) -> Mixture:
         return mixture
     constants = [ConstantGate(row[used]) for row in weights]
     experts = mixture.experts.subset(used.tolist())
+    shared = mixture.shared_experts
     if isinstance(mixture, MoE):
-        return MoE(constants[0], experts, mixture.execution, name=mixture.name)
+        return MoE(
+            constants[0], experts, mixture.execution, shared, name=mixture.name
+        )
     assert isinstance(mixture, MMoE)
     by_task: dict[str, Gate] | list[Gate] = list(constants)
     if isinstance(mixture.gates, Mapping):
         by_task = dict(zip(mixture.gates, constants, strict=True))
-    return MMoE(by_task, experts, mixture.execution, name=mixture.name)
+    return MMoE(by_task, experts, mixture.execution, shared, name=mixture.name)
 
 
 def _static_weights(gate: Gate) -> np.ndarray:

@@ -26,6 +26,7 @@ from keras_moe.ops.entropy import entropy as entropy
 from keras_moe.ops.gathered_matmul import gathered_matmul as gathered_matmul
 from keras_moe.ops.grouped_matmul import grouped_matmul as grouped_matmul
 from keras_moe.ops.masked_softmax import masked_softmax as masked_softmax
+from keras_moe.ops.ragged_dot import ragged_dot as ragged_dot
 from keras_moe.ops.routing_plan import RoutingPlan as RoutingPlan
 from keras_moe.ops.routing_plan import routing_plan as routing_plan
 from keras_moe.ops.sampling import adjusted_softmax as adjusted_softmax

@@ -67,12 +67,15 @@ def in_one_kernel(
     ends = torch.cumsum(group_sizes, 0, dtype=torch.int32)  # (E,)
     # The rows behind go to the last expert: what no group has is not written.
     offsets = torch.cat([ends[:-1], ends.new_full((1,), num_rows)])
-    products = torch.nn.functional.grouped_mm(inputs, kernels, offs=offsets)
     rows = torch.arange(num_rows, dtype=torch.int32, device=inputs.device)
     experts = torch.bucketize(rows, ends, right=True)  # (S,), `E` behind.
+    inside = (experts < num_experts)[:, None]  # (S, 1)
+    # A NaN behind would get into the gradient of that expert.
+    inputs = torch.where(inside, inputs, 0.0)
+    products = torch.nn.functional.grouped_mm(inputs, kernels, offs=offsets)
     last = experts.clamp(max=num_experts - 1)
     products = products + torch.index_select(biases, 0, last)
-    products = torch.where((experts < num_experts)[:, None], products, 0.0)
+    products = torch.where(inside, products, 0.0)
     return torch.relu(products) if relu else products
 
 

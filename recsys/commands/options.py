@@ -33,7 +33,8 @@ _FIELDS = {
     "Model": (
         *("architecture", "preset", "gate", "num_experts", "k"),
         *("gate_options", "expert_units", "expert_dropout", "head_units"),
-        *("bottom_units", "task_experts", "num_levels", "execution"),
+        *("bottom_units", "shared_experts", "split_experts"),
+        *("task_experts", "num_levels", "execution"),
         *("embedding_dim", "interaction", "cross_layers", "unknown_rate"),
         *("hash_feature", "hash_tables", "target_statistics"),
     ),

@@ -4,6 +4,7 @@ from typing import Annotated
 from typing import Self
 
 from pydantic import ConfigDict
+from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
 from recsys.config.field_types import SHAPE
@@ -61,6 +62,37 @@ class ResolvedConfig(TrainConfig):
     min_table_rows: Count = field()
     select: Text = field()
     backend: Text = field()
+
+    @model_validator(mode="after")
+    def _check_split(self) -> Self:
+        hidden = self.expert_units[:-1]
+        if self.split_experts > 1 and not hidden:
+            raise ValueError(
+                "`split_experts` must be 1 unless `expert_units` has at least "
+                "two widths: what is cut are hidden layers. Received: "
+                f"split_experts={self.split_experts}, "
+                f"expert_units={self.expert_units}"
+            )
+        if any(width % self.split_experts for width in hidden):
+            raise ValueError(
+                "`split_experts` must divide each of `expert_units` but the "
+                f"last. Received: split_experts={self.split_experts}, "
+                f"expert_units={self.expert_units}"
+            )
+        return self
+
+    @property
+    def routed_experts(self) -> int:
+        """Number of experts that tasks share and gates choose from."""
+        return self.num_experts * self.split_experts
+
+    @property
+    def routed_units(self) -> list[int]:
+        """Width of each dense layer of such an expert."""
+        if self.split_experts == 1:
+            return self.expert_units
+        *hidden, last = self.expert_units
+        return [*(width // self.split_experts for width in hidden), last]
 
     @classmethod
     def of(cls, config: TrainConfig) -> Self:

@@ -105,6 +105,16 @@ class TrainConfig(TowerConfig):
     task_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 4
     """Number of experts specific to each task, for cgc and ple."""
 
+    shared_experts: Annotated[int, Field(ge=0, le=MOST_EXPERTS)] = 0
+    """Number of experts that every example takes, for mmoe and moe: their
+    outputs are added to those of the experts that the gates choose."""
+
+    split_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 1
+    """Number of smaller experts that each expert is cut into, for mmoe and moe
+    on tables: there are that many times num_experts for the gates to choose k
+    from, and their hidden layers are as many times narrower. The last width of
+    expert_units stays, so that there must be at least two."""
+
     num_levels: Layers = 2
     """Number of levels of experts, for ple."""
 
@@ -345,10 +355,23 @@ class TrainConfig(TowerConfig):
         presets = [PRESETS[self.preset]] if self.preset else PRESETS.values()
         k = self.k or min(sizes.k for sizes in presets)
         most = self.num_experts or max(sizes.num_experts for sizes in presets)
+        most *= self.split_experts
         if self.architecture in ("cgc", "ple"):
             most += self.task_experts
         if self.architecture != "shared-bottom":
             check_k(self.gate, k, most)
+        return self
+
+    @model_validator(mode="after")
+    def _check_mixture(self) -> Self:
+        for name, default in (("shared_experts", 0), ("split_experts", 1)):
+            value = getattr(self, name)
+            if value != default and self.architecture not in ("mmoe", "moe"):
+                raise ValueError(
+                    f"`{name}` must be {default} for the architecture "
+                    f"{self.architecture!r}; it is an option of mmoe and moe. "
+                    f"Received: {name}={value}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -80,7 +80,7 @@ def _findings(
 ) -> Iterator[tuple[str, str]]:
     """Yields the tasks with such a gate, and what it does."""
     own = config.task_experts if config.architecture in ("cgc", "ple") else 0
-    num_experts = config.num_experts + own
+    num_experts = config.routed_experts + own
     counts = metrics["experts_per_example_by_task"]
     for task, routing in metrics.get("routing", {}).items():
         share = routing["most_frequent_set"]

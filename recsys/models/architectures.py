@@ -52,14 +52,18 @@ class Architectures:
         return make[self.config.architecture]()
 
     def _mmoe(self) -> keras.layers.Layer:
-        gates = self._gates(self.tasks, self.config.num_experts)
-        experts = self._experts(self.config.num_experts)
-        return layers.MMoE(gates, experts, self.config.execution)
+        gates = self._gates(self.tasks, self.config.routed_experts)
+        experts = self._experts(self.config.routed_experts)
+        return layers.MMoE(
+            gates, experts, self.config.execution, self._shared_experts()
+        )
 
     def _moe(self) -> keras.layers.Layer:
-        gates = self._gates(["all"], self.config.num_experts)
-        experts = self._experts(self.config.num_experts)
-        mixture = layers.MoE(gates["all"], experts, self.config.execution)
+        gates = self._gates(["all"], self.config.routed_experts)
+        experts = self._experts(self.config.routed_experts)
+        mixture = layers.MoE(
+            gates["all"], experts, self.config.execution, self._shared_experts()
+        )
         return SharedTower(mixture, self.tasks)
 
     def _shared_bottom(self) -> keras.layers.Layer:
@@ -69,6 +73,11 @@ class Architectures:
     def _experts(self, num_experts: int) -> Bank:
         """Makes that many experts."""
         raise NotImplementedError
+
+    def _shared_experts(self) -> Bank | None:
+        """Makes the experts that all rows take, as large as the others."""
+        count = self.config.shared_experts
+        return self._experts(count) if count else None
 
     def _cgc(self) -> keras.layers.Layer:
         return self._level(is_last=True, name="cgc")
@@ -187,7 +196,7 @@ class TableArchitectures(Architectures):
     def _experts(self, num_experts: int) -> Bank:
         return layers.MLPExperts(
             num_experts,
-            self.config.expert_units,
+            self.config.routed_units,
             dropout=self.config.expert_dropout,
             # Without one, PyTorch drops out by a state that is not the model's.
             seed=self._next_seed(),
@@ -231,6 +240,11 @@ class ImageArchitectures(Architectures):
             raise ValueError(
                 "`architecture` must not be 'ple' for images: its second level "
                 "takes vectors. Received: architecture='ple'"
+            )
+        if self.config.split_experts > 1:
+            raise ValueError(
+                "`split_experts` must be 1 for images: experts are CNNs. "
+                f"Received: split_experts={self.config.split_experts}"
             )
 
     def _shared_bottom(self) -> keras.layers.Layer:

@@ -167,7 +167,7 @@ def _experts(
     config: ResolvedConfig, width: int, num_tasks: int
 ) -> Iterator[Part]:
     """The experts of all levels, and the gates of the first one."""
-    shared, units = config.num_experts, config.expert_units
+    shared, units = config.routed_experts, config.routed_units
     has_own = config.architecture in ("cgc", "ple")
     own = config.task_experts if has_own else 0
     levels = config.num_levels if config.architecture == "ple" else 1
@@ -176,12 +176,14 @@ def _experts(
         options = f"`embedding_dim`, {options}"
     if own:
         options += " and `task_experts`"
+    if config.shared_experts > shared:
+        options = f"`shared_experts`, {options}"
     if levels > 1:
         options += " and `num_levels`"
     seen = units[-1] if units else width
     # Further levels see what the experts of the one before return.
     each = _dense([width, *units]) + (levels - 1) * _dense([seen, *units])
-    count = shared + own * num_tasks
+    count = shared + own * num_tasks + config.shared_experts
     text = f"{count:,} experts of {units} units"
     yield Part(text, options, count * each, _COPIES[config.optimizer])
     gates = 1 if config.architecture == "moe" else num_tasks

@@ -52,9 +52,14 @@ def _folded(
     # Expert i gets entry order[i] of the gate: it becomes the expert of it.
     order = np.asarray(ops.convert_to_numpy(permutations[0].order))
     experts = layer.experts.subset(np.argsort(order).tolist())
+    shared = layer.shared_experts
     inside = {task: gate.gate for task, gate in gates.items()}
     if isinstance(layer, MoE):
-        mixture = MoE(inside[""], experts, layer.execution, name=layer.name)
+        mixture = MoE(
+            inside[""], experts, layer.execution, shared, name=layer.name
+        )
     else:
-        mixture = MMoE(inside, experts, layer.execution, name=layer.name)
+        mixture = MMoE(
+            inside, experts, layer.execution, shared, name=layer.name
+        )
     return mixture, order

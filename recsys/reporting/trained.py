@@ -57,7 +57,7 @@ class Trained:
         # Losses of standardised targets are on a scale of their own.
         scale = ", standardised" if self.config.standardize_targets else ""
         return (
-            f"{Path(self.config.data).name}, {self.config.num_experts} "
+            f"{Path(self.config.data).name}, {self.config.routed_experts} "
             f"experts, weights: {weights}{scale}"
         )
 

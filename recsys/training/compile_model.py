@@ -142,7 +142,9 @@ def shared_weights(model: MultiTaskModel) -> list[keras.Variable]:
     if isinstance(layer, PLE):
         layer = layer.levels[-1]
     if isinstance(layer, MMoE | MoE):
-        layer = layer.experts
+        shared = layer.shared_experts
+        of_shared = [] if shared is None else shared.trainable_variables
+        return [*layer.experts.trainable_variables, *of_shared]
     if isinstance(layer, CGC):
         layer = layer.shared_experts
     return list(layer.trainable_variables)

@@ -37,10 +37,11 @@ def _group_size(config: ResolvedConfig, num_devices: int) -> int:
             f"distribute={config.distribute!r}, expert_devices={size}"
         )
     size = size or num_devices
-    if num_devices % size or config.num_experts % size:
+    if num_devices % size or config.routed_experts % size:
         raise ValueError(
             "The devices that divide the experts must divide both "
-            f"`num_experts` and all devices, {num_devices}. Received: "
+            "`num_experts` times `split_experts` and all devices, "
+            f"{num_devices}. Received: split_experts={config.split_experts}, "
             f"num_experts={config.num_experts}, on {size} devices"
         )
     return size

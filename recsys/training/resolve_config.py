@@ -94,7 +94,7 @@ def check_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         own = resolved.task_experts if resolved.architecture in owners else 0
         create_gate(
             resolved.gate,
-            resolved.num_experts + own,
+            resolved.routed_experts + own,
             resolved.k,
             num_buckets=1,
             seed=0,

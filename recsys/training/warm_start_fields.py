@@ -14,6 +14,8 @@ FIXED = (
     "architecture",
     "gate",
     "num_experts",
+    "shared_experts",
+    "split_experts",
     "task_experts",
     "num_levels",
     "k",

@@ -230,6 +230,22 @@ def half_precision_with_split_experts() -> Results:
     return half_precision()
 
 
+def shared_experts() -> Results:
+    """Two experts for all rows, beside four that are routed to."""
+    mixture = MMoE(
+        [TopKGate(4, k=1, seed=1), COMETGate(4, k=2, seed=2)],
+        MLPExperts(4, 2, seed=2),
+        shared_experts=MLPExperts(2, 2, seed=3),
+    )
+    mixture.build((None, NUM_FEATURES))
+    return step(mixture, random_rows(8))
+
+
+def shared_experts_with_split_experts() -> Results:
+    use_mesh((2, 2))
+    return shared_experts()
+
+
 def training() -> Results:
     """Permutation search on masked tokens, then a level of PLE.
 
@@ -418,6 +434,8 @@ CHECKS: dict[str, Callable[[], Results]] = {
         list_of_experts,
         half_precision,
         half_precision_with_split_experts,
+        shared_experts,
+        shared_experts_with_split_experts,
         training,
         training_with_split_experts,
         branches,

@@ -105,6 +105,11 @@ def test_half_precision(experts: str, assert_same: Compare) -> None:
 
 
 @pytest.mark.parametrize("experts", ["", "_with_split_experts"])
+def test_shared_experts(experts: str, assert_same: Compare) -> None:
+    assert_same("shared_experts" + experts, rtol=2e-5)
+
+
+@pytest.mark.parametrize("experts", ["", "_with_split_experts"])
 def test_training_with_masks_weights_and_permutation_search(
     experts: str, assert_same: Compare
 ) -> None:

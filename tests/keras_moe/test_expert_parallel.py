@@ -5,6 +5,8 @@ import pytest
 
 from keras_moe.distribution import ExpertParallel
 from keras_moe.layers import MLPExperts
+from keras_moe.layers import MoE
+from keras_moe.layers import TopKGate
 
 on_jax = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="Keras splits weights on JAX"
@@ -43,6 +45,23 @@ def test_layouts_of_weights_and_rows() -> None:
     assert list(rows.mesh.devices) == list(everywhere)
     assert tuple(rows.spec) == ("rows", None)
     assert distribution.row_axes == ("batch", "experts")
+
+
+@on_jax
+def test_shared_experts_are_on_every_device() -> None:
+    with ExpertParallel(mesh("batch", "experts")).scope():
+        mixture = MoE(
+            TopKGate(2, k=1),
+            MLPExperts(2, 3),
+            shared_experts=MLPExperts(2, 3),
+        )
+        mixture.build((None, 4))
+        distribution = keras.distribution.distribution()
+        axes = [
+            distribution.get_variable_layout(bank.kernels[0]).axes
+            for bank in (mixture.experts, mixture.shared_experts)
+        ]
+    assert axes == [("experts", None, None), (None, None, None)]
 
 
 @on_jax

@@ -50,19 +50,28 @@ class Experts(CheckedLayer):
     # stands alone.
     _place: int | None = None
 
+    # Whether devices that split experts all have these, since all rows need
+    # them.
+    _on_every_device = False
+
     def __init__(self, num_experts: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.num_experts = check_size("num_experts", num_experts)
         self.seed: int | None = None
 
     def add_weight(self, *args: object, **kwargs: object) -> keras.Variable:
-        with stacked_weights(self.stacked):
+        with stacked_weights(self.stacked and not self._on_every_device):
             return super().add_weight(*args, **kwargs)
 
     @property
     def sparse_unsupported_reason(self) -> str | None:
         """Why these experts cannot be computed in groups, or `None`."""
         return None
+
+    @property
+    def _described_count(self) -> str:
+        """The number of experts, as messages about gates have it."""
+        return f"num_experts={self.num_experts}"
 
     @property
     def row_cost(self) -> int | None:

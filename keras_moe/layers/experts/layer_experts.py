@@ -59,7 +59,7 @@ class LayerExperts(Experts):
     def __init__(
         self, experts: Sequence[keras.layers.Layer], **kwargs: object
     ) -> None:
-        _check_experts(experts)
+        check_experts("experts", experts)
         super().__init__(len(experts), **kwargs)
         self.experts = list(experts)
         self._output_shapes: dict[Shape, Shape] = {}
@@ -213,20 +213,21 @@ class LayerExperts(Experts):
         return cls(**{**config, "experts": experts})
 
 
-def _check_experts(experts: object) -> None:
+def check_experts(name: str, experts: object) -> None:
+    """Raises an error unless `experts` are different layers in a list."""
     if not isinstance(experts, (list, tuple)) or not all(
         isinstance(expert, keras.layers.Layer) for expert in experts
     ):
         raise TypeError(
-            "`experts` must be a list of Keras layers or models. "
-            f"Received: experts={experts!r}"
+            f"`{name}` must be a list of Keras layers or models. "
+            f"Received: {name}={experts!r}"
         )
     if not experts:
         raise ValueError(
-            "`experts` must hold at least one layer. Received: experts=[]"
+            f"`{name}` must hold at least one layer. Received: {name}=[]"
         )
     if len({id(expert) for expert in experts}) < len(experts):
         raise ValueError(
-            "`experts` must be different layers: a layer listed twice is "
+            f"`{name}` must be different layers: a layer listed twice is "
             f"one expert. Received: {[expert.name for expert in experts]}"
         )

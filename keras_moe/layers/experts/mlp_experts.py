@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_moe.checks import check_size
+from keras_moe.layers.configuration import described
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.float_inputs import as_float
@@ -29,6 +30,8 @@ class MLPExperts(Experts):
     entry of `units`. All experts are one batched computation.
 
     Attributes:
+        num_experts: Integer `n`, the experts of the bank after the split.
+        units: List of integers, the widths of their layers.
         activations: One function per layer.
         kernels: One `(n, inputs, units)` weight per layer.
         biases: One `(n, units)` weight per layer; empty with `use_bias=False`.
@@ -48,6 +51,12 @@ class MLPExperts(Experts):
         kernel_regularizer: Optional regularizer of each kernel.
         bias_regularizer: Optional regularizer of each bias.
         seed: Optional integer, for the initializers and the dropout.
+        split: Integer `m`, into how many smaller experts each one is cut:
+            the bank has `num_experts * m` experts, which a gate has to weigh,
+            and hidden layers of `units / m`; the last width, that of the
+            outputs, stays. With one hidden layer, the kernels have as many
+            entries as before; between two hidden layers, `m` times fewer.
+            Each small expert is drawn as one of its size. Defaults to 1.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
@@ -66,13 +75,21 @@ class MLPExperts(Experts):
     Raises:
         TypeError: If `units` holds anything but integers.
         ValueError: If `units` is empty or has an entry outside `[1, 2^31)`,
-            `activation` is a list of another length, or `dropout` is outside
-            `[0, 1)`.
+            `activation` is a list of another length, `dropout` is outside
+            `[0, 1)`, or `split` is above 1 and there is no hidden layer or
+            one whose width it does not divide.
 
     Example:
         >>> experts = MLPExperts(num_experts=4, units=[16, 8])
         >>> tuple(experts(np.ones((2, 3))).shape)
         (2, 4, 8)
+        >>> small = MLPExperts(num_experts=4, units=[16, 8], split=2)
+        >>> small.num_experts, small.units
+        (8, [8, 8])
+
+    References:
+        Dai et al., DeepSeekMoE: Towards Ultimate Expert Specialization in
+        Mixture-of-Experts Language Models, 2024, section 3.1 (`split`).
     """
 
     feature_rank = 1
@@ -94,10 +111,14 @@ class MLPExperts(Experts):
         kernel_regularizer: RegularizerLike = None,
         bias_regularizer: RegularizerLike = None,
         seed: int | None = None,
+        split: int = 1,
         **kwargs: object,
     ) -> None:
-        super().__init__(num_experts, **kwargs)
-        self.units = _check_units(units)
+        split = check_size("split", split)
+        num_experts = check_size("num_experts", num_experts)
+        super().__init__(num_experts * split, **kwargs)
+        self.split = split
+        self.units = _split_units(_check_units(units), split)
         self.activations = _get_activations(activation, len(self.units))
         if not 0 <= dropout < 1:
             raise ValueError(
@@ -115,6 +136,20 @@ class MLPExperts(Experts):
             self.seed_generator = keras.random.SeedGenerator(
                 None if seed is None else derived_seed(seed, next_index)
             )
+
+    def __repr__(self) -> str:
+        if self.split == 1:
+            return described(self, hidden=("name", "split"))
+        return super().__repr__()
+
+    @property
+    def _described_count(self) -> str:
+        if self.split == 1:
+            return super()._described_count
+        return (
+            f"num_experts={self.num_experts}, {self.num_experts // self.split} "
+            f"of them split into {self.split} each"
+        )
 
     @property
     def row_cost(self) -> int | None:
@@ -247,7 +282,12 @@ class MLPExperts(Experts):
         )
 
     def subset(self, indices: Sequence[int]) -> "MLPExperts":
-        config = {**self.get_config(), "num_experts": len(indices)}
+        config = {
+            **self.get_config(),
+            "num_experts": len(indices),
+            "units": self.units,
+            "split": 1,
+        }
         kept: MLPExperts = type(self).from_config(config)
         kept.build((None, self.kernels[0].shape[1]))
         for mine, theirs in zip(
@@ -275,12 +315,16 @@ class MLPExperts(Experts):
         return {
             **super().get_config(),
             **serialized_parameters(self),
-            "num_experts": self.num_experts,
-            "units": self.units,
+            "num_experts": self.num_experts // self.split,
+            "units": [
+                *(width * self.split for width in self.units[:-1]),
+                self.units[-1],
+            ],
             "activation": _serialized(self.activations),
             "dropout": self.dropout,
             "use_bias": self.use_bias,
             "seed": self.seed,
+            "split": self.split,
         }
 
 
@@ -298,6 +342,24 @@ def _check_units(units: int | Sequence[int]) -> list[int]:
             f"`units` must name at least one width. Received: units={units!r}"
         )
     return [check_size("units", width) for width in widths]
+
+
+def _split_units(units: list[int], split: int) -> list[int]:
+    """The widths of experts that are cut into `split` smaller ones."""
+    if split == 1:
+        return units
+    *hidden, last = units
+    if not hidden:
+        raise ValueError(
+            "`split` must be 1 for experts of one layer: what is cut is the "
+            f"width of hidden layers. Received: split={split}, units={units}"
+        )
+    if any(width % split for width in hidden):
+        raise ValueError(
+            "`split` must divide the width of each hidden layer, the entries "
+            f"of `units` but the last. Received: split={split}, units={units}"
+        )
+    return [*(width // split for width in hidden), last]
 
 
 def _get_activations(

@@ -53,6 +53,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
                 "group_sizes": np.array([2, 2]),
             },
         ),
+        (
+            ops.ragged_dot,
+            {
+                "rows": ones(4, 2),
+                "kernels": ones(2, 2, 3),
+                "group_sizes": np.array([2, 2]),
+            },
+        ),
         (ops.routing_plan, {"selected": CHOSEN}),
         (ops.dispatch, {"inputs": ones(ROWS, 2), "plan": plan()}),
         (

@@ -212,6 +212,7 @@ def test_wrong_setting_leaves_no_folder(
         {"gate": "gumbel-softmax+", "search_epochs": 1},
         {"gate": "hash+", "search_epochs": 1},
         {"architecture": "moe"},
+        {"shared_experts": 1, "split_experts": 2, "expert_units": [8, 4]},
         {"architecture": "cgc", "task_experts": 2},
         {"architecture": "ple", "task_experts": 1, "gate": "softmax"},
         {"architecture": "shared-bottom"},

@@ -96,3 +96,25 @@ def test_errors_are_those_of_any_configuration() -> None:
         replace(resolved(num_experts=4), k=5)
     with pytest.raises(TypeError, match="`k` must be an integer"):
         replace(resolved(), k=None)  # type: ignore[arg-type]
+
+
+def test_a_split_cuts_hidden_layers_and_multiplies_experts() -> None:
+    config = resolved(num_experts=4, split_experts=2, expert_units=[8, 6, 5])
+    assert config.routed_experts == 8
+    assert config.routed_units == [4, 3, 5]
+    assert resolved(num_experts=4).routed_experts == 4
+
+
+@pytest.mark.parametrize(
+    ("units", "message"),
+    [
+        (None, r"must be 1 unless `expert_units` has at least two.*\[64\]"),
+        ([], "must be 1 unless `expert_units` has at least two"),
+        ([8, 6, 5], "must divide each of `expert_units` but the last. Rec"),
+    ],
+)
+def test_a_split_needs_hidden_layers_that_it_divides(
+    units: list[int] | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"`split_experts` {message}"):
+        resolved(split_experts=4, expert_units=units)

@@ -73,6 +73,9 @@ def test_mapping_is_json_and_comes_back() -> None:
         ("retrieval_dim", 10**9, "at most 1,048,576"),
         ("num_experts", 10**9, "at most 65,536"),
         ("task_experts", 10**9, "at most 65,536"),
+        ("shared_experts", -1, "at least 0"),
+        ("shared_experts", 10**9, "at most 65,536"),
+        ("split_experts", 0, "at least 1"),
         ("num_levels", 10**9, "at most 1,024"),
         ("cross_layers", 10**9, "at most 1,024"),
         ("epochs", 2**33, "at most 4,294,967,296"),
@@ -218,3 +221,28 @@ def test_how_many_experts_there_are_may_be_said_elsewhere(
     file.write_text('{"k": 20, "num_experts": 8}')
     with pytest.raises(FileError, match=r"part\.json: `k` must be at most 8"):
         read_fields(file)
+
+
+@pytest.mark.parametrize("architecture", ["cgc", "ple", "shared-bottom"])
+@pytest.mark.parametrize(
+    ("name", "value", "default"),
+    [("shared_experts", 1, 0), ("split_experts", 2, 1)],
+)
+def test_options_of_mixtures_are_refused_elsewhere(
+    name: str, value: int, default: int, architecture: str
+) -> None:
+    message = (
+        f"`{name}` must be {default} for the architecture {architecture!r}; it "
+        f"is an option of mmoe and moe. Received: {name}={value}"
+    )
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(
+            "synthetic", "run", architecture=architecture, **{name: value}
+        )
+
+
+def test_k_counts_experts_after_the_split() -> None:
+    fields = {"num_experts": 4, "split_experts": 3}
+    assert TrainConfig("synthetic", "run", k=12, **fields).k == 12
+    with pytest.raises(ValueError, match="`k` must be at most 12"):
+        TrainConfig("synthetic", "run", k=13, **fields)

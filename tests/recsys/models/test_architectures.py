@@ -64,6 +64,30 @@ def test_experts_and_levels_are_counted() -> None:
     assert ple.levels[0].shared_gate.num_experts == 4 + 2 * 2
 
 
+@pytest.mark.parametrize("architecture", ["moe", "mmoe"])
+def test_shared_experts_are_as_large_as_the_ones_after_the_split(
+    architecture: str,
+) -> None:
+    layer = make(
+        architecture=architecture,
+        expert_units=[8, 6, 5],
+        shared_experts=3,
+        split_experts=2,
+    )
+    mixture = layer.layer if architecture == "moe" else layer
+    assert {gate.num_experts for gate in mixture._gate_list} == {4 * 2}
+    assert mixture.experts.num_experts == 4 * 2
+    assert mixture.shared_experts.num_experts == 3
+    for bank in (mixture.experts, mixture.shared_experts):
+        assert bank.units == [4, 3, 5]
+
+
+def test_without_the_options_there_are_neither() -> None:
+    mixture = make(expert_units=[8, 6])
+    assert mixture.shared_experts is None
+    assert mixture.experts.units == [8, 6]
+
+
 @pytest.mark.parametrize("architecture", ["mmoe", "cgc", "ple"])
 @pytest.mark.parametrize("balanced", [False, True])
 def test_hash_gates_of_all_tasks_have_one_table_unless_told_otherwise(

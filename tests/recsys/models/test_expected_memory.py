@@ -123,6 +123,16 @@ def test_what_takes_less(changes: dict[str, Any], saved: int) -> None:
             "2,003 experts",
         ),
         (
+            {"shared_experts": 5000},
+            "`shared_experts`, `embedding_dim`, `num_experts` and",
+            "5,003 experts",
+        ),
+        (
+            {"split_experts": 1000, "expert_units": [2000, 4]},
+            "`num_experts` and `expert_units`",
+            "3,000 experts of [2, 4] units",
+        ),
+        (
             {"interaction": "dcn", "cross_layers": 1000},
             "`cross_layers` and",
             "1,000 cross layers",

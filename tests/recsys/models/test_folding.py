@@ -51,6 +51,7 @@ def gates_of(ranker: Ranker) -> list[object]:
         {"gate": "comet+"},
         {"gate": "hash+"},
         {"gate": "top-k+", "architecture": "moe"},
+        {"gate": "top-k+", "shared_experts": 1},
         {"gate": "dselect-k+", "gate_options": {"static": True}},
     ],
 )
