@@ -14,7 +14,9 @@ class ExampleMask(keras.layers.Layer):
 
     The mask of example `i` is drawn from a Bernoulli distribution, by a hash
     of `i`, the unit and `salt`: nothing is stored, and every backend draws
-    the same. With units that are active for all, it is example-tied dropout.
+    the same. With units that are active for all, it is example-tied dropout;
+    rows of a test have masks of their own, where Maini et al. only keep the
+    units that all have, and Shaier et al. do not say.
 
     Args:
         keep_rate: Number in `(0, 1]`, the probability of a unit.

@@ -12,8 +12,9 @@ from studies.sparse_hidden import dense
 from studies.sparse_hidden import fan_in_uniform
 from studies.sparse_hidden import hidden_layer
 
-# "routed" is the paper's: in a block, the tokens decide which units of its
-# feed-forward layer are active.
+# "overlapping" is the paper's: in a block, each token, as the layer gets it,
+# decides which units are active. The paper does not say what is projected; this
+# changes as the blocks before are trained, unlike the inputs of a perceptron.
 FEED_FORWARDS = (
     "overlapping",
     "standard",

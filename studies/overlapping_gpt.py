@@ -1,4 +1,12 @@
-"""GPT-2 with overlapping experts: figures 9, 10 and 12 to 32."""
+"""GPT-2 with overlapping experts: figures 9, 10 and 12 to 32.
+
+Left open by the paper, and as in the code that it builds on: rows of 128
+tokens, gradients clipped at the norm 1, no decay of biases and norms, the
+learning rates of figures 12 to 17 and of 24 to 32. Figures 9 and 10 have a
+tokenizer of "HuggingFace" that is not named, the others GPT-2's; here all have
+GPT-2's, or bytes. A training ends after its epochs, the published ones at the
+latest after 24 hours.
+"""
 
 import itertools
 import math
@@ -171,6 +179,52 @@ def _rows(tokens: Any, length: int) -> np.ndarray:
     return windows[::length].copy()
 
 
+@dataclass(frozen=True)
+class Length:
+    """How long a training is: Keras's schedules count batches, not steps.
+
+    Attributes:
+        batches: Those of all epochs.
+        accumulated: Batches that make a step; as many as an epoch has, where
+            it has fewer than wanted.
+        warmup: Batches of the warm-up: 1,000 steps as published, or a tenth
+            of the training, where that is less.
+
+    Example:
+    >>> settings = {"epochs": 6, "batch size": 4, "accumulated": 8}
+    >>> Length.of(800, settings)
+    Length(batches=1200, accumulated=8, warmup=120)
+    """
+
+    batches: int
+    accumulated: int
+    warmup: int
+
+    @classmethod
+    def of(cls, num_rows: int, settings: Mapping[str, Any]) -> "Length":
+        """Measures a training.
+
+        Args:
+            num_rows: Rows of the training.
+            settings: "epochs", "batch size" and "accumulated".
+        """
+        batches = -(-num_rows // settings["batch size"])
+        accumulated = min(settings["accumulated"], batches)
+        total = settings["epochs"] * batches
+        warmup = max(1, min(WARMUP_STEPS * accumulated, total // 10))
+        return cls(total, accumulated, warmup)
+
+    def notes(self) -> list[str]:
+        """Says whether the warm-up is shorter than published."""
+        steps = self.warmup / self.accumulated
+        if steps >= WARMUP_STEPS:
+            return []
+        return [
+            f"a warm-up of {steps:.3g} steps, a tenth of the training "
+            f"(published {WARMUP_STEPS:,})"
+        ]
+
+
 def train_gpt(
     model: keras.Model, rows: TokenRows, settings: Mapping[str, Any]
 ) -> Measures:
@@ -187,22 +241,20 @@ def train_gpt(
         paper's figures name, and the last one; the weights that are trained
         and the seconds.
     """
-    batches = -(-len(rows.train) // settings["batch size"])
-    accumulated = min(settings["accumulated"], batches)
-    # Keras's schedules count batches, however many make a step.
-    total = settings["epochs"] * batches
-    warmup = max(1, min(WARMUP_STEPS * accumulated, total // 10))
+    length = Length.of(len(rows.train), settings)
     schedule = keras.optimizers.schedules.CosineDecay(
         0.0,
-        max(1, total - warmup),
+        max(1, length.batches - length.warmup),
         warmup_target=settings["learning rate"],
-        warmup_steps=warmup,
+        warmup_steps=length.warmup,
     )
     optimizer = keras.optimizers.AdamW(
         schedule,
         weight_decay=WEIGHT_DECAY,
         global_clipnorm=1.0,
-        gradient_accumulation_steps=accumulated if accumulated > 1 else None,
+        gradient_accumulation_steps=(
+            length.accumulated if length.accumulated > 1 else None
+        ),
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -285,7 +337,11 @@ def gpt_study(figure: str, options: Options) -> Study:
         run,
         by=["size", "model", "weights"],
         digits=dict.fromkeys(("best", "last", "mean"), 2),
-        notes=[*_notes(figure, options), *rows.notes],
+        notes=[
+            *_notes(figure, options),
+            *Length.of(len(rows.train), plan[0]).notes(),
+            *rows.notes,
+        ],
     )
 
 

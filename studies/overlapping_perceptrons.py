@@ -17,6 +17,7 @@ from studies.overlapping_study import Options
 from studies.overlapping_study import Study
 from studies.perceptrons import PERCEPTRONS
 from studies.perceptrons import Shape
+from studies.perceptrons import choices
 from studies.perceptrons import exists
 from studies.perceptrons import perceptron
 from studies.runs import Measures
@@ -227,7 +228,7 @@ def perceptron_study(figure: str, options: Options) -> Study:
         run,
         by=["width", "keep rate", "model", "weights"],
         digits=_digits(rows),
-        notes=[*protocol.notes(options), *notes],
+        notes=[*protocol.notes(options), *notes, *choices(models)],
     )
 
 
@@ -367,6 +368,10 @@ def _read_sarcos(options: Options) -> tuple[Rows, list[str]]:
         notes = [note]
     else:
         sarcos, notes = read_sarcos(options.data), []
+    notes.append(
+        "inputs and torque standardised: a squared error is a share of the "
+        "torque's variance (not published)"
+    )
     most = options.most_rows
     if most is not None:
         notes.append(f"at most {most:,} rows of each split")

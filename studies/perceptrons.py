@@ -1,6 +1,21 @@
-"""The perceptrons that are compared, and how each keeps units inactive."""
+"""The perceptrons that are compared, and how each keeps units inactive.
+
+Where the paper (Shaier et al., section 3 and 4.2.1) leaves it open, or is left:
+
+* All have biases, from zero; its eq. 7 has none.
+* Exactly `k_l = max(1, floor(p N_l))` units are active. Its eq. 3 keeps no unit
+  of those that tie for the last place: none at all of an input of zeros.
+  Inputs of real numbers do not tie.
+* "moe" and "fixed-moe": the paper's router is "an MLP with one hidden layer"
+  and a sparse output. Here it has `p N` ReLU units, and one expert is active,
+  times its softmax probability, without a loss for the balance.
+* "l1": the weight of the penalty, on the kernels of the hidden layers.
+* "bernoulli" and "example-tied": rows of the test have random masks of their
+  own. Maini et al. leave the units of single examples out of the test.
+"""
 
 from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +26,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from keras_moe.layers import SwitchGate
 from studies.example_mask import ExampleMask
+from studies.sparse_hidden import L1_WEIGHT
 from studies.sparse_hidden import active_units
 from studies.sparse_hidden import dense
 from studies.sparse_hidden import fan_in_uniform
@@ -108,6 +124,16 @@ PERCEPTRONS: dict[str, Build] = {
 }
 
 
+_CHOICES = {
+    "moe": "a router of p N ReLU units, one expert for each row, no loss for "
+    "the balance (not published)",
+    "example-tied": f"{GENERALIZATION_SHARE:.0%} of the units always active, "
+    "and random masks in the test (not published)",
+    "l1": f"an L1 penalty of {L1_WEIGHT:g} on the hidden kernels (not "
+    "published)",
+}
+
+
 def num_experts_of(keep_rate: float) -> int:
     """How many experts of a share `p` of the units a mixture has, `⌊1/p⌋`.
 
@@ -116,6 +142,19 @@ def num_experts_of(keep_rate: float) -> int:
     [10, 2, 1]
     """
     return int(1 / keep_rate + 1e-9)
+
+
+def choices(names: Collection[str]) -> list[str]:
+    """Says what of these perceptrons the paper does not.
+
+    Args:
+        names: Some of `PERCEPTRONS`.
+
+    Example:
+    >>> choices(["standard", "l1"])
+    ['an L1 penalty of 1e-05 on the hidden kernels (not published)']
+    """
+    return [note for name, note in _CHOICES.items() if name in names]
 
 
 def exists(name: str, keep_rate: float) -> bool:

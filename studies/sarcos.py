@@ -22,6 +22,7 @@ class Sarcos:
             velocities (rad/s) and accelerations (rad/s²) of the 7 joints.
         train_targets: Float32 array `(rows, 7)`, torques, standardised
             likewise: a squared error is a share of a torque's variance.
+            Shaier et al. do not say whether theirs are.
         test_inputs: As `train_inputs`.
         test_targets: As `train_targets`.
         is_planted: Whether these are not the published measurements.

@@ -9,7 +9,7 @@ from keras import ops
 from keras_moe.layers import ConditionalMask
 from keras_moe.ops import top_k_mask
 
-L1_WEIGHT = 1e-5
+L1_WEIGHT = 1e-5  # The paper (Shaier et al., section 4.2.1) names none.
 
 HiddenLayer = Callable[[Any, int, float, str], Any]
 

@@ -33,7 +33,7 @@ class PermutationSearch(keras.callbacks.Callback):
 
     A distance far above 0 at the end of the search means that the experts were
     trained with other weights than they go on with. It is in `distances` then,
-    too.
+    too. `SinkhornPermutation(n, schedule="annealed")` ends near 0.
 
     Callbacks that read the logs, save the model or look at its routing
     belong after this one.

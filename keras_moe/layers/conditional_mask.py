@@ -32,6 +32,10 @@ class ConditionalMask(CheckedLayer):
     rescaled, and no gradient passes through mask or routing. The units that
     are masked have been computed: this is a way to learn, not to save time.
 
+    Exactly `k` units pass; ties go to the lower index, so routing inputs of
+    zeros keep the first `k`. The paper's eq. 3 drops all units that tie for
+    the last place, and so every unit for zeros.
+
     It goes after any `Dense` and its activation. The routing inputs are
     the inputs of the first such layer, and the `routing` of the mask before
     for the next: masks then depend on the first inputs alone, not on what

@@ -12,6 +12,7 @@ from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.float_inputs import as_float
 from keras_moe.layers.initialization import independent
 from keras_moe.ops._affine import affine
+from keras_moe.ops._annealed_sinkhorn import log_annealed_sinkhorn
 from keras_moe.ops.entropy import entropy
 from keras_moe.ops.sinkhorn import log_sinkhorn
 from keras_moe.private_names import is_stateless
@@ -24,6 +25,12 @@ from keras_moe.types import Tensor
 # What the search begins and ends with, as published.
 NUM_ITERATIONS = (20, 150)
 LOG10_TEMPERATURE = (-3.0, -7.0)
+
+# Of the annealed schedule, per expert: 10 take all of 1,000 random matrices of
+# 16 experts to a permutation, 5 leave 4 % away from one.
+ANNEALED_ITERATIONS = 10
+
+SCHEDULES = ("published", "annealed")
 
 # What of the applied matrix sums to 1 at every step of the search.
 NORMALIZED = ("rows", "columns")
@@ -50,10 +57,19 @@ class SinkhornPermutation(CheckedLayer):
 
         R = 20 + 130 f,    log10 τ = -3 - 4 f.
 
-    Nothing makes sure that it comes to a permutation: at a temperature `τ`,
-    Sinkhorn's iteration takes about `(max U - min U) / τ` steps to converge,
-    a million at the end, in any precision. `U` has to be moved to where each
-    row and each column have their largest entry in the same place.
+    With `schedule="published"`, nothing makes sure that it comes to a
+    permutation: at a temperature `τ`, Sinkhorn's iteration takes about
+    `(max U - min U) / τ` steps to converge, a million at the end, in any
+    precision. `U` has to be moved to where each row and each column have their
+    largest entry in the same place.
+
+    `schedule="annealed"` ends at a permutation, the linear assignment of `U`:
+    `τ` as above is only the last of the iteration's temperatures, which fall
+    by the same factor from step to step, from 0.3 (max U - min U), in
+    `R = 10 n` steps throughout the search. Rows and columns sum to 1 at any
+    moment. The matrix is hard, and its gradient gone, once `τ` is well below
+    what sets the best assignment of `U` apart from the second best: with half
+    of random logits after a quarter of the search.
 
     Evaluation always takes the permutation that is nearest to the soft `P`,
     its linear assignment, and so does training after the search. Neither
@@ -84,6 +100,7 @@ class SinkhornPermutation(CheckedLayer):
             permutations.
         normalized: "rows" or "columns", what of the soft `P` sums to 1.
             Defaults to "rows".
+        schedule: "published" or "annealed". Defaults to "published".
         logits_initializer: Initializer of `logits`, defaults to
             U(-0.05, 0.05).
         seed: Optional integer, seeds an initializer without a seed.
@@ -100,8 +117,8 @@ class SinkhornPermutation(CheckedLayer):
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If `num_experts` is outside `[2, 2^31)`,
-            `entropy_weight < 0`, `normalized` is another string, or the inputs
-            have not `n` entries.
+            `entropy_weight < 0`, `normalized` or `schedule` is another string,
+            or the inputs have not `n` entries.
 
     Example:
         >>> permutation = SinkhornPermutation(num_experts=3)
@@ -131,6 +148,7 @@ class SinkhornPermutation(CheckedLayer):
         logits_initializer: InitializerLike = "random_uniform",
         seed: int | None = None,
         normalized: str = "rows",
+        schedule: str = "published",
         **kwargs: object,
     ) -> None:
         kwargs["dtype"] = "float32"
@@ -143,6 +161,7 @@ class SinkhornPermutation(CheckedLayer):
         self.logits_initializer = keras.initializers.get(logits_initializer)
         self.seed = seed
         self.normalized = check_choice("normalized", normalized, NORMALIZED)
+        self.schedule = check_choice("schedule", schedule, SCHEDULES)
         self.num_gates = 0
 
     def build(self, input_shape: Shape) -> None:
@@ -197,6 +216,8 @@ class SinkhornPermutation(CheckedLayer):
     def num_iterations(self) -> Tensor:
         """`R` of the current step, a scalar integer; 0 after the search."""
         first, last = NUM_ITERATIONS
+        if self.schedule == "annealed":
+            first = last = ANNEALED_ITERATIONS * self.num_experts
         done, total = self._progress()
         iterations = first + (last - first) * done // total
         return iterations * ops.cast(self._is_searching(), iterations.dtype)
@@ -218,6 +239,13 @@ class SinkhornPermutation(CheckedLayer):
 
     def _log_sinkhorn(self) -> Tensor:
         """The logarithm of `S`."""
+        if self.schedule == "annealed":
+            return log_annealed_sinkhorn(
+                self.logits,
+                self.temperature,
+                self.num_iterations,
+                max_iterations=ANNEALED_ITERATIONS * self.num_experts,
+            )
         return log_sinkhorn(
             self.logits,
             self.temperature,
@@ -320,6 +348,7 @@ class SinkhornPermutation(CheckedLayer):
             "entropy_weight": self.entropy_weight,
             "seed": self.seed,
             "normalized": self.normalized,
+            "schedule": self.schedule,
         }
 
 

@@ -85,10 +85,10 @@ def log_sinkhorn(
     scaled = logits / ops.cast(
         as_tensor("temperature", temperature), logits.dtype
     )
-    return iterate(_normalize, scaled, num_iterations, max_iterations)
+    return iterate(normalized, scaled, num_iterations, max_iterations)
 
 
-def _normalize(log_matrix: Tensor) -> Tensor:
+def normalized(log_matrix: Tensor) -> Tensor:
     """Makes the rows sum to 1, then the columns, in the log domain."""
     for axis in (-1, -2):
         log_matrix = log_matrix - ops.logsumexp(

@@ -40,6 +40,7 @@ _FIELDS = {
     ),
     "Permutation local search (gates with a +)": (
         *("search_epochs", "search_entropy_weight", "search_normalized"),
+        "search_schedule",
     ),
     "Tasks": (
         *("task_weights", "task_options", "weighting"),

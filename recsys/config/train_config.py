@@ -136,6 +136,12 @@ class TrainConfig(TowerConfig):
     to 1 (rows, the COMET authors' code), or its columns (columns, the paper's
     formula)."""
 
+    search_schedule: Annotated[Text, one_of(["published", "annealed"])] = (
+        "published"
+    )
+    """Schedule of the soft permutation matrix: published, which often ends away
+    from a permutation, or annealed, which ends at one."""
+
     execution: Annotated[Text, one_of(["auto", "dense", "sparse"])] = "auto"
     """Execution of the experts: auto, dense or sparse."""
 

@@ -134,6 +134,7 @@ class Architectures:
             config.search_entropy_weight,
             seed=self._next_seed(),
             normalized=config.search_normalized,
+            schedule=config.search_schedule,
             name=f"permutation_{self._seeds_taken}",
         )
         return {

@@ -21,6 +21,7 @@ FIXED = (
     "k",
     "gate_options",
     "search_normalized",
+    "search_schedule",
     "embedding_dim",
     "interaction",
     "cross_layers",

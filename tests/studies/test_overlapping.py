@@ -15,11 +15,15 @@ from studies.overlapping import figures
 from studies.overlapping import main
 from studies.overlapping import parse_options
 from studies.overlapping_gpt import GPT_FIGURES
+from studies.overlapping_gpt import Length
 from studies.overlapping_gpt import TokenRows
 from studies.overlapping_gpt import read_token_rows
 from studies.overlapping_gpt import train_gpt
 from studies.overlapping_perceptrons import PROTOCOLS
+from studies.overlapping_perceptrons import perceptron_study
 from studies.overlapping_study import Options
+from studies.perceptrons import PERCEPTRONS
+from studies.perceptrons import choices
 
 pytestmark = pytest.mark.once("torch")
 
@@ -189,6 +193,28 @@ def test_epochs_that_the_paper_does_not_name_are_called_so() -> None:
     for figure in ("11", "34"):  # Appendices A.2 and A.6 name none.
         assert "5 epochs (not published)" in notes[figure]
         assert not any("published 100" in note for note in notes[figure])
+
+
+def test_a_warm_up_that_is_cut_is_noted() -> None:
+    settings = {"epochs": 6, "batch size": 4, "accumulated": 8}
+    assert Length.of(800, settings).notes() == [
+        "a warm-up of 15 steps, a tenth of the training (published 1,000)"
+    ]
+    # 3 epochs of 4,000 steps, of 8 batches with 32 rows.
+    published = {"epochs": 3, "batch size": 32, "accumulated": 8}
+    length = Length.of(4_000 * 8 * 32, published)
+    assert (length.warmup, length.notes()) == (8_000, [])
+
+
+def test_choices_of_the_compared_models_are_noted() -> None:
+    assert choices(["overlapping", "standard", "smaller", "dropout"]) == []
+    router, masks, penalty = choices(tuple(PERCEPTRONS))
+    assert router.startswith("a router of p N ReLU units")
+    assert masks.startswith("20% of the units always active")
+    assert penalty.startswith("an L1 penalty of 1e-05")
+    notes = perceptron_study("33", Options(most_rows=8, models=["l1"])).notes
+    assert penalty in notes
+    assert any("standardised" in note for note in notes)
 
 
 @pytest.mark.parametrize(

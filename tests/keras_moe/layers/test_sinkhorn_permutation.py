@@ -6,6 +6,7 @@ from scipy.optimize import linear_sum_assignment
 
 from keras_moe.layers import SinkhornPermutation
 from keras_moe.ops import sinkhorn
+from keras_moe.ops._annealed_sinkhorn import log_annealed_sinkhorn
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.layer_test import check_layer
 
@@ -214,6 +215,54 @@ def test_the_schedule_waits_where_the_steps_are_not_known():
     np.testing.assert_allclose(to_numpy(permutation.temperature), 1e-3)
 
 
+@pytest.mark.parametrize("step", [0, 10])
+def test_the_annealed_schedule(step, logits, weights):
+    """Ten iterations per expert, down to the published temperature."""
+    permutation = build(logits, schedule="annealed")
+    permutation.num_steps.assign(10)
+    permutation.step.assign(step)
+    assert int(to_numpy(permutation.num_iterations)) == 10 * N
+    temperature = 10.0 ** (-3 - 4 * step / 10)
+    log_soft = log_annealed_sinkhorn(logits, temperature, 10 * N)
+    soft = np.exp(to_numpy(log_soft)).T
+    np.testing.assert_allclose(permutation.matrix(), soft, atol=1e-4)
+    # A call counts its step first.
+    permutation.step.assign(max(0, step - 1))
+    permutation.num_steps.assign(0 if step == 0 else 10)
+    np.testing.assert_allclose(
+        to_numpy(permutation(weights, training=True)),
+        weights @ soft.T / (weights @ soft.T).sum(axis=-1, keepdims=True),
+        atol=1e-4,
+    )
+
+
+def test_an_annealed_search_ends_at_the_assignment_of_its_logits(rng):
+    logits = rng.uniform(-0.05, 0.05, size=(N, N)).astype("float32")
+    permutation = build(logits, schedule="annealed")
+    permutation.num_steps.assign(10)
+    permutation.step.assign(10)
+    assert permutation.harden() < 1e-3
+    order = linear_sum_assignment(logits.T, maximize=True)[1]
+    np.testing.assert_array_equal(to_numpy(permutation.order), order)
+
+
+def test_after_an_annealed_search_nothing_is_computed(logits, weights):
+    permutation = build(logits, schedule="annealed")
+    permutation.freeze()
+    assert int(to_numpy(permutation.num_iterations)) == 0
+    np.testing.assert_array_equal(
+        to_numpy(permutation(weights, training=True)),
+        weights[:, to_numpy(permutation.order)],
+    )
+    assert not logits_gradient(permutation, weights).any()
+
+
+def test_a_config_without_a_schedule_is_published():
+    config = SinkhornPermutation(N).get_config()
+    del config["schedule"]
+    assert SinkhornPermutation.from_config(config).schedule == "published"
+
+
 def test_only_training_counts_steps(weights):
     permutation = build()
     permutation(weights, training=False)
@@ -256,10 +305,14 @@ def test_after_the_search_the_logits_are_of_no_consequence(logits, weights):
     assert int(to_numpy(permutation.step)) == 0
 
 
-@NORMALIZED
-def test_it_is_a_proper_layer(normalized, tmp_path, rng):
+@pytest.mark.parametrize(
+    "kwargs",
+    [{}, {"normalized": "columns"}, {"schedule": "annealed"}],
+    ids=["published", "columns", "annealed"],
+)
+def test_it_is_a_proper_layer(kwargs, tmp_path, rng):
     check_layer(
-        lambda: SinkhornPermutation(N, normalized=normalized),
+        lambda: SinkhornPermutation(N, **kwargs),
         rng.uniform(size=(3, N)).astype("float32"),
         folder=tmp_path,
         output_shape=(3, N),
@@ -287,6 +340,11 @@ def test_it_is_a_proper_layer(normalized, tmp_path, rng):
             lambda: SinkhornPermutation(N, normalized="both"),
             ValueError,
             r"`normalized` must be one of 'rows', 'columns'. Received: ",
+        ),
+        (
+            lambda: SinkhornPermutation(N, schedule="slow"),
+            ValueError,
+            r"`schedule` must be one of 'published', 'annealed'. Received: ",
         ),
         (
             lambda: SinkhornPermutation(N)(np.ones((2, 3))),

@@ -103,6 +103,7 @@ def test_mapping_is_json_and_comes_back() -> None:
         ("table_learning_rate", 0.0, "above 0"),
         ("min_table_rows", 0, "at least 1"),
         ("search_normalized", "both", "one of rows, columns"),
+        ("search_schedule", "slow", "one of published, annealed"),
         ("backend", "numpy", "one of tensorflow, jax, torch"),
     ],
 )

@@ -152,6 +152,11 @@ def test_the_search_may_normalize_columns() -> None:
     assert gates["watch"].permutation.normalized == "columns"
 
 
+def test_the_search_may_be_annealed() -> None:
+    gates = make(gate="top-k+", search_schedule="annealed").gates
+    assert gates["watch"].permutation.schedule == "annealed"
+
+
 @pytest.mark.parametrize(
     "name", [name for name in GATES if gate_class(name).feature_rank]
 )
@@ -162,4 +167,5 @@ def test_a_plus_gives_all_gates_one_permutation(name: str) -> None:
     assert gates["rating"].permutation is permutation
     assert permutation.entropy_weight == 0.5
     assert permutation.normalized == "rows"
+    assert permutation.schedule == "published"
     assert not isinstance(make(gate=name).gates["watch"], layers.PermutedGate)
