@@ -178,6 +178,7 @@ def statistics_of(run: Path) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("ids", USERS)
 def test_a_warm_start_keeps_them(tmp_path: Path, ids: str) -> None:
     rows = rows_of(ids)
