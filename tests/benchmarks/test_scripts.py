@@ -61,6 +61,14 @@ def test_layer_execution(run: Run, arguments: str) -> None:
 
 
 @pytest.mark.once("torch")
+def test_options_of_a_gate(run: Run) -> None:
+    (line,) = run("top_k_options.py", "--experts 8 --rows 8 --width 4 --runs 1")
+    assert line["times_plain"]["plain"] == 1
+    for option in ("sigmoid", "bias", "groups", "deepseek_v3"):
+        assert line["ms"][option] > 0
+
+
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_startup(run: Run) -> None:
     lines = run("startup.py", "--runs 1")

@@ -28,9 +28,10 @@ class ScoredGate(Gate):
 
     Padding and rows with NaN do not count. The rows are those of all devices
     under `keras.distribution`, and of all processes within
-    `keras_moe.distribution.rows_shared`. No gradient passes through the selection, nor
-    reaches the bias. The losses of the router do not know the bias: they count
-    the `k` largest scores without it, as that of DeepSeek-V3 (eq. 18) does.
+    `keras_moe.distribution.rows_shared`. No gradient passes through the
+    selection, nor reaches the bias. The losses of the router do not know the
+    bias: they count the `k` largest scores without it, as that of DeepSeek-V3
+    (eq. 18) does.
 
     `TopKGate`, `VMoEGate`, `SwitchGate` and `XMoEGate` derive from it. Others
     have no use for a bias: `SoftmaxGate` selects nothing; `MOESARTGate` and

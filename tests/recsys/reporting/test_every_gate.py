@@ -38,6 +38,11 @@ CASES: dict[str, dict[str, Any]] = {
         for name in [str(GateChoice(gate, searched=True))]
     },
     "noisy": {"gate": "top-k", "gate_options": {"noisy": True}},
+    "balanced": {"gate": "top-k", "gate_options": {"balance": "bias"}},
+    "sigmoid": {
+        "gate": "top-k",
+        "gate_options": {"scores": "sigmoid", "route_scale": 2.5},
+    },
     "capped": {
         "gate": "expert-choice",
         "gate_options": {"max_experts_per_token": 2},
@@ -69,7 +74,7 @@ FROM_LOGITS = {
     for mark in ("", "+")
     if issubclass(gate, LogitGate) and gate.has_softmax
 }
-FROM_LOGITS |= {"noisy", "capped", "moe", "cgc", "ple"}
+FROM_LOGITS |= {"noisy", "balanced", "capped", "moe", "cgc", "ple"}
 FROM_LOGITS |= {"static softmax", "static top-k"}
 
 
