@@ -97,6 +97,7 @@ class XMoEGate(Gate):
     """
 
     always_sparse = True
+    separable = True
     k: int
 
     def __init__(
