@@ -1,6 +1,7 @@
 """Sparse mixtures of experts for multi-task models, on Keras 3."""
 
 from keras_moe import callbacks as callbacks
+from keras_moe import compress as compress
 from keras_moe import distribution as distribution
 from keras_moe import layers as layers
 from keras_moe import metrics as metrics

@@ -11,6 +11,7 @@ import typer
 from recsys.commands.add_items import add_items
 from recsys.commands.baseline import baseline
 from recsys.commands.compare import compare
+from recsys.commands.compress import compress
 from recsys.commands.evaluate import evaluate
 from recsys.commands.explain import explain
 from recsys.commands.export import export
@@ -150,6 +151,7 @@ for function in (
     predict,
     recommend,
     add_items,
+    compress,
     export,
     serve,
     compare,

@@ -23,6 +23,7 @@ FLOORS = {
         {"metrics", "optimizers", "regularizers"},
         {"layers"},
         {"callbacks"},
+        {"compress"},
         {"__init__"},
     ],
     "recsys": [

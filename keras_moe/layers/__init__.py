@@ -9,6 +9,9 @@ from keras_moe.layers.execution import pair_budget as pair_budget
 from keras_moe.layers.experts.experts import Experts as Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
 from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts
+from keras_moe.layers.experts.quantized_experts import (
+    QuantizedExperts as QuantizedExperts,
+)
 from keras_moe.layers.gates.comet_gate import COMETGate as COMETGate
 from keras_moe.layers.gates.constant_gate import ConstantGate as ConstantGate
 from keras_moe.layers.gates.dselect_k_gate import DSelectKGate as DSelectKGate
@@ -16,6 +19,7 @@ from keras_moe.layers.gates.expert_choice_gate import (
     ExpertChoiceGate as ExpertChoiceGate,
 )
 from keras_moe.layers.gates.gate import Gate as Gate
+from keras_moe.layers.gates.grouped_gate import GroupedGate as GroupedGate
 from keras_moe.layers.gates.gumbel_softmax_gate import (
     GumbelSoftmaxGate as GumbelSoftmaxGate,
 )

@@ -144,6 +144,9 @@ _GO_ON = "train --from {}/run --data {}/data --out {}/out"
 _KINDS = "--option schema=columns.json --split time --option train="
 _EVALUATE = f"evaluate {_RUN} --data {{}}/data"
 _PREDICT = f"predict {_RUN} {_INPUT}"
+_COMPRESS = (
+    f"compress {_RUN} --data {{}}/data --out {{}}/out --experts 2 --int8"
+)
 _RECOMMEND = f"recommend {_RUN} --user 1 --top 2 --exclude-seen"
 _REPORT = "report {}/run --out {}/out"
 _SERVE = "serve --model {}/model --port 0 --name m"
@@ -199,6 +202,8 @@ TARGETS = [
     Target("kinds-run", "data/test.csv", _PREDICT, 6),
     Target("kinds-run", "run/model.keras", _PREDICT, 4),
     Target("run", "run/model.keras", f"export {_RUN} --out {{}}/out", 2),
+    Target("run", "run/model.keras", _COMPRESS, 1),
+    Target("run", "data/*", _COMPRESS, 1),
     Target("catalogue-run", "run/*.*", _RECOMMEND, 2),
     Target("catalogue-run", "data/*", _RECOMMEND, 2),
     Target("served", "model/1/*", _SERVE),

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from keras_moe import callbacks
+from keras_moe import compress
 from keras_moe import distribution
 from keras_moe import layers
 from keras_moe import metrics
@@ -22,6 +23,7 @@ from keras_moe import regularizers
 LISTING = Path(__file__).with_name("public_api.txt")
 MODULES = (
     callbacks,
+    compress,
     distribution,
     layers,
     metrics,

@@ -40,7 +40,7 @@ def test_every_name_is_whole(
     command: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = shown(capfd, command)
-    listed = re.findall(r"^ {2}(--[a-z-]+)(?: |$)", text, re.M)
+    listed = re.findall(r"^ {2}(--[a-z0-9-]+)(?: |$)", text, re.M)
     assert len(listed) == len(set(listed))
     for name, parameter in inspect.signature(
         COMMANDS[command]

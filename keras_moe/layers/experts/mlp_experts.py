@@ -161,16 +161,7 @@ class MLPExperts(Experts):
         self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
         width = input_shape[-1]
         for layer, units in enumerate(self.units):
-            self.kernels.append(
-                self.add_weight(
-                    name=f"kernel_{layer}",
-                    shape=(self.num_experts, width, units),
-                    initializer=self._per_expert(
-                        self.kernel_initializer, 2 * layer
-                    ),
-                    regularizer=self.kernel_regularizer,
-                )
-            )
+            self.kernels.append(self._add_kernel(layer, width, units))
             if self.use_bias:
                 self.biases.append(
                     self.add_weight(
@@ -183,6 +174,21 @@ class MLPExperts(Experts):
                     )
                 )
             width = units
+
+    def _add_kernel(
+        self, layer: int, width: int | None, units: int
+    ) -> keras.Variable:
+        return self.add_weight(
+            name=f"kernel_{layer}",
+            shape=(self.num_experts, width, units),
+            initializer=self._per_expert(self.kernel_initializer, 2 * layer),
+            regularizer=self.kernel_regularizer,
+        )
+
+    def _kernel_values(self) -> list[Tensor]:
+        """The kernels that are computed with."""
+        # The values: of them, a device may have those of some experts.
+        return [ops.convert_to_tensor(kernel) for kernel in self.kernels]
 
     @property
     def _widths(self) -> dict[str, int | None]:
@@ -204,8 +210,7 @@ class MLPExperts(Experts):
         if pairs is not None and group_sizes is not None:
             return self._call_on_pairs(inputs, pairs, group_sizes, training)
         outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (N or S, D)
-        # The values: of them, a device may have those of some experts.
-        kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
+        kernels = self._kernel_values()
         biases = [ops.convert_to_tensor(bias) for bias in self.biases]
         for layer, kernel in enumerate(kernels):
             bias = biases[layer] if self.use_bias else None
@@ -243,7 +248,7 @@ class MLPExperts(Experts):
         from keras_moe.ops._pair_blocks import Perceptrons
         from keras_moe.ops._pair_blocks import perceptrons_on_pairs
 
-        kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
+        kernels = self._kernel_values()
         biases = [ops.convert_to_tensor(bias) for bias in self.biases]
         if not self.use_bias:
             biases = [ops.zeros_like(kernel[:, 0]) for kernel in kernels]

@@ -116,6 +116,7 @@ class ExpertChoiceGate(LogitGate):
     """
 
     balance_loss = None
+    separable = False  # The cut-offs are of a softmax over all experts.
 
     def __init__(
         self,

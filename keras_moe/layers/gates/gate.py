@@ -87,6 +87,9 @@ class Gate(CheckedLayer):
             `k` counts as sparse; `None` where that is no question.
         fixed_by_seed: Whether nothing is trained: gates of one seed have the
             same weights.
+        separable: Whether an expert's score depends on no other expert: the
+            weights have an axis of the experts, or no part in the scores, and
+            some entries of it make a gate over these experts.
         balance_loss: The argument that weighs the loss which brings unused
             experts back; `None` where no loss does.
 
@@ -133,6 +136,7 @@ class Gate(CheckedLayer):
     held_at_k = False
     sparse_at: int | None = None
     fixed_by_seed = False
+    separable = False
     balance_loss: str | None = "load_balance_loss_weight"
     _noun = "gate"
     # Which of the gates of its mixture and seed it is; `None` for one that

@@ -40,6 +40,7 @@ class LogitGate(Gate):
         ValueError: If `static=True` and `use_bias=False`.
     """
 
+    separable = True
     has_softmax = True
     equal_weights = False
 

@@ -151,6 +151,8 @@ class TopKGate(ScoredGate, LogitGate):
         self.on_simplex = self.route_scale == 1
         self.has_softmax = self.scores == "softmax" and self.on_simplex
         self.num_groups = check_integer("num_groups", num_groups, 1)
+        # An expert that is cut would leave groups of different sizes.
+        self.separable = self.num_groups == 1
         self.groups_per_example = check_integer(
             "groups_per_example", groups_per_example, 1, self.num_groups
         )

@@ -95,6 +95,8 @@ class XMoEGate(ScoredGate):
         Experts, NeurIPS 2022, section 3.2.
     """
 
+    separable = True
+
     def __init__(
         self,
         num_experts: int,

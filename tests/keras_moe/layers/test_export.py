@@ -14,6 +14,7 @@ from keras_moe.layers import ConditionallyOverlappingMLP
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
+from keras_moe.layers import QuantizedExperts
 from keras_moe.layers import SoftMoE
 from keras_moe.layers import TopKGate
 
@@ -40,6 +41,7 @@ def small_model(execution: str = "auto") -> keras.Model:
     outputs = [
         MoE(TopKGate(N, k=2), MLPExperts(N, 3), execution)(x),
         MoE(TopKGate(N, k=5), layers, execution)(x),
+        MoE(TopKGate(N, k=2), quantized_experts(), execution)(x),
         *MMoE(
             [COMETGate(N, k=2, **certain), TopKGate(N, k=1)],
             MLPExperts(N, 3),
@@ -53,6 +55,12 @@ def small_model(execution: str = "auto") -> keras.Model:
         ConditionallyOverlappingMLP([12, 3], keep_rate=0.5)(x),
     ]
     return keras.Model(x, keras.layers.Concatenate()(outputs))
+
+
+def quantized_experts() -> QuantizedExperts:
+    experts = MLPExperts(N, 3)
+    experts.build((None, WIDTH))
+    return QuantizedExperts.of(experts)
 
 
 def run_file(file: Path, format: str, batches: Sequence[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from keras_moe.layers import COMETGate
 from keras_moe.layers import DSelectKGate
 from keras_moe.layers import ExpertChoiceGate
 from keras_moe.layers import Gate
+from keras_moe.layers import GroupedGate
 from keras_moe.layers import GumbelSoftmaxGate
 from keras_moe.layers import HashGate
 from keras_moe.layers import MOESARTGate
@@ -86,6 +87,12 @@ GATES: dict[str, Callable[..., Gate]] = {
         SinkhornPermutation(
             NUM_EXPERTS, entropy_weight=0.0, seed=kw.get("seed")
         ),
+    ),
+    "grouped-top-k": lambda **kw: GroupedGate(
+        TopKGate(7, k=2, **kw), [[0, 5], [1], [2, 6], [3], [4]]
+    ),
+    "grouped-without-some": lambda **kw: GroupedGate(
+        TopKGate(7, k=2, **kw), [[0], [2], [3], [5], [6]], fallback=1
     ),
 }
 

@@ -1,0 +1,122 @@
+import functools
+
+import keras
+import numpy as np
+
+from keras_moe.checks import check_size
+from keras_moe.compress.copies import copied
+from keras_moe.compress.copies import finished
+from keras_moe.compress.copies import replace_parts
+from keras_moe.compress.cut_gate import cut_gate
+from keras_moe.compress.examples import Examples
+from keras_moe.compress.expert_use import expert_use
+from keras_moe.compress.report import Report
+from keras_moe.compress.report import compared
+from keras_moe.layers.mixture import Mixture
+from keras_moe.types import Structure
+
+
+def prune(
+    model: keras.Model,
+    data: Structure,
+    num_experts: int,
+    batch_size: int = 256,
+) -> tuple[keras.Model, Report]:
+    """Keeps the experts of each mixture that weigh most on given data.
+
+    An expert's importance is the weight that the gates give it, added up over
+    the rows of `data`, and for an `MMoE` over its tasks. The `num_experts` of
+    the largest importance remain, in their order, with their weights. The
+    gates lose the others:
+
+    * A gate with scores for each expert on its own (those of linear logits,
+      and `XMoEGate`) keeps the scores of the remaining ones, and selects
+      among them: an example takes the next best instead of a pruned one.
+    * All others, such as `COMETGate` and `DSelectKGate`, are wrapped in a
+      `GroupedGate`, which shares the weight of pruned experts among the
+      remaining ones of the row. A row without any goes to the most important
+      one.
+
+    Where pruned experts had no weight, the outputs stay the same.
+
+    Args:
+        model: A built Keras model: functional, `Sequential` or a subclass.
+            Keras must be able to save and load it, and its configuration must
+            hold its mixtures. Every `MoE` and `MMoE` that it calls, also
+            within other layers, is pruned, if it has more than `num_experts`;
+            those among the experts of another, and in a `CGC` or `PLE`, are
+            not.
+        data: Inputs of the model, an array or a dict or list of arrays; or a
+            tuple `(inputs, labels)` or `(inputs, labels, sample_weights)`.
+        num_experts: Integer `>= 2`, the experts that a mixture keeps.
+        batch_size: Integer, defaults to 256.
+
+    Returns:
+        A model with weights of its own, compiled like `model` with a new
+        optimizer, and a `Report` of its cost on `data`. `model` is unchanged.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `model` is not built, cannot be saved and loaded with
+            other experts, calls no mixture or none of more than `num_experts`,
+            or `data` holds no rows or arrays of different lengths.
+
+    Example:
+        >>> mixture = keras_moe.layers.MoE(
+        ...     keras_moe.layers.TopKGate(8, k=2),
+        ...     keras_moe.layers.MLPExperts(8, 16),
+        ...     name="mixture",
+        ... )
+        >>> model = keras.Sequential([keras.Input((5,)), mixture])
+        >>> smaller, report = prune(model, np.ones((4, 5)), num_experts=3)
+        >>> smaller.get_layer("mixture").experts.num_experts
+        3
+        >>> report.max_difference  # All rows are alike, and had two experts.
+        0.0
+
+    References:
+        Lu et al., Not All Experts are Equal: Efficient Expert Pruning and
+        Skipping for Mixture-of-Experts Large Language Models, ACL 2024, which
+        compares choices of experts on calibration data. Kim et al., Scalable
+        and Efficient MoE Training for Multitask Multilingual Models, 2021,
+        section 4.3 (by the use of an expert).
+    """
+    check_size("num_experts", num_experts, 2)
+    examples = Examples(data, batch_size)
+    edited = copied(model)
+    use = expert_use(edited, examples)
+    changed = {
+        mixture: total
+        for mixture, total in use.items()
+        if len(total) > num_experts
+    }
+    check_any_changes(changed, use, num_experts)
+    for mixture, total in changed.items():
+        _prune(mixture, total, num_experts)
+    counts = {m.name: (len(n), num_experts) for m, n in changed.items()}
+    result = finished(edited, model)
+    return result, compared(model, result, counts, examples)
+
+
+def check_any_changes(
+    changed: dict[Mixture, np.ndarray],
+    use: dict[Mixture, np.ndarray],
+    num_experts: int,
+) -> None:
+    """Raises a ValueError if no mixture has more than `num_experts`."""
+    if not changed:
+        counts = {mixture.name: len(total) for mixture, total in use.items()}
+        raise ValueError(
+            "`num_experts` must be below the number of experts of some "
+            f"mixture, {counts}. Received: num_experts={num_experts}"
+        )
+
+
+def _prune(mixture: Mixture, use: np.ndarray, num_experts: int) -> None:
+    by_use = np.argsort(-use, kind="stable")
+    kept = np.sort(by_use[:num_experts]).tolist()
+    replace_parts(
+        mixture,
+        mixture.experts.subset(kept),
+        functools.partial(cut_gate, kept=kept, fallback=kept.index(by_use[0])),
+    )

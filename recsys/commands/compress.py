@@ -1,0 +1,37 @@
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import Backend
+from recsys.commands.arguments import Data
+from recsys.commands.arguments import RunFolder
+
+
+def compress(
+    run: RunFolder,
+    data: Data,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the new run: new or empty.")
+    ],
+    experts: Annotated[
+        int | None,
+        typer.Option(
+            help="Experts to keep: those that weigh most on the validation "
+            "split. Default: all."
+        ),
+    ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Store experts as 8-bit integers.")
+    ] = False,
+    backend: Backend = None,
+) -> None:
+    """Make a smaller model of a run, without training."""
+    start_backend(backend)
+    from recsys.api.compress import compress
+    from recsys.commands.metrics_table import print_metrics
+
+    metrics = compress(run, data, out, experts, int8)
+    print_metrics({split: metrics[split] for split in ("validation", "test")})
+    print(f"The smaller model is in {out}")
