@@ -92,8 +92,13 @@ def compress(
             announce(f"Pruning to {experts} experts")
             model, report = prune(model, inputs, experts, model.rows_per_step)
             _announce(report)
+            # Of experts that were split, any number may remain.
             config = replace(
-                config, num_experts=experts, k=min(config.k, experts)
+                config,
+                num_experts=experts,
+                k=min(config.k, experts),
+                expert_units=config.routed_units,
+                split_experts=1,
             )
         if int8:
             announce("Quantizing the experts")

@@ -175,7 +175,6 @@ def build_ranker(
         **_label_statistics(config, dataset, source),
     )
     if ranker.statistics is not None and source is None:
-        assert isinstance(dataset, Dataset), "not a streamed one"
         labels = LabelDeviations.of(
             ranker, dataset.split("train"), dataset.schema.weight
         )

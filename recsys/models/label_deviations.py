@@ -9,6 +9,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from recsys.data.streaming.frames import frames_of
+from recsys.data.streaming.split_stream import SplitStream
 from recsys.models.additive_biases import fit_biases
 from recsys.models.target_statistics import targets_by_task
 from recsys.tasks.chains import labels_of
@@ -22,6 +24,42 @@ if TYPE_CHECKING:
 _PENALTY = 3.0  # λ, in rows.
 _FOLDS = 10
 _TOLERANCE = 1e-3  # In standard deviations of a label.
+
+
+@dataclass(frozen=True)
+class FoldStatistics:
+    """For each training row, the statistics of its ids from other rows.
+
+    The rows are dealt out into ten folds; a row has the statistics of the nine
+    others, in which an id that is only in its own is as an unknown one.
+
+    Attributes:
+        tables: By column, float32 `(folds, ids + 1, numbers)`: the statistics
+            without the rows of each fold.
+        folds: The fold of each row.
+    """
+
+    tables: Mapping[str, np.ndarray]
+    folds: npt.NDArray[np.int8]
+
+    def __call__(
+        self, codes: Mapping[str, np.ndarray], start: int = 0
+    ) -> np.ndarray:
+        """Returns the statistics of rows that are one after the other.
+
+        Args:
+            codes: By column, the number of each row's id.
+            start: Which row of the training split is the first.
+
+        Returns:
+            Float32 array `(rows, columns x numbers)`.
+        """
+        count = len(next(iter(codes.values())))
+        folds = self.folds[start : start + count]
+        parts = [
+            table[folds, codes[name]] for name, table in self.tables.items()
+        ]
+        return np.concatenate(parts, axis=1)
 
 
 @dataclass(frozen=True)
@@ -46,34 +84,49 @@ class LabelDeviations:
         weights: How much each row counts, `None` for once.
     """
 
-    codes: Mapping[str, npt.NDArray[np.int64]]
+    codes: Mapping[str, npt.NDArray[np.int32]]
     num_rows: Mapping[str, int]
     targets: Mapping[str, np.ndarray]
     weights: np.ndarray | None
 
     @classmethod
     def of(
-        cls, ranker: "Ranker", train: "pd.DataFrame", weight: str | None
+        cls,
+        ranker: "Ranker",
+        train: "pd.DataFrame | SplitStream",
+        weight: str | None,
     ) -> Self:
         """Takes the labels of a training split, for a model's statistics.
 
         Args:
             ranker: A model with target statistics.
-            train: The training split.
+            train: The training split, in memory or not. Of each row, the
+                numbers of its ids and its labels are held.
             weight: Column with the weights of rows, if any.
         """
         assert ranker.statistics is not None, "what they are for"
         num_rows = ranker.statistics.num_rows
-        codes = {
-            name: ranker.fitted[name].encode(train[name]).astype(np.int64)
-            for name in num_rows
-        }
-        labels = labels_of(train, ranker.tasks)
-        targets = {
-            task: _targets(labels[task], ranker.num_classes.get(task))
-            for task in targets_by_task(ranker.tasks, ranker.num_classes)
-        }
-        return cls(codes, num_rows, targets, weights_of(train, weight))
+        codes: dict[str, list[np.ndarray]] = {name: [] for name in num_rows}
+        tasks = targets_by_task(ranker.tasks, ranker.num_classes)
+        targets: dict[str, list[np.ndarray]] = {task: [] for task in tasks}
+        weights = []
+        names = [*num_rows, *ranker.tasks]
+        if weight is not None:
+            names.append(weight)
+        for frame in frames_of(train, names):
+            for name, parts in codes.items():
+                parts.append(ranker.fitted[name].encode(frame[name]))
+            labels = labels_of(frame, ranker.tasks)
+            for task, parts in targets.items():
+                count = ranker.num_classes.get(task)
+                parts.append(_targets(labels[task], count))
+            weights.append(weights_of(frame, weight))
+        return cls(
+            {name: np.concatenate(parts) for name, parts in codes.items()},
+            num_rows,
+            {task: np.concatenate(parts) for task, parts in targets.items()},
+            None if weight is None else np.concatenate(weights),
+        )
 
     def tables(self) -> dict[str, np.ndarray]:
         """Returns the statistics of all ids, row 0 being that of unknown ones.
@@ -83,41 +136,27 @@ class LabelDeviations:
         """
         return self._standardized(self._raw(np.full(self._count, True)))
 
-    def of_other_rows(self, seed: int) -> np.ndarray:
-        """Returns the statistics of each row's ids, without those beside it.
-
-        The rows are dealt out into ten folds; those of a row are of the nine
-        others. An id that is only in its fold is as an unknown one.
+    def of_folds(self, seed: int) -> FoldStatistics:
+        """Returns the statistics that the rows themselves are trained with.
 
         Args:
             seed: Seed of the folds.
-
-        Returns:
-            Float32 array `(rows, columns x numbers)`.
         """
         generator = np.random.default_rng(seed)
-        folds = generator.permutation(self._count) % _FOLDS
-        parts, order = [], []
-        for fold in range(_FOLDS):
-            rows = np.flatnonzero(folds == fold)
-            tables = self._standardized(self._raw(folds != fold))
-            parts.append(self._looked_up(tables, rows))
-            order.append(rows)
-        # To the order of the rows, from that of the folds.
-        return np.concatenate(parts)[np.argsort(np.concatenate(order))]
+        folds = (generator.permutation(self._count) % _FOLDS).astype(np.int8)
+        tables = [
+            self._standardized(self._raw(folds != fold))
+            for fold in range(_FOLDS)
+        ]
+        by_column = {
+            name: np.stack([table[name] for table in tables])
+            for name in self.codes
+        }
+        return FoldStatistics(by_column, folds)
 
     @property
     def _count(self) -> int:
         return len(next(iter(self.codes.values())))
-
-    def _looked_up(
-        self, tables: Mapping[str, np.ndarray], rows: npt.NDArray[np.int64]
-    ) -> np.ndarray:
-        """The statistics `(rows, columns x numbers)` of some rows' ids."""
-        return np.concatenate(
-            [tables[name][own[rows]] for name, own in self.codes.items()],
-            axis=1,
-        )
 
     @cached_property
     def _moments(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -17,6 +17,7 @@ from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.pool_reader import KeptUnits
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.models.label_deviations import FoldStatistics
 from recsys.models.label_deviations import LabelDeviations
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
@@ -232,26 +233,48 @@ def create_batches(
     """
     retrieval_label = config.retrieval_label if config.retrieval else None
     encoder = RowEncoder(model, weight, retrieval_label)
+    statistics: FoldStatistics | None = None
+    # A run that goes on from another one has the statistics of that one, which
+    # its own labels are not in.
+    begins_anew = config.warm_start is None
+    if begins_anew and isinstance(model, Ranker) and model.statistics:
+        assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"
+        labels = LabelDeviations.of(model, split, weight)
+        statistics = labels.of_folds(config.seed)
     if not isinstance(split, SplitStream):
-        arrays = encoder(split)
-        # A run that goes on from another one has the statistics of that one,
-        # which its own labels are not in.
-        begins_anew = config.warm_start is None
-        if begins_anew and isinstance(model, Ranker) and model.statistics:
-            assert isinstance(split, pd.DataFrame), "of a ranker"
-            labels = LabelDeviations.of(model, split, weight)
-            arrays[0][ROW_STATISTICS] = labels.of_other_rows(config.seed)
         return TrainingBatches(
-            arrays,
+            with_statistics(encoder(split), statistics),
             config.batch_size,
             config.seed,
             config.shuffle_buffer,
         )
+    units = EncodedUnits(split, encoder)
+    starts = np.cumsum([0, *split.sizes])
+
+    def load(unit: int) -> Arrays:
+        return with_statistics(units(unit), statistics, starts[unit])
+
     return StreamedBatches(
         split.sizes,
-        KeptUnits(EncodedUnits(split, encoder)),
+        KeptUnits(load),
         config.batch_size,
         config.seed,
         config.shuffle_buffer or POOL_ROWS,
         process_share(config),
     )
+
+
+def with_statistics(
+    arrays: Arrays, statistics: FoldStatistics | None, start: int = 0
+) -> Arrays:
+    """Adds target statistics to encoded rows, if there are any.
+
+    Args:
+        arrays: The rows as `RowEncoder` returns them.
+        statistics: Those of the training split.
+        start: Which of its rows is the first.
+    """
+    if statistics is None:
+        return arrays
+    inputs, *others = arrays
+    return ({**inputs, ROW_STATISTICS: statistics(inputs, start)}, *others)

@@ -27,6 +27,8 @@ from recsys.tasks.task_options import typed_task_options
 # What the papers train on ratings as they are, and so must whoever compares
 # losses with theirs. Those of the generated data set are of the same kind.
 _RATINGS = ("books", "jester", "movielens-100k", "movielens-1m", "synthetic")
+# With target statistics by default: of more, ids and labels fill the memory.
+_MOST_ROWS = 10_000_000
 _RATINGS_TASKS = {"watch": "binary", "rating": "regression"}
 
 
@@ -166,22 +168,30 @@ def _correction(config: TrainConfig) -> str:
 
 def _has_statistics(config: TrainConfig, schema: Schema) -> bool:
     given, ids = config.target_statistics, ids_with_statistics(schema)
-    # A run that goes on from another one has the statistics of that one.
-    in_memory = not config.streaming or config.warm_start is not None
     if given and not ids:
         raise ValueError(
             "`target_statistics` must be False for data without a user and an "
             "item of the kind id. Received: target_statistics=True"
         )
-    if given and not in_memory:
-        raise ValueError(
-            "`target_statistics` must be False with `streaming`: they are of "
-            "rows in memory. Received: target_statistics=True"
-        )
     if given is not None:
         return given
     trained = config.ranker is not False
-    return trained and config.preset == TABLES and in_memory and bool(ids)
+    return trained and config.preset == TABLES and bool(ids)
+
+
+def with_resolved_statistics(
+    resolved: ResolvedConfig, config: TrainConfig, num_rows: int
+) -> ResolvedConfig:
+    """Leaves target statistics out where rows are many, unless they are given.
+
+    Args:
+        resolved: The configuration, resolved otherwise.
+        config: What is given.
+        num_rows: Rows of the training split.
+    """
+    if config.target_statistics is not None or num_rows <= _MOST_ROWS:
+        return resolved
+    return replace(resolved, target_statistics=False)
 
 
 def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:

@@ -100,7 +100,7 @@ def test_tables_are_least_squares(weighted: bool) -> None:
 def test_a_row_has_the_statistics_of_the_other_folds() -> None:
     labels = labelled()
     folds = np.random.default_rng(7).permutation(60) % 10
-    statistics = labels.of_other_rows(seed=7)
+    statistics = labels.of_folds(seed=7)(labels.codes)
     assert statistics.shape == (60, 12)
     for row in range(60):
         tables = reference(labels, folds != folds[row])
@@ -121,7 +121,7 @@ def test_labels_of_ids_that_are_alone_say_nothing(seed: int) -> None:
     )
     table = labels.tables()["user"][1:, 0]
     assert np.corrcoef(table, watch[:, 0])[0, 1] > 0.999
-    statistics = labels.of_other_rows(seed=0)
+    statistics = labels.of_folds(seed=0)(labels.codes)
     assert np.all(statistics == labels.tables()["user"][0])
 
 
@@ -133,4 +133,4 @@ def test_no_label_is_no_error() -> None:
         None,
     )
     assert np.all(labels.tables()["user"] == 0)
-    assert np.all(labels.of_other_rows(seed=0) == 0)
+    assert np.all(labels.of_folds(seed=0)(labels.codes) == 0)

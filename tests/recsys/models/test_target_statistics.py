@@ -20,8 +20,10 @@ from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import ROW_STATISTICS
 from recsys.models.target_statistics import TargetStatistics
 from recsys.runs.run import Run
+from recsys.training.batches import TrainingBatches
 from recsys.training.batches import create_batches
 from recsys.training.resolve_config import resolve_config
+from recsys.training.resolve_config import with_resolved_statistics
 
 # Text, and integers that a float64 does not tell apart.
 USERS: Any = {
@@ -97,9 +99,14 @@ def test_training_rows_have_statistics_of_other_rows(ids: str) -> None:
     ranker = build_ranker(config, dataset)
     batches = create_batches(dataset.split("train"), ranker, config, None)
     train = dataset.split("train")
-    labels = LabelDeviations.of(ranker, train, None)
+    statistics = LabelDeviations.of(ranker, train, None).of_folds(config.seed)
+    assert isinstance(batches, TrainingBatches)
+    inputs = batches.arrays[0]
+    np.testing.assert_array_equal(inputs[ROW_STATISTICS], statistics(inputs))
+    # Of a part of the rows, as streamed ones are encoded.
+    part = {name: inputs[name][30:50] for name in ("user", "item")}
     np.testing.assert_array_equal(
-        batches.arrays[0][ROW_STATISTICS], labels.of_other_rows(config.seed)
+        statistics(part, start=30), inputs[ROW_STATISTICS][30:50]
     )
 
 
@@ -135,7 +142,6 @@ def test_saved_model_has_them(tmp_path: Path) -> None:
         ({"target_statistics": False}, False),
         ({"preset": "movielens"}, False),
         ({"preset": "movielens", "target_statistics": True}, True),
-        ({"streaming": True}, False),
     ],
 )
 def test_default(fields: dict[str, Any], has_statistics: bool) -> None:
@@ -153,9 +159,16 @@ def test_none_without_a_user_and_an_item() -> None:
 
 
 @pytest.mark.once("torch")
-def test_none_of_streamed_rows() -> None:
-    with pytest.raises(ValueError, match="False with `streaming`"):
-        config_of(streaming=True, target_statistics=True)
+def test_none_of_many_rows_unless_given() -> None:
+    for given, num_rows, expected in (
+        (None, 10_000_000, True),
+        (None, 10_000_001, False),
+        (True, 10_000_001, True),
+    ):
+        config = TrainConfig("shop", "run", target_statistics=given)
+        resolved = resolve_config(config, SCHEMA)
+        resolved = with_resolved_statistics(resolved, config, num_rows)
+        assert resolved.target_statistics is expected
 
 
 def write(folder: Path, rows: pd.DataFrame) -> None:
