@@ -44,8 +44,9 @@ def small_model(execution: str = "auto") -> keras.Model:
         MoE(TopKGate(N, k=2), quantized_experts(), execution)(x),
         *MMoE(
             [COMETGate(N, k=2, **certain), TopKGate(N, k=1)],
-            MLPExperts(N, 3),
+            MLPExperts(N // 2, [4, 3], split=2),
             execution,
+            shared_experts=MLPExperts(2, 3),
         )(x),
         keras.layers.Flatten()(
             SoftMoE(MLPExperts(2, 3), slots_per_expert=2)(

@@ -77,6 +77,22 @@ def test_every_way_is_the_plain_one_gradients_included(
     check()
 
 
+@pytest.mark.skipif(
+    not hasattr(torch.nn.functional, "grouped_mm"),
+    reason="this release of PyTorch has no grouped_mm",
+)
+def test_a_row_behind_gets_into_no_gradient_of_the_kernel() -> None:
+    arguments = make_arguments(7, torch.bfloat16)
+    with torch.no_grad():
+        arguments[0][5:] = float("nan")
+    results = outputs_and_gradients(
+        _torch_groups.in_one_kernel, arguments, [2, 0, 2, 1], relu=False
+    )
+    assert all(torch.isfinite(each).all() for each in results)
+    assert (results[0][5:] == 0).all()
+    assert (results[1][5:] == 0).all()
+
+
 @pytest.mark.parametrize("needed", [(0,), (1,), (0, 2)])
 def test_only_the_gradients_that_are_needed_exist(
     needed: tuple[int, ...],
