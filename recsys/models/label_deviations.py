@@ -120,12 +120,13 @@ class LabelDeviations:
             for task, parts in targets.items():
                 count = ranker.num_classes.get(task)
                 parts.append(_targets(labels[task], count))
-            weights.append(weights_of(frame, weight))
+            counts = weights_of(frame, weight)
+            weights += [] if counts is None else [counts]
         return cls(
             {name: np.concatenate(parts) for name, parts in codes.items()},
             num_rows,
             {task: np.concatenate(parts) for task, parts in targets.items()},
-            None if weight is None else np.concatenate(weights),
+            np.concatenate(weights) if weights else None,
         )
 
     def tables(self) -> dict[str, np.ndarray]:
