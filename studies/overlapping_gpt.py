@@ -2,10 +2,10 @@
 
 Left open by the paper, and as in the code that it builds on: rows of 128
 tokens, gradients clipped at the norm 1, no decay of biases and norms, the
-learning rates of figures 12 to 17 and of 24 to 32. Figures 9 and 10 have a
-tokenizer of "HuggingFace" that is not named, the others GPT-2's; here all have
-GPT-2's, or bytes. A training ends after its epochs, the published ones at the
-latest after 24 hours.
+learning rates of figures 12 to 17 and of 24 to 32. Figures 9 and 10 seem to
+have a tokenizer of "HuggingFace" that is not named, the others GPT-2's; here
+all have GPT-2's, or bytes. A training ends after its epochs, the published
+ones at the latest after 24 hours.
 """
 
 import itertools

@@ -63,13 +63,14 @@ class SinkhornPermutation(CheckedLayer):
     precision. `U` has to be moved to where each row and each column have their
     largest entry in the same place.
 
-    `schedule="annealed"` ends at a permutation, the linear assignment of `U`:
-    `τ` as above is only the last of the iteration's temperatures, which fall
-    by the same factor from step to step, from 0.3 (max U - min U), in
-    `R = 10 n` steps throughout the search. Rows and columns sum to 1 at any
-    moment. The matrix is hard, and its gradient gone, once `τ` is well below
-    what sets the best assignment of `U` apart from the second best: with half
-    of random logits after a quarter of the search.
+    `schedule="annealed"` ends at a permutation, the linear assignment of `U`,
+    unless another one is as good to about 1e-6. `τ` as above is only the last
+    of the iteration's temperatures, which fall by the same factor from step to
+    step, from 0.3 (max U - min U), in `R = 10 n` steps throughout the search.
+    Columns sum to 1, and rows to within a few percent, at any moment. The
+    matrix is hard, and its gradient gone, once `τ` is well below what sets the
+    best assignment of `U` apart from the second best: with half of random
+    logits after a quarter of the search.
 
     Evaluation always takes the permutation that is nearest to the soft `P`,
     its linear assignment, and so does training after the search. Neither

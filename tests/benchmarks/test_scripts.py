@@ -330,6 +330,43 @@ def test_published_code_takes_its_turns(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.once("torch")
+def test_where_searches_of_random_logits_end(run: Run) -> None:
+    published, annealed = run(
+        "search_schedules.py", "--random --experts 8 --starts 5"
+    )
+    assert (published["schedule"], annealed["schedule"]) == (
+        *("published", "annealed"),
+    )
+    assert published["below 1e-3"] < 1
+    assert annealed["largest"] < 1e-3
+    assert annealed["assignment of the logits"] == 1
+
+
+@pytest.mark.once("torch")
+@pytest.mark.slow
+def test_schedules_are_paired_by_seed(run: Run, tmp_path: Path) -> None:
+    synthetic(400, num_users=50, num_items=50).write(tmp_path / "data")
+    arguments = (
+        f"--data {tmp_path / 'data'} --out {tmp_path / 'runs.csv'} --seeds 2 "
+        "--train-rows 60 --batch 30 --embedding-dim 2 --units 2"
+    )
+    lines = run("search_schedules.py", arguments)
+    assert [line["model"] for line in lines[:6]] == [
+        *("published", "annealed") * 2,
+        *["Hash-r"] * 2,
+    ]
+    assert lines[1]["permutation distance"] < 1e-3
+    *models, _, _, last = lines[6:]
+    assert [line["of"] for line in models] == [2, 2, 2]
+    assert last["pair"] == "annealed - published"
+    assert last["mean"] == pytest.approx(
+        models[1]["mean"] - models[0]["mean"], abs=2e-3
+    )
+    # Nothing is trained again.
+    assert run("search_schedules.py", arguments) == lines[6:]
+
+
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
     synthetic(2_000, num_users=100, num_items=100).write(tmp_path / "data")
