@@ -30,8 +30,9 @@ def prune(
     gates lose the others:
 
     * A gate with scores for each expert on its own (those of linear logits
-      but `ExpertChoiceGate`, and `XMoEGate`) keeps the scores of the remaining ones, and selects
-      among them: an example takes the next best instead of a pruned one.
+      but `ExpertChoiceGate`, and `XMoEGate`) keeps the scores of the remaining
+      ones, and selects among them: an example takes the next best instead of
+      a pruned one.
     * All others, such as `COMETGate` and `DSelectKGate`, are wrapped in a
       `GroupedGate`, which shares the weight of pruned experts among the
       remaining ones of the row. A row without any goes to the most important
