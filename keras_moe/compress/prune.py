@@ -29,15 +29,18 @@ def prune(
     the largest importance remain, in their order, with their weights. The
     gates lose the others:
 
-    * A gate with scores for each expert on its own (those of linear logits,
-      and `XMoEGate`) keeps the scores of the remaining ones, and selects
-      among them: an example takes the next best instead of a pruned one.
+    * A gate with scores for each expert on its own (those of linear logits
+      but `ExpertChoiceGate`, and `XMoEGate`) keeps the scores of the remaining
+      ones, and selects among them: an example takes the next best instead of
+      a pruned one.
     * All others, such as `COMETGate` and `DSelectKGate`, are wrapped in a
       `GroupedGate`, which shares the weight of pruned experts among the
       remaining ones of the row. A row without any goes to the most important
       one.
 
-    Where pruned experts had no weight, the outputs stay the same.
+    Where pruned experts had no weight, the outputs stay the same, if the
+    weights of the gate sum to 1 (`on_simplex`): softmax probabilities of all
+    experts, as `SwitchGate` has them, become larger where there are fewer.
 
     Args:
         model: A built Keras model: functional, `Sequential` or a subclass.
@@ -77,9 +80,9 @@ def prune(
     References:
         Lu et al., Not All Experts are Equal: Efficient Expert Pruning and
         Skipping for Mixture-of-Experts Large Language Models, ACL 2024, which
-        compares choices of experts on calibration data. Kim et al., Scalable
-        and Efficient MoE Training for Multitask Multilingual Models, 2021,
-        section 4.3 (by the use of an expert).
+        compares choices of experts on calibration data.
+        Kim et al., Scalable and Efficient MoE Training for Multitask
+        Multilingual Models, 2021 (choice by the use of an expert).
     """
     check_size("num_experts", num_experts, 2)
     examples = Examples(data, batch_size)

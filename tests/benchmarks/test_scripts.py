@@ -378,6 +378,25 @@ def test_dense_to_sparse(run: Run, tmp_path: Path) -> None:
     assert lines[0]["experts_per_example"] > 0
 
 
+@pytest.mark.once("torch")
+@pytest.mark.slow
+def test_smaller_models(run: Run, tmp_path: Path) -> None:
+    synthetic(500, num_users=50, num_items=50).write(tmp_path / "data")
+    lines = run(
+        "smaller_models.py",
+        f"--data {tmp_path / 'data'} --out {tmp_path / 'run'} --experts 4 "
+        "--units 4 3 --sizes 2 --epochs 1 --runs 1",
+    )
+    assert [line["model"] for line in lines] == [
+        *("as trained", "int8", "pruned to 2", "pruned to 2, int8"),
+        *("merged to 2", "merged to 2, int8"),
+    ]
+    first, int8, pruned, *_ = lines
+    assert first["largest_change"] == 0
+    assert int8["expert_bytes"] < first["expert_bytes"]
+    assert 2 * pruned["expert_bytes"] == first["expert_bytes"]
+
+
 @pytest.mark.draws
 @pytest.mark.once("torch")
 def test_steps_over_tables_of_growing_size(

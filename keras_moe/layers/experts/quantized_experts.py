@@ -50,8 +50,8 @@ class QuantizedExperts(MLPExperts):
 
     References:
         Kim et al., Mixture of Quantized Experts (MoQE): Complementary Effect
-        of Low-bit Quantization and Robustness, 2023, section 3 (weights only,
-        symmetric, by output channel).
+        of Low-bit Quantization and Robustness, 2023 (weights only,
+        by output channel).
     """
 
     @classmethod

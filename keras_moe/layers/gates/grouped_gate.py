@@ -67,7 +67,7 @@ class GroupedGate(Gate):
 
     References:
         Li et al., Merge, Then Compress: Demystify Efficient SMoE with Hints
-        from Its Routing Policy, ICLR 2024, section 3.1: tokens of merged
+        from Its Routing Policy, ICLR 2024, section 3: tokens of merged
         experts go to the expert they were merged into.
     """
 
