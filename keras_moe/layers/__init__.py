@@ -9,6 +9,7 @@ from keras_moe.layers.execution import pair_budget as pair_budget
 from keras_moe.layers.experts.experts import Experts as Experts
 from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
 from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts
+from keras_moe.layers.gates.budget_gate import BudgetGate as BudgetGate
 from keras_moe.layers.gates.comet_gate import COMETGate as COMETGate
 from keras_moe.layers.gates.constant_gate import ConstantGate as ConstantGate
 from keras_moe.layers.gates.dselect_k_gate import DSelectKGate as DSelectKGate

@@ -38,6 +38,9 @@ class MoE(Mixture):
         mask: Boolean tensor, false for padding, with one entry for every
             routed row. Defaults to the Keras mask of the gate inputs, or of
             the inputs, where there is one. A masked row takes no expert.
+        budget: Experts per row on average, for a gate that takes it:
+            a number, or a tensor, a scalar or one per row. Defaults to the
+            `k` of the gate.
 
     Returns:
         Tensor `(..., *outputs)`, `outputs` being the shape of one expert's
@@ -87,6 +90,7 @@ class MoE(Mixture):
         mask: Tensor | None = None,
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
+        budget: float | Tensor | None = None,
     ) -> Tensor:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
         return self._mix(
@@ -98,6 +102,7 @@ class MoE(Mixture):
             # Keras names a mask after its argument where there are several.
             [gate_inputs_mask],
             inputs_mask,
+            budget,
         )[0]
 
     def compute_mask(

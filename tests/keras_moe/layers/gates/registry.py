@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_moe.layers import BudgetGate
 from keras_moe.layers import COMETGate
 from keras_moe.layers import DSelectKGate
 from keras_moe.layers import ExpertChoiceGate
@@ -71,6 +72,10 @@ GATES: dict[str, Callable[..., Gate]] = {
         SinkhornPermutation(
             NUM_EXPERTS, entropy_weight=0.0, seed=kw.get("seed")
         ),
+    ),
+    "budget": lambda **kw: BudgetGate(SoftmaxGate(NUM_EXPERTS, **kw), k=2),
+    "budget-mass": lambda **kw: BudgetGate(
+        TopKGate(NUM_EXPERTS, k=3, **kw), mass=0.6
     ),
 }
 
