@@ -93,7 +93,9 @@ class Execution:
         if not any(gate.takes_budget for gate in gates):
             return self
         planned = copy.copy(self)
-        planned.gates = [planned_gate(gate, budget, training) for gate in gates]
+        planned.gates = [
+            planned_gate(gate, budget, training, len(gates)) for gate in gates
+        ]
         return planned
 
     def limit(

@@ -31,7 +31,10 @@ class PlannedGate:
 
 
 def planned_gate(
-    gate: Gate, budget: float | Tensor | None, training: bool | None
+    gate: Gate,
+    budget: float | Tensor | None,
+    training: bool | None,
+    num_gates: int,
 ) -> Gate | PlannedGate:
     """Returns the gate as execution is to see it in a call with a budget.
 
@@ -39,10 +42,11 @@ def planned_gate(
         gate: Any gate.
         budget: The budget of the call, or `None`.
         training: Boolean of the call.
+        num_gates: How many gates share the experts.
     """
     if not isinstance(gate, BudgetGate):
         return gate
-    experts = gate.planned_experts(budget, training)
+    experts = gate.planned_experts(budget, training, num_gates)
     if experts is None:
         return gate
     return PlannedGate(gate.name, experts, gate.synchronized)

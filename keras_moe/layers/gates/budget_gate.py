@@ -59,7 +59,8 @@ class BudgetGate(Gate):
     `execution="auto"` plans for the budget of a call, and a quarter more; a
     batch above that is still exact, and dense. A tensor for a budget has no
     value that could be planned with: the plan is that of the largest budget
-    trained for, or of half of the experts, above which little can be saved.
+    trained for, or of half of the experts over all tasks, above which little
+    can be saved.
 
     Attributes:
         thresholds: `(4 n - 3,)`, the share that an expert needs with a budget
@@ -197,13 +198,17 @@ class BudgetGate(Gate):
         return pairs_of(num_rows, self.target or self.num_experts)
 
     def planned_experts(
-        self, budget: float | Tensor | None, training: bool | None
+        self,
+        budget: float | Tensor | None,
+        training: bool | None,
+        num_gates: int = 1,
     ) -> float | None:
         """The experts per example that execution plans for in a call.
 
         Args:
             budget: What the gate is called with.
             training: Boolean, what the gate is called with.
+            num_gates: How many gates share the experts.
         """
         if self.train_budgets is None:
             return None
@@ -211,7 +216,8 @@ class BudgetGate(Gate):
             return float(budget)
         low, high = self.train_budgets
         if budget is not None:
-            return min(high, self.num_experts / 2)
+            half = self.num_experts / (2 * num_gates)
+            return max(min(high, half), self.target or 1)
         if not training:
             return self.target
         return low if low == high else (high - low) / log(high / low)
