@@ -12,6 +12,7 @@ from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts
 from keras_moe.layers.experts.quantized_experts import (
     QuantizedExperts as QuantizedExperts,
 )
+from keras_moe.layers.gates.budget_gate import BudgetGate as BudgetGate
 from keras_moe.layers.gates.comet_gate import COMETGate as COMETGate
 from keras_moe.layers.gates.constant_gate import ConstantGate as ConstantGate
 from keras_moe.layers.gates.dselect_k_gate import DSelectKGate as DSelectKGate

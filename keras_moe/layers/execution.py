@@ -1,3 +1,4 @@
+import copy
 from collections.abc import Callable
 from collections.abc import Sequence
 from math import prod
@@ -22,6 +23,8 @@ from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.layers.isolated_state import run_on_devices
+from keras_moe.layers.planned_gate import PlannedGate
+from keras_moe.layers.planned_gate import planned_gate
 from keras_moe.ops._debugging import checks_values
 from keras_moe.ops._debugging import require
 from keras_moe.ops._pairs import Pairs
@@ -61,7 +64,7 @@ class Execution:
         check_choice("execution", mode, ("auto", "dense", "sparse"))
         self.mode = mode
         self.experts = experts
-        self.gates = gates
+        self.gates: Sequence[Gate | PlannedGate] = gates
         if mode == "sparse":
             self._check_sparse(gates)
 
@@ -80,6 +83,21 @@ class Execution:
                 "Received: execution='sparse'"
             )
 
+    def of_call(
+        self,
+        gates: Sequence[Gate],
+        budget: float | Tensor | None,
+        training: bool | None,
+    ) -> "Execution":
+        """Returns the execution that plans for the budget of one call."""
+        if not any(gate.takes_budget for gate in gates):
+            return self
+        planned = copy.copy(self)
+        planned.gates = [
+            planned_gate(gate, budget, training, len(gates)) for gate in gates
+        ]
+        return planned
+
     def limit(
         self, weights: Sequence[Tensor], training: bool | None
     ) -> list[Tensor]:
@@ -91,7 +109,9 @@ class Execution:
             for weight, gate in zip(weights, self.gates, strict=True)
         ]
 
-    def _is_limited(self, gate: Gate, training: bool | None) -> bool:
+    def _is_limited(
+        self, gate: Gate | PlannedGate, training: bool | None
+    ) -> bool:
         """Returns whether the mixture, not the gate, enforces `k`."""
         return (
             self.mode == "sparse"

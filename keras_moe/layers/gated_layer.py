@@ -133,6 +133,7 @@ class GatedLayer(CheckedLayer):
         task_names: Sequence[str],
         training: bool | None,
         masks: Sequence[Tensor | None],
+        budget: float | Tensor | None = None,
     ) -> list[Tensor]:
         """Returns each task's weights `(..., n)`, and records them.
 
@@ -142,12 +143,17 @@ class GatedLayer(CheckedLayer):
             task_names: The names under which the weights are recorded.
             training: Boolean, for the gates.
             masks: Each task's mask of what is routed, or `None`.
+            budget: Experts per row on average, for gates that take it.
         """
+        given = {} if budget is None else {"budget": budget}
         rank = self._routed_rank([x.shape for x in gate_inputs])
         leading = ops.shape(gate_inputs[0])[:rank]
         weights = [
             _weights_of_all(
-                gate, gate(x, training=training, mask=mask), leading, mask
+                gate,
+                gate(x, training=training, mask=mask, **given),
+                leading,
+                mask,
             )
             for gate, x, mask in zip(
                 self._gate_list, gate_inputs, masks, strict=True

@@ -74,8 +74,10 @@ class Mixture(GatedLayer):
         mask: Tensor | None,
         gate_masks: Sequence[Tensor | None],
         inputs_mask: Tensor | None,
+        budget: float | Tensor | None,
     ) -> list[Tensor]:
         """Returns each task's combination of the experts' outputs."""
+        self._check_budget(budget)
         num_tasks = len(gate_inputs)
         masks = self._routed_masks(
             [inputs],
@@ -84,16 +86,11 @@ class Mixture(GatedLayer):
             gate_masks,
             [inputs_mask] * num_tasks,
         )
+        execution = self._execution.of_call(self._gate_list, budget, training)
         weights = self._weigh(
-            self._execution,
-            gate_inputs,
-            task_names,
-            training,
-            masks,
+            execution, gate_inputs, task_names, training, masks, budget
         )
-        outputs = self._combine(
-            self._execution, inputs, weights, masks, training
-        )
+        outputs = self._combine(execution, inputs, weights, masks, training)
         if self.shared_experts is not None:
             leading = ops.shape(weights[0])[:-1]
             shared = _shared_outputs(
@@ -101,6 +98,16 @@ class Mixture(GatedLayer):
             )
             outputs = [a + b for a, b in zip(outputs, shared, strict=True)]
         return [ops.cast(output, self.compute_dtype) for output in outputs]
+
+    def _check_budget(self, budget: float | Tensor | None) -> None:
+        others = [gate for gate in self._gate_list if not gate.takes_budget]
+        if budget is not None and others:
+            raise ValueError(
+                "`budget` must be None with a gate that takes none: a "
+                "BudgetGate with `k` does. "
+                f"Received: budget={budget!r}, gates "
+                f"{[f'{type(g).__name__} {g.name}' for g in others]}"
+            )
 
     def _task_output_shape(
         self, inputs_shape: Shape, gate_shapes: Sequence[Shape]

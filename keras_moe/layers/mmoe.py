@@ -11,6 +11,7 @@ from keras_moe.layers.shared_parts import all_serialized
 from keras_moe.types import Config
 from keras_moe.types import Shape
 from keras_moe.types import Structure
+from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -41,6 +42,9 @@ class MMoE(Mixture):
             routed row. Defaults to the Keras mask of the gate inputs, or of
             the inputs, where there is one. A masked row takes no expert:
             its output is zero.
+        budget: Experts per row on average, for gates that take it:
+            a number, or a tensor, a scalar or one per row. Defaults to the
+            `k` of each gate.
 
     Returns:
         A dict of task name to tensor where `gates` is a dict, a list where
@@ -112,6 +116,7 @@ class MMoE(Mixture):
         mask: Structure = None,
         inputs_mask: Structure = None,
         gate_inputs_mask: Structure = None,
+        budget: float | Tensor | None = None,
     ) -> Structure:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
         outputs = self._mix(
@@ -123,6 +128,7 @@ class MMoE(Mixture):
             # Keras names a mask after its argument where there are several.
             self._of_each_task(gate_inputs_mask),
             inputs_mask,
+            budget,
         )
         return self._like_gates(outputs)
 

@@ -43,6 +43,9 @@ class MoE(Mixture):
             routed row. Defaults to the Keras mask of the gate inputs, or of
             the inputs, where there is one. A masked row takes no expert:
             its output is zero.
+        budget: Experts per row on average, for a gate that takes it:
+            a number, or a tensor, a scalar or one per row. Defaults to the
+            `k` of the gate.
 
     Returns:
         Tensor `(..., *outputs)`, `outputs` being the shape of one expert's
@@ -103,6 +106,7 @@ class MoE(Mixture):
         mask: Tensor | None = None,
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
+        budget: float | Tensor | None = None,
     ) -> Tensor:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
         return self._mix(
@@ -114,6 +118,7 @@ class MoE(Mixture):
             # Keras names a mask after its argument where there are several.
             [gate_inputs_mask],
             inputs_mask,
+            budget,
         )[0]
 
     def compute_mask(

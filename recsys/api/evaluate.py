@@ -14,6 +14,7 @@ from recsys.measuring.cuts import cuts
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
 from recsys.measuring.measuring import scores_of
+from recsys.models.budgets import check_budget
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.runs.run import Run
@@ -26,6 +27,7 @@ def evaluate(
     by: str | None = None,
     metrics_k: int | None = None,
     intervals: int | None = None,
+    budget: float | None = None,
 ) -> JsonObject:
     """Evaluates the model of a run on one split of a data set.
 
@@ -40,6 +42,9 @@ def evaluate(
             group, are drawn anew for 95 % intervals of the metrics of binary
             tasks, by the bootstrap; 1000 is usual, 200 often enough. Always
             drawn with seed 0. No intervals unless given.
+        budget: Experts per row on average, for a model trained with
+            `gate="budget"`: from 1 to the number of its experts. `k` of the
+            run unless given.
 
     Returns:
         The metrics, as `measure` returns them, with the run's task weights,
@@ -54,7 +59,8 @@ def evaluate(
             to cut by.
         FileError: A file of the run is broken.
         RunError: There is no trained run in the folder.
-        ValueError: `metrics_k` or `intervals` is less than 1, or too large.
+        ValueError: `metrics_k` or `intervals` is less than 1, or too large;
+            or `budget` is out of range, or the model takes none.
     """
     if metrics_k is not None:
         check_count("metrics_k", metrics_k)
@@ -66,11 +72,17 @@ def evaluate(
             raise ValueError(
                 f"`by` must be left out for a baseline. Received: by={by!r}"
             )
+        if budget is not None:
+            raise ValueError(
+                "`budget` must be left out for a baseline. "
+                f"Received: budget={budget!r}"
+            )
         return evaluate_baseline(
             folder.folder, data, split, metrics_k, intervals
         )
     config = folder.read_config()
     model = folder.load_model()
+    check_budget(model, budget)
     folder.check_weighs(config, model)
     dataset = load(data)
     model.check_fits(dataset)
@@ -84,7 +96,7 @@ def evaluate(
     rows = dataset.split(split)[columns]
     # Before time goes into predictions.
     parts = {} if by is None else _cuts(model, rows, by)
-    scores = scores_of(model, dataset.split(split))
+    scores = scores_of(model, dataset.split(split), budget)
     measuring = Measuring.of(model, config, dataset.schema)
     measured = replace(
         measuring, k=metrics_k or measuring.k, resamples=intervals or 0

@@ -15,12 +15,18 @@ from recsys.data.streaming.table_stream import TableStream
 from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.files.atomic import replacing
 from recsys.files.output_lock import sole_writer
+from recsys.models.budgets import check_budget
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.runs.run import Run
 
 
-def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
+def predict(
+    run: str | Path,
+    input: str | Path,
+    out: str | Path,
+    budget: float | None = None,
+) -> int:
     """Predicts every task for the rows of a table.
 
     Ids that the model does not know, or that are missing, are unknown ids;
@@ -38,6 +44,9 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
             multiclass task `<task>_0`, `<task>_1`, ..., or with the names of
             the classes, the probability of each class. Where `input` has a
             column of such a name, it is kept as `<name>_label`.
+        budget: Experts per row on average, for a model trained with
+            `gate="budget"`: from 1 to the number of its experts. `k` of the
+            run unless given.
 
     Returns:
         The number of rows.
@@ -49,6 +58,7 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
         OSError: There is no room for `out`.
         RunError: There is no trained run on tables in the folder, or another
             process is writing to `out`.
+        ValueError: `budget` is out of range, or the model takes none.
     """
     out = Path(out)
     if not out.name.endswith(SUFFIXES):
@@ -58,11 +68,14 @@ def predict(run: str | Path, input: str | Path, out: str | Path) -> int:
     _check_apart(out, Path(input))
     with sole_writer(out):
         ranker = Run(run).load_ranker()
+        check_budget(ranker, budget)
         with replacing(out) as unfinished:
-            return _predict(ranker, input, unfinished)
+            return _predict(ranker, input, unfinished, budget)
 
 
-def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
+def _predict(
+    ranker: Ranker, input: str | Path, out: Path, budget: float | None
+) -> int:
     """Predicts for a few rows after the other; the folder of `out` is ours."""
     scratch = out.with_name("texts")
     scratch.mkdir()
@@ -89,7 +102,7 @@ def _predict(ranker: Ranker, input: str | Path, out: Path) -> int:
             *(pa.field(name, pa.float64()) for name in predicted),
         ]
     )
-    scorer, rows = Scorer(ranker), 0
+    scorer, rows = Scorer(ranker, budget=budget), 0
     with table_writer(out, schema) as write:
         for table, where in stream.pieces():
             frame = with_missing(

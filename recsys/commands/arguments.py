@@ -20,6 +20,13 @@ SparseOnly = Annotated[
 RunsFolder = Annotated[
     Path, typer.Option("--out", help="Folder for runs and tables.")
 ]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        help="Experts per row on average, for a model trained with --gate "
+        "budget: from 1 to all. Default: k of the run."
+    ),
+]
 Jobs = Annotated[int, typer.Option(help="Parallel runs.")]
 Backend = Annotated[
     str | None,

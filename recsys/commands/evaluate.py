@@ -6,6 +6,7 @@ import typer
 
 from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
+from recsys.commands.arguments import Budget
 from recsys.commands.arguments import Data
 from recsys.commands.arguments import RunFolder
 from recsys.commands.arguments import SplitName
@@ -34,6 +35,7 @@ def evaluate(
             "95 % intervals of binary tasks' metrics. Default: no intervals."
         ),
     ] = None,
+    budget: Budget = None,
     out: Annotated[
         Path | None, typer.Option(help="JSON file for the metrics.")
     ] = None,
@@ -45,7 +47,7 @@ def evaluate(
     from recsys.commands.metrics_table import print_metrics
 
     with nullcontext() if out is None else sole_writer(out):
-        metrics = evaluate(run, data, split, by, metrics_k, intervals)
+        metrics = evaluate(run, data, split, by, metrics_k, intervals, budget)
         if out is not None:
             write_json(out, metrics)
     parts = metrics.get("by", {}).get(by, {})

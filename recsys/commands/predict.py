@@ -5,6 +5,7 @@ import typer
 
 from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
+from recsys.commands.arguments import Budget
 from recsys.commands.arguments import RunFolder
 
 
@@ -15,11 +16,12 @@ def predict(
         typer.Option(help="Table with the features, or folder of its parts."),
     ],
     out: Annotated[Path, typer.Option(help="Table to write.")],
+    budget: Budget = None,
     backend: Backend = None,
 ) -> None:
     """Predict all tasks for the rows of a Parquet or text file."""
     start_backend(backend)
     from recsys.api.predict import predict
 
-    rows = predict(run, input, out)
+    rows = predict(run, input, out, budget)
     print(f"{rows:,} predictions written to {out}")

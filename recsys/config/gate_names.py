@@ -17,11 +17,14 @@ class GateName(NamedTuple):
         has_k: Whether `k` is an argument of it.
         by_position: Whether it weighs each position of a sequence by that
             position's features alone, as the gate of a causal tower has to.
+        inner: For a gate around another, the name of that one unless the option
+            `inner` names one.
     """
 
     layer: str
     has_k: bool
     by_position: bool = True
+    inner: str | None = None
 
 
 GATES: dict[str, GateName] = {
@@ -39,7 +42,16 @@ GATES: dict[str, GateName] = {
         "ExpertChoiceGate", has_k=False, by_position=False
     ),
     "remoe": GateName("ReMoEGate", has_k=True),
+    "budget": GateName("BudgetGate", has_k=True, inner="softmax"),
 }
+
+# Those that a gate around another can have: they see features, and weigh each
+# example.
+INNER_GATES = tuple(
+    name
+    for name, gate in GATES.items()
+    if gate.inner is None and name not in ("hash", "gumbel-softmax")
+)
 
 
 def expected_gates(name: str) -> str:

@@ -8,6 +8,7 @@ from itertools import chain
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+from typing import Any
 
 from recsys.errors import ExportError
 from recsys.exporting import onnx_sparse_matmul
@@ -15,6 +16,7 @@ from recsys.exporting.class_names import class_names
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.export_format import ExportFormat
 from recsys.exporting.onnx_conversion import converted
+from recsys.exporting.signature import Input
 from recsys.features.onnx_graph import OnnxGraph
 from recsys.features.onnx_graph import OnnxValue
 from recsys.serving.onnx_runner import FILE
@@ -98,11 +100,25 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
     from onnx import helper
     from onnx import numpy_helper
 
+    from recsys.exporting.served_ranker import BUDGET
+
     raw = OnnxGraph("raw")
     encoded = {
         input: feature.encode_onnx(raw, input)
         for input, feature in served.inputs.items()
     }
+    inputs = [
+        OnnxValue(input, feature.raw_dtype, feature.raw_shape)
+        for input, feature in served.inputs.items()
+    ]
+    defaults = {
+        input: feature.raw_missing() for input, feature in served.inputs.items()
+    }
+    if served.budget is not None:
+        budget = Input.of_budget(served.budget)
+        inputs.append(OnnxValue(BUDGET, budget.dtype, budget.shape))
+        defaults[BUDGET] = budget.default
+        encoded[BUDGET] = inputs[-1:]
     encoded = _of_one_batch(raw, encoded)
     ranker, outputs = _computed(served, encoded)
     _check_names(served, outputs)
@@ -116,10 +132,7 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
             ),
         ],
         "ranker",
-        [
-            _described(OnnxValue(input, feature.raw_dtype, feature.raw_shape))
-            for input, feature in served.inputs.items()
-        ],
+        [_described(input) for input in inputs],
         [
             _described(value._replace(name=output))
             for output, value in outputs.items()
@@ -129,8 +142,8 @@ def _model(served: "ServedRanker") -> "onnx.ModelProto":
             *ranker.graph.initializer,
             # What is an input as well is its default.
             *(
-                numpy_helper.from_array(feature.raw_missing(), input)
-                for input, feature in served.inputs.items()
+                numpy_helper.from_array(default, input)
+                for input, default in defaults.items()
             ),
         ],
     )
@@ -185,6 +198,8 @@ def _computed(
     served: "ServedRanker", encoded: Mapping[str, Sequence[OnnxValue]]
 ) -> "tuple[onnx.ModelProto, dict[str, OnnxValue]]":
     """The model's computation on encoded features, and its outputs."""
+    from recsys.exporting.served_ranker import BUDGET
+
     names: list[str] = []
 
     def compute(*tensors: "tf.Tensor") -> "list[tf.Tensor]":
@@ -193,14 +208,13 @@ def _computed(
             input: tuple(islice(remaining, len(parts)))
             for input, parts in encoded.items()
         }
-        outputs = served(
-            served.by_feature(
-                {
-                    input: parts if len(parts) > 1 else parts[0]
-                    for input, parts in values.items()
-                }
-            )
-        )
+        rows = {
+            input: parts if len(parts) > 1 else parts[0]
+            for input, parts in values.items()
+        }
+        # One tensor, as a feature may have several.
+        budget: Any = rows.get(BUDGET)
+        outputs = served(served.by_feature(rows), budget)
         names[:] = outputs
         return list(outputs.values())
 
@@ -210,7 +224,14 @@ def _computed(
 
 def _check_names(served: "ServedRanker", outputs: Iterable[str]) -> None:
     """Inputs and outputs have their names in one list, unlike TensorFlow's."""
-    both = [name for name in outputs if name in served.inputs]
+    from recsys.exporting.served_ranker import BUDGET
+
+    both = [
+        name
+        for name in outputs
+        if name in served.inputs
+        or (name == BUDGET and served.budget is not None)
+    ]
     if both:
         raise ExportError(
             "An ONNX model must not have an input and an output with the same "

@@ -32,6 +32,9 @@ class SavedModelFormat(ExportFormat):
     in every row. At least one has to be there, which says how many rows there
     are; a feature with one row has it for all rows of the others.
 
+    A ranker whose gates take a budget has an input `budget`, float32 `(batch,)`
+    as well: the experts of each row on average, by default those of its run.
+
     A feature whose name cannot be that of an input is renamed as
     `recsys.exporting.input_names` says. `assets.extra` holds requests that a
     server warms up with.
@@ -41,6 +44,7 @@ class SavedModelFormat(ExportFormat):
         import tensorflow as tf
 
         from recsys.exporting.sample import drawn_rows
+        from recsys.exporting.served_ranker import BUDGET
         from recsys.exporting.warmup import BATCH_SIZES
         from recsys.exporting.warmup import write_warmup
 
@@ -54,15 +58,17 @@ class SavedModelFormat(ExportFormat):
                 input: encode(tensors[input])
                 for input, encode in encoders.items()
             }
-            return served(served.by_feature(of_one_batch(encoded)))
+            if BUDGET in inputs:
+                encoded[BUDGET] = tensors[BUDGET]
+            rows = of_one_batch(encoded)
+            return served(served.by_feature(rows), rows.get(BUDGET))
 
-        signature = with_defaults(
-            serve,
-            {
-                input: Input.of(feature)
-                for input, feature in served.inputs.items()
-            },
-        )
+        inputs = {
+            input: Input.of(feature) for input, feature in served.inputs.items()
+        }
+        if served.budget is not None:
+            inputs[BUDGET] = Input.of_budget(served.budget)
+        signature = with_defaults(serve, inputs)
         module = tf.Module()
         module.resources = resources
         # Not the ranker: TensorFlow would describe its layers in the file.

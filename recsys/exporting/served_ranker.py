@@ -7,15 +7,19 @@ from keras import ops
 from keras_moe.layers import record_routing
 from keras_moe.types import Structure
 from keras_moe.types import Tensor
+from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.input_names import input_names
 from recsys.exporting.sample import drawn_rows
 from recsys.features.feature import FittedFeature
+from recsys.models.budgets import own_budget
 from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 
 EXPERTS = "/experts"
+# The input with the experts per row on average.
+BUDGET = "budget"
 
 
 class ServedRanker:
@@ -32,6 +36,9 @@ class ServedRanker:
             `raw_encoder` is how TensorFlow encodes it, and `raw_missing` what
             an input that is left out has in every row.
         input_names: By feature, the name of its input.
+        budget: What the input `budget`, `(batch,)`, has in every row where it
+            is left out, for a ranker whose gates take one; `None` where there
+            is no such input.
 
     Args:
         ranker: A trained ranker; it is not changed.
@@ -40,6 +47,8 @@ class ServedRanker:
 
     Call arguments:
         encoded: By feature, a tensor of what `FittedFeature.encode` returns.
+        budget: Float32 tensor `(batch,)`, the experts of each row on average;
+            `budget` in every row unless given.
 
     Returns:
         By the name of each output, a float32 tensor: for each task
@@ -50,6 +59,7 @@ class ServedRanker:
         level are before those of the next.
 
     Raises:
+        ExportError: A feature has the name of the input `budget`.
         RunError: The weights of experts are wanted of a ranker without any.
     """
 
@@ -61,6 +71,13 @@ class ServedRanker:
             self.input_names[name]: feature
             for name, feature in ranker.fitted.items()
         }
+        self.budget = own_budget(self.ranker)
+        if self.budget is not None and BUDGET in self.inputs:
+            raise ExportError(
+                f"A ranker whose gates take a budget must not have a feature "
+                f"named {BUDGET!r}, which is the name of an input. "
+                f"Received: {self.input_names}"
+            )
         self.expert_weights = expert_weights
         self._constant_weights: dict[str, Tensor] = {}
         if expert_weights and pruned is not ranker:  # All gates are static.
@@ -88,9 +105,11 @@ class ServedRanker:
             for feature, input in self.input_names.items()
         }
 
-    def __call__(self, encoded: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def __call__(
+        self, encoded: Mapping[str, Tensor], budget: Tensor | None = None
+    ) -> dict[str, Tensor]:
         varying = self.expert_weights and not self._constant_weights
-        outputs = outputs_of(self.ranker, encoded, varying)
+        outputs = outputs_of(self.ranker, encoded, varying, budget)
         for task in self.ranker.tasks:
             if task in self._constant_weights:
                 rows = outputs[task]
@@ -109,7 +128,10 @@ class ServedRanker:
 
 
 def outputs_of(
-    ranker: Ranker, encoded: Mapping[str, Tensor], expert_weights: bool
+    ranker: Ranker,
+    encoded: Mapping[str, Tensor],
+    expert_weights: bool,
+    budget: float | Tensor | None = None,
 ) -> dict[str, Tensor]:
     """Returns the outputs of a ranker as they are served.
 
@@ -117,12 +139,13 @@ def outputs_of(
         ranker: A trained ranker.
         encoded: By feature, a tensor of what `FittedFeature.encode` returns.
         expert_weights: Whether the weights of its experts are among them.
+        budget: Experts per row on average, a number or a tensor `(batch,)`.
 
     Raises:
         RunError: They are wanted, and the ranker has no experts.
     """
     with record_routing() as records:
-        predictions = ranker(encoded, training=False)
+        predictions = ranker(encoded, training=False, budget=budget)
     outputs = {
         task: ops.squeeze(prediction, axis=-1)
         if prediction.shape[-1] == 1

@@ -34,6 +34,13 @@ class Input:
         """Returns the input of a feature, which is missing by default."""
         return cls(feature.raw_dtype, feature.raw_shape, feature.raw_missing())
 
+    @classmethod
+    def of_budget(cls, budget: float) -> "Input":
+        """Returns an input of numbers that are `budget` by default."""
+        import numpy as np
+
+        return cls("float32", (None,), np.array([budget], "float32"))
+
 
 def with_defaults(
     serve: "Callable[..., dict[str, tf.Tensor]]", inputs: Mapping[str, Input]

@@ -78,7 +78,9 @@ class Measuring:
         )
 
 
-def scores_of(model: MultiTaskModel, rows: Split) -> Scores:
+def scores_of(
+    model: MultiTaskModel, rows: Split, budget: float | None = None
+) -> Scores:
     """Returns what a model says about rows, for measuring it.
 
     A model whose tasks were not trained, as its retrieval ranks alone, says
@@ -87,7 +89,8 @@ def scores_of(model: MultiTaskModel, rows: Split) -> Scores:
     Args:
         model: The model.
         rows: The rows.
+        budget: Experts per row on average; the model's own unless given.
     """
     if isinstance(model, TwoTower) and model.retrieval.alone:
         return Scores.constant(model.constants, len(rows))
-    return Scorer(model).score(rows)
+    return Scorer(model, budget=budget).score(rows)

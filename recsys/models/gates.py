@@ -2,15 +2,19 @@
 
 import inspect
 from collections.abc import Collection
+from math import ceil
+from typing import Any
 from typing import get_type_hints
 
 from keras_moe import layers
 from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import GATES
+from recsys.config.gate_names import INNER_GATES
 from recsys.config.gate_names import expected_gates
 from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import LARGEST_WIDTH
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
@@ -34,11 +38,15 @@ def gate_class(name: str) -> type[layers.Gate]:
     return gate
 
 
-def option_types(name: str) -> dict[str, object]:
+def option_types(name: str, inner: str | None = None) -> dict[str, object]:
     """Returns what the options of the gate of that name are annotated with.
+
+    A gate around another has the option `inner`, and those of that one.
 
     Args:
         name: Name of the gate.
+        inner: For a gate around another, the name of that one. Defaults to the
+            gate that it has unless told otherwise.
 
     Raises:
         ValueError: There is no such gate.
@@ -46,8 +54,14 @@ def option_types(name: str) -> dict[str, object]:
     Example:
     >>> option_types("hash")["balanced"]
     <class 'bool'>
+    >>> option_types("budget", inner="top-k")["noisy"]
+    <class 'bool'>
     """
+    around = GATES[_known(name)].inner
     hints = _arguments(gate_class(name))
+    if around is not None:
+        own = _own_arguments(gate_class(name))
+        hints = {"inner": str, **own, **_arguments(gate_class(inner or around))}
     return {key: hints[key] for key in hints if key not in _DERIVED}
 
 
@@ -69,7 +83,10 @@ def typed_options(name: str, options: JsonMapping) -> JsonObject:
     {'gamma': 10.0, 'entropy_weight': 0.1}
     """
     what = f"`gate_options` of the gate {name!r}"
-    typed = typed_arguments(what, options, option_types(name))
+    inner = None
+    if GATES[_known(name)].inner is not None:
+        inner = _known_inner(what, options.get("inner"))
+    typed = typed_arguments(what, options, option_types(name, inner))
     for option, value in typed.items():
         most = LARGEST_WIDTH if isinstance(value, int) else LARGEST_COUNT
         # Also what is not a number, which no comparison holds of.
@@ -99,8 +116,13 @@ def default_options(
     {'gamma': 0.03, 'entropy_weight': 0.001, 'kernel_spread': 0.3}
     >>> default_options("expert-choice", k=4)
     {'capacity_factor': 4.0}
+    >>> default_options("budget", k=2)
+    {'inner': 'softmax'}
     """
     options = gate_class(name).first_options(k)
+    inner = GATES[_known(name)].inner
+    if inner is not None:
+        options["inner"] = inner
     if "gamma" in given:
         options.pop("kernel_spread", None)
     return options
@@ -114,7 +136,12 @@ def becomes_sparse(name: str) -> bool:
     (True, False)
     """
     gate = gate_class(name)
-    return "k" in _arguments(gate) and not gate.always_sparse
+    # A budget is kept from the first batch on.
+    return (
+        "k" in _arguments(gate)
+        and not gate.always_sparse
+        and not gate.takes_budget
+    )
 
 
 def create_gate(
@@ -135,6 +162,18 @@ def create_gate(
         seed: Seed, for the gates that would draw the same without one.
         options: As `typed_options` returns them.
     """
+    around = GATES[_known(name)].inner
+    if around is not None:
+        inner_k = min(_largest_budget(k, options), num_experts)
+        inner = create_gate(
+            options.get("inner", around),
+            num_experts,
+            inner_k,
+            num_buckets,
+            seed,
+            _inner_options(name, options),
+        )
+        return _create_around(name, inner, k, options)
     gate = gate_class(name)
     derived: JsonObject = {
         "num_experts": num_experts,
@@ -144,6 +183,54 @@ def create_gate(
     }
     taken = {key: derived[key] for key in derived if key in _arguments(gate)}
     return gate(**taken, **options)
+
+
+def _create_around(
+    name: str, inner: layers.Gate, k: int, options: JsonMapping
+) -> layers.Gate:
+    """Creates a gate around another; with a mass, it has no `k`."""
+    gate = gate_class(name)
+    names = _own_arguments(gate)
+    own = {key: options[key] for key in options if key in names}
+    if own.get("mass") is None:
+        own["k"] = k
+    return gate(inner, **own)
+
+
+def _largest_budget(k: int, options: JsonMapping) -> int:
+    """How many experts the gate inside has to give weight."""
+    budgets = options.get("train_budgets")
+    return 4 * k if budgets is None else ceil(max(budgets))
+
+
+def _inner_options(name: str, options: JsonMapping) -> JsonObject:
+    """The options of the gate inside."""
+    own = {"inner", *_own_arguments(gate_class(name))}
+    return {key: options[key] for key in options if key not in own}
+
+
+def _known(name: str) -> str:
+    """The name of a gate without its `+`; ValueError if there is none."""
+    gate_class(name)
+    return GateChoice.parse(name).name
+
+
+def _known_inner(what: str, name: Any) -> str | None:
+    if name is None or name in INNER_GATES:
+        return name
+    raise ValueError(
+        f"{what}: inner must be one of {', '.join(INNER_GATES)}"
+        f"{did_you_mean(str(name), INNER_GATES)}. Received: inner={shown(name)}"
+    )
+
+
+def _own_arguments(gate: type[layers.Gate]) -> dict[str, object]:
+    """What the constructor of a gate around another takes beside it."""
+    constructor = vars(gate)["__init__"]
+    hints = get_type_hints(constructor)
+    names = list(inspect.signature(constructor).parameters)[1:]
+    left_out = ("gate", "k", "kwargs")
+    return {name: hints[name] for name in names if name not in left_out}
 
 
 def _arguments(gate: type[layers.Gate]) -> dict[str, object]:

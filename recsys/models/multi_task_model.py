@@ -61,6 +61,9 @@ class MultiTaskModel(TaskTraining):
     Call arguments:
         inputs: Dict of feature to array, as `encode` returns them.
         training: Boolean.
+        budget: Experts per row on average: a number, or a tensor, a scalar or
+            `(batch,)`. `None` (default) is that of the gates, and the only
+            value where they take none (`takes_budget`).
 
     Returns:
         Dict of task to float32 tensor: `(batch, 1)`, the probability of a 1
@@ -306,10 +309,14 @@ class MultiTaskModel(TaskTraining):
         raise NotImplementedError
 
     def call(
-        self, inputs: Mapping[str, Tensor], training: bool | None = None
+        self,
+        inputs: Mapping[str, Tensor],
+        training: bool | None = None,
+        budget: float | Tensor | None = None,
     ) -> dict[str, Tensor]:
         features, gate_inputs = self.mixture_inputs(inputs, training)
-        towers = self.mixture(features, gate_inputs, training=training)
+        given = {} if budget is None else {"budget": budget}
+        towers = self.mixture(features, gate_inputs, training=training, **given)
         outputs = {
             task: self._in_own_unit(task, head(towers[task], training=training))
             for task, head in self.heads.items()

@@ -95,13 +95,19 @@ class Scorer(keras.Model):
         model: The model to run; it is not changed, and may be trained on
             between two calls.
         batch_size: Rows in a step; as many as suit the model unless given.
+        budget: Experts per row on average; that of the model's gates unless
+            given.
     """
 
     def __init__(
-        self, model: MultiTaskModel, batch_size: int | None = None
+        self,
+        model: MultiTaskModel,
+        batch_size: int | None = None,
+        budget: float | None = None,
     ) -> None:
         super().__init__()
         self.model = model
+        self.budget = budget
         self.batch_size = batch_size or model.rows_per_step
         self.built = True
 
@@ -110,7 +116,7 @@ class Scorer(keras.Model):
     ) -> Any:
         inputs, counts = inputs_and_counts
         with record_routing() as records:
-            predictions = self.model(inputs, training=False)
+            predictions = self.model(inputs, training=False, budget=self.budget)
         weights = {
             task: [
                 # A mixture for all tasks has weights under its own name.

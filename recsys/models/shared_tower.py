@@ -22,6 +22,7 @@ class SharedTower(keras.layers.Layer):
         inputs: Tensor `(batch, p)`.
         gate_inputs: What the gate of a `MoE` sees; other layers do without.
         training: Boolean.
+        budget: Experts per row on average, for a `MoE` whose gate takes it.
 
     Returns:
         Dict of task to the layer's output.
@@ -49,9 +50,12 @@ class SharedTower(keras.layers.Layer):
         inputs: Tensor,
         gate_inputs: Tensor | None = None,
         training: bool | None = None,
+        budget: float | Tensor | None = None,
     ) -> dict[str, Tensor]:
         taken = self._taken(inputs, gate_inputs)
-        return dict.fromkeys(self.tasks, self.layer(*taken, training=training))
+        given = {} if budget is None else {"budget": budget}
+        output = self.layer(*taken, training=training, **given)
+        return dict.fromkeys(self.tasks, output)
 
     def compute_output_shape(
         self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None

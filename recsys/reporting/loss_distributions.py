@@ -11,6 +11,7 @@ from keras import ops
 from matplotlib.figure import Figure
 from scipy.stats import wasserstein_distance
 
+from keras_moe.layers import BudgetGate
 from keras_moe.layers import LogitGate
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
@@ -95,7 +96,11 @@ def dense_and_sparse(run: Trained) -> dict[str, np.ndarray]:
         are not of the kind.
     """
     model = run.loaded
-    gates = [g for g in each_layer(model) if isinstance(g, LogitGate)]
+    layers = each_layer(model)
+    gates = [g for g in layers if isinstance(g, LogitGate)]
+    # What a budget cuts is neither all experts nor the k largest of a row.
+    if any(isinstance(layer, BudgetGate) for layer in layers):
+        return {}
     if not gates or not all(map(_has_softmax, gates)):
         return {}
     models = {"dense": with_gates(model, softmax_of), "sparse": model}

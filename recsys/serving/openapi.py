@@ -121,11 +121,13 @@ def _body(signature: Signature, max_rows: int) -> JsonObject:
         },
     )
     name = {"enum": ["", DEFAULT_SIGNATURE]}
+    # Of all rows, for a model with an input of this name.
+    budget = {key: values[key] for key in ("budget",) if key in values}
     return {
         "oneOf": [
             {
                 "type": "object",
-                "properties": {key: schema, "signature_name": name},
+                "properties": {key: schema, "signature_name": name, **budget},
                 "required": [key],
                 "additionalProperties": False,
             }

@@ -2,7 +2,8 @@
 
 As in TensorFlow Serving: rows, `{"instances": [{"user": 7}, ...]}`, or columns,
 `{"inputs": {"user": [7, ...]}}`. Where there is one input, its name may be left
-out.
+out. A model with an input `budget` takes it for all rows of a request as well:
+`{"budget": 1, "instances": [...]}`.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,8 @@ from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 
 _BODY = "body"
-_KEYS = ("instances", "inputs", "signature_name")
+_BUDGET = "budget"
+_KEYS = ("instances", "inputs", "signature_name", _BUDGET)
 # Commas and brackets of a text up to which it is read at once: meanwhile, no
 # other thread runs.
 _SIGNS_AT_ONCE = 10_000
@@ -86,6 +88,7 @@ class PredictRequest:
             expected = f"one of {sorted(signatures)}"
             raise RequestError.at("signature_name", expected, shown(name))
         specs = signatures[name].inputs
+        place: Callable[[str], Place]
         if "instances" in content:
             rows = _checked_rows("instances", content["instances"], max_rows)
             values_of = _columns_of_rows(content["instances"], specs)
@@ -94,6 +97,10 @@ class PredictRequest:
             values_of = _named_columns(content["inputs"], specs)
             rows = _checked_lengths(values_of, max_rows)
             place = _in_column
+        if _BUDGET in content:
+            _check_budget(values_of, specs)
+            values_of = {**values_of, _BUDGET: [content[_BUDGET]]}
+            place = _place_of_budget(place)
         room = _Room(rows, max_values)
         columns = {
             key: _column(values_of[key], spec, place(key), room.of(key))
@@ -123,6 +130,26 @@ class PredictRequest:
             ValueError: One of them is not finite: no JSON can say it.
         """
         return answer(outputs, self.by_rows)
+
+
+def _check_budget(
+    columns: Mapping[str, object], specs: Mapping[str, TensorSpec]
+) -> None:
+    if _BUDGET not in specs:
+        raise RequestError.at(
+            _BUDGET,
+            "no such key: the model has no input of this name",
+            "one",
+        )
+    if _BUDGET in columns:
+        raise RequestError.at(
+            _BUDGET, "either one of the request or of its rows", "both"
+        )
+
+
+def _place_of_budget(place: Callable[[str], Place]) -> Callable[[str], Place]:
+    """Where a value stands, if the budget is one for all rows."""
+    return lambda name: (lambda at: _BUDGET) if name == _BUDGET else place(name)
 
 
 class _Room:

@@ -535,3 +535,11 @@ def test_cold_start(run: Run, tmp_path: Path) -> None:
     assert (line["held_out"], line["items"]) == (2, 20)
     assert line["recall_before"] == 0 <= line["recall_after"]
     assert line["chance"] == 0.5
+
+
+def test_budget_times(run: Run) -> None:
+    lines = run("budget_times.py", "--width 4 --rows 8")
+    assert [line["budget"] for line in lines] == [1, 2, 4, 8]
+    for line in lines:
+        assert line["number_ms"] >= 0
+        assert line["dense_ms"] >= 0

@@ -70,6 +70,8 @@ class Gate(CheckedLayer):
         synchronized: Whether an example's weights depend on the whole batch,
             over all devices: `max_pairs` then says nothing of the examples of
             one device. `False` for gates that look at each example alone.
+        takes_budget: Whether a call may have a `budget`, the experts per
+            example on average. Mixtures hand theirs on to such gates.
 
     What these say is relied on: sparse execution has room for as many weights
     as a gate promises at most, and for no more. `keras_moe.layers.verify_gate`
@@ -131,6 +133,7 @@ class Gate(CheckedLayer):
     on_simplex = False
     feature_rank = 1
     synchronized = False
+    takes_budget = False
     always_dense = False
     dense_in_training = False
     held_at_k = False

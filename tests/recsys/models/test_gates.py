@@ -125,3 +125,42 @@ def test_text_that_is_no_number() -> None:
     message = "gamma must be of type float. Received: gamma='steep'"
     with pytest.raises(ValueError, match=re.escape(message)):
         typed_options("comet", {"gamma": "steep"})
+
+
+def test_a_gate_is_put_around_another() -> None:
+    gate = make("budget")
+    assert isinstance(gate, layers.BudgetGate)
+    assert type(gate.gate) is layers.SoftmaxGate
+    assert (gate.target, gate.train_budgets) == (2, (1, 8))
+    text = {"inner": "top-k", "noisy": "true", "train_budgets": "1,3.5"}
+    gate = make("budget", **typed_options("budget", text))
+    assert isinstance(gate, layers.BudgetGate)
+    assert isinstance(gate.gate, layers.TopKGate)
+    # Of as many experts as a budget can be of.
+    assert (gate.gate.k, gate.gate.noisy, gate.gate.seed) == (4, True, 7)
+    assert gate.train_budgets == (1, 3.5)
+
+
+def test_a_mass_replaces_k() -> None:
+    gate = make("budget", **typed_options("budget", {"mass": "0.9"}))
+    assert isinstance(gate, layers.BudgetGate)
+    assert (gate.target, gate.mass) == (None, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inner": "hash"}, r"inner must be one of softmax, .* inner='hash'"),
+        ({"inner": "budget"}, "inner must be one of softmax"),
+        (
+            {"noisy": "true"},
+            "must be among inner, mass, train_budgets, .*noisy",
+        ),
+        ({"gate": "softmax"}, "must be among inner, mass, train_budgets"),
+    ],
+)
+def test_refuses_other_options_of_the_gate_inside(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        typed_options("budget", options)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_moe.layers import BudgetGate
 from keras_moe.layers import COMETGate
 from keras_moe.layers import DSelectKGate
 from keras_moe.layers import ExpertChoiceGate
@@ -93,6 +94,10 @@ GATES: dict[str, Callable[..., Gate]] = {
     ),
     "grouped-without-some": lambda **kw: GroupedGate(
         TopKGate(7, k=2, **kw), [[0], [2], [3], [5], [6]], fallback=1
+    ),
+    "budget": lambda **kw: BudgetGate(SoftmaxGate(NUM_EXPERTS, **kw), k=2),
+    "budget-mass": lambda **kw: BudgetGate(
+        TopKGate(NUM_EXPERTS, k=3, **kw), mass=0.6
     ),
 }
 
