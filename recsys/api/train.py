@@ -36,7 +36,6 @@ from recsys.training.refit import has_begun_refit
 from recsys.training.refit import refit_model
 from recsys.training.refit import remove_refit
 from recsys.training.resolve_config import resolve_config
-from recsys.training.resolve_config import with_resolved_statistics
 from recsys.training.resolve_tower import with_resolved_tower
 from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
@@ -132,9 +131,6 @@ def _prepared(
         start.check_columns(dataset.schema)
     resolved = with_resolved_tower(
         resolve_config(config, dataset.schema), dataset
-    )
-    resolved = with_resolved_statistics(
-        resolved, config, len(dataset.split("train"))
     )
     if resolved.task_options:
         tasks = with_task_options(dataset.schema.tasks, resolved.task_options)

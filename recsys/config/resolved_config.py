@@ -56,7 +56,6 @@ class ResolvedConfig(TrainConfig):
     expert_dropout: Share = field()
     head_units: Units = field()
     learning_rate: Rate = field()
-    target_statistics: bool = field()
     standardize_targets: bool = field()
     retrieval_correction: Text = field()
     min_table_rows: Count = field()
@@ -116,7 +115,6 @@ def _defaults(config: TrainConfig) -> JsonObject:
     return {
         **sizes,
         "preset": preset,
-        "target_statistics": False,
         "standardize_targets": False,
         "retrieval_correction": IN_SCORES,
         "min_table_rows": 1,

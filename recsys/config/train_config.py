@@ -186,12 +186,11 @@ class TrainConfig(TowerConfig):
     """Share of ids replaced by the out-of-vocabulary id in training, to learn
     its embedding."""
 
-    target_statistics: bool | None = None
+    target_statistics: bool = False
     """Give the model, beside the embeddings of the user and the item, how far
     their labels in the training rows deviate from the mean, and of how many
     rows; in training, those of other rows. Their ids and labels are held in
-    memory. Default: yes for compact, where there is a user or an item, up to
-    10 million training rows."""
+    memory."""
 
     task_weights: Weights = field(default_factory=dict)
     """Weight of each task's loss. Default: equal weights with sum 1."""

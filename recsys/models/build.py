@@ -22,7 +22,6 @@ from recsys.models.gates import gate_class
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.interactions import create_interaction
-from recsys.models.label_deviations import LabelDeviations
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
@@ -174,11 +173,6 @@ def build_ranker(
         target_statistics=statistics,
         **_label_statistics(config, dataset, source),
     )
-    if ranker.statistics is not None and source is None:
-        labels = LabelDeviations.of(
-            ranker, dataset.split("train"), dataset.schema.weight
-        )
-        ranker.statistics.fill(labels.tables())
     _fill(ranker, catalogue)
     return ranker
 

@@ -8,21 +8,23 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from recsys.data.streaming.frames import frames_of
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.models.additive_biases import fit_biases
+from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import targets_by_task
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from recsys.models.ranker import Ranker
+    from recsys.data.image_dataset import Images
 
 _PENALTY = 3.0  # λ, in rows.
-_FOLDS = 10
+_FOLDS = 5
+_CERTAIN = 3.0  # Standard errors.
 _TOLERANCE = 1e-3  # In standard deviations of a label.
 
 
@@ -30,7 +32,7 @@ _TOLERANCE = 1e-3  # In standard deviations of a label.
 class FoldStatistics:
     """For each training row, the statistics of its ids from other rows.
 
-    The rows are dealt out into ten folds; a row has the statistics of the nine
+    The rows are dealt out into five folds; a row has the statistics of the four
     others, in which an id that is only in its own is as an unknown one.
 
     Attributes:
@@ -71,10 +73,16 @@ class LabelDeviations:
 
         min_b Σ_rows (y - μ - Σ_columns b_id)² + λ Σ_ids b_id²
 
-    with λ = 3 (for a multiclass task a b for each class), and behind it
-    log(1 + n), n being the rows that have the id and a label. The λ is small
-    and not tuned: what the b of so many rows is worth, a model learns. All
-    numbers are standardized over the rows.
+    with λ = 3 (for a multiclass task a b for each class) and in units of their
+    standard deviation over the rows; and behind it n / (n + λ), n being the
+    rows that have the id and a label. The λ is small and not tuned: what the b
+    of so many rows is worth, a model learns.
+
+    Both are zeros for all ids of a column that says nothing of the task: where
+    its b does not bring predictions for the rows of other folds nearer to
+    their labels, by three standard errors of the difference. A model would
+    only learn that the other rows of an id have fewer likes if this one is
+    liked, which is true of training rows alone.
 
     Attributes:
         codes: By column, the number of each row's id, 0 for unknown ones.
@@ -92,8 +100,8 @@ class LabelDeviations:
     @classmethod
     def of(
         cls,
-        ranker: "Ranker",
-        train: "pd.DataFrame | SplitStream",
+        ranker: Ranker,
+        train: pd.DataFrame | SplitStream,
         weight: str | None,
     ) -> Self:
         """Takes the labels of a training split, for a model's statistics.
@@ -129,57 +137,128 @@ class LabelDeviations:
             np.concatenate(weights) if weights else None,
         )
 
-    def tables(self) -> dict[str, np.ndarray]:
+    def tables(
+        self, seed: int, held: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
         """Returns the statistics of all ids, row 0 being that of unknown ones.
+
+        Args:
+            seed: Seed of the folds, which tell what columns are worth.
+            held: Tables of a model that is trained on: the ids that it knows
+                keep their rows, and columns that say nothing stay zeros.
 
         Returns:
             By column, a float32 array `(ids + 1, numbers)`.
         """
-        return self._standardized(self._raw(np.full(self._count, True)))
+        tables = self._scaled(self._raw(np.full(self._count, True)))
+        return self._told_or_held(tables, seed, held)
 
-    def of_folds(self, seed: int) -> FoldStatistics:
+    def of_folds(
+        self, seed: int, held: Mapping[str, np.ndarray] | None = None
+    ) -> FoldStatistics:
         """Returns the statistics that the rows themselves are trained with.
 
-        Args:
-            seed: Seed of the folds.
+        The arguments are those of `tables`.
         """
-        generator = np.random.default_rng(seed)
-        folds = (generator.permutation(self._count) % _FOLDS).astype(np.int8)
-        tables = [
-            self._standardized(self._raw(folds != fold))
-            for fold in range(_FOLDS)
-        ]
+        tables = [self._scaled(raw) for raw in self._raw_of_folds(seed)]
         by_column = {
             name: np.stack([table[name] for table in tables])
             for name in self.codes
         }
-        return FoldStatistics(by_column, folds)
+        return FoldStatistics(
+            self._told_or_held(by_column, seed, held), self._folds(seed)
+        )
+
+    def _told_or_held(
+        self,
+        tables: Mapping[str, np.ndarray],
+        seed: int,
+        held: Mapping[str, np.ndarray] | None,
+    ) -> dict[str, np.ndarray]:
+        if held is not None:
+            return {
+                n: _continued(table, held[n]) for n, table in tables.items()
+            }
+        told = self._told(seed)
+        return {name: table * told[name] for name, table in tables.items()}
+
+    def _folds(self, seed: int) -> npt.NDArray[np.int8]:
+        generator = np.random.default_rng(seed)
+        return (generator.permutation(self._count) % _FOLDS).astype(np.int8)
+
+    def _raw_of_folds(self, seed: int) -> list[dict[str, np.ndarray]]:
+        """For each fold, the statistics of the others."""
+        folds = self._folds(seed)
+        return [self._raw(folds != fold) for fold in range(_FOLDS)]
+
+    def _told(self, seed: int) -> dict[str, npt.NDArray[np.float32]]:
+        """By column, 1 for the numbers of tasks it says something of, else 0.
+
+        A b is judged beside those of the other columns.
+        """
+        folds, tables = self._folds(seed), self._raw_of_folds(seed)
+        told: dict[str, list[float]] = {name: [] for name in self.codes}
+        start = 0
+        for targets in self.targets.values():
+            numbers = slice(start, start + targets.shape[1])
+            start = numbers.stop + 1  # Behind them the rows of the task.
+            predicted = {
+                name: np.stack([table[name][:, numbers] for table in tables])[
+                    folds, own
+                ]
+                for name, own in self.codes.items()
+            }
+            known = ~np.isnan(targets[:, 0])
+            if not known.any():
+                for flags in told.values():
+                    flags += [0.0] * (targets.shape[1] + 1)
+                continue
+            error = targets - targets[known].mean(axis=0)
+            error = error - sum(predicted.values())
+            for name, part in predicted.items():
+                # Without it, its mean would go to that of all rows.
+                without = error + part - part[known].mean(axis=0)
+                gain = (without**2 - error**2)[known].sum(axis=1)
+                told[name] += [self._is_certain(gain, known)] * (
+                    targets.shape[1] + 1
+                )
+        return {
+            name: np.array(flags, np.float32) for name, flags in told.items()
+        }
+
+    def _is_certain(
+        self, gain: np.ndarray, known: npt.NDArray[np.bool_]
+    ) -> bool:
+        """Whether the mean gain of rows is above 0."""
+        if self.weights is not None:
+            gain = gain * self.weights[known]
+        if len(gain) < 2:
+            return False
+        return bool(gain.mean() > _CERTAIN * gain.std() / np.sqrt(len(gain)))
 
     @property
     def _count(self) -> int:
         return len(next(iter(self.codes.values())))
 
     @cached_property
-    def _moments(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """By column, mean and deviation of its numbers over the rows."""
+    def _scales(self) -> dict[str, np.ndarray]:
+        """By column, the standard deviation of each b over the rows, else 1."""
         tables = self._raw(np.full(self._count, True))
-        moments = {}
+        scales = {}
         for name, table in tables.items():
-            counts = np.bincount(self.codes[name], minlength=len(table))
-            mean = np.average(table, axis=0, weights=counts)
-            variance = np.average((table - mean) ** 2, axis=0, weights=counts)
-            scale = np.sqrt(variance)
-            moments[name] = mean, np.where(scale > 0, scale, 1.0)
-        return moments
+            scale = table[self.codes[name]].std(axis=0)
+            shares = np.cumsum([t.shape[1] + 1 for t in self.targets.values()])
+            scale[shares - 1] = 1.0
+            scales[name] = np.where(scale > 0, scale, 1.0)
+        return scales
 
-    def _standardized(
+    def _scaled(
         self, tables: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        standardized = {}
-        for name, table in tables.items():
-            mean, scale = self._moments[name]
-            standardized[name] = ((table - mean) / scale).astype(np.float32)
-        return standardized
+        return {
+            name: (table / self._scales[name]).astype(np.float32)
+            for name, table in tables.items()
+        }
 
     def _raw(self, rows: npt.NDArray[np.bool_]) -> dict[str, np.ndarray]:
         """The statistics by column, zeros in row 0, from some of the rows."""
@@ -202,14 +281,50 @@ class LabelDeviations:
                 _TOLERANCE * spread,
             )
             for name, values in zip(codes, deviations, strict=True):
+                # As many as all rows would have, for those of folds to be
+                # like those of predictions.
                 counts = np.bincount(codes[name], weights, len(values))
+                counts = counts / max(rows.mean(), 1 / len(rows))
                 counts[-1] = 0
-                columns = np.column_stack([values, np.log1p(counts)])
+                share = counts / (counts + _PENALTY)
+                columns = np.column_stack([values, share])
                 parts[name].append(np.roll(columns, 1, axis=0))
         return {
             name: np.concatenate(columns, axis=1)
             for name, columns in parts.items()
         }
+
+
+def fill_statistics(
+    model: MultiTaskModel,
+    train: "pd.DataFrame | Images | SplitStream",
+    weight: str | None,
+    seed: int,
+    start: MultiTaskModel | None = None,
+) -> None:
+    """Sets the target statistics of a model, if it has some.
+
+    Args:
+        model: The model, untrained.
+        train: The training split.
+        weight: Column with the weights of rows, if any.
+        seed: Seed of the training.
+        start: The model that the training goes on from, if any.
+    """
+    if isinstance(model, Ranker) and model.statistics is not None:
+        assert isinstance(train, pd.DataFrame | SplitStream), "of a ranker"
+        labels = LabelDeviations.of(model, train, weight)
+        tables = labels.tables(seed, held_statistics(start))
+        model.statistics.fill(tables)
+
+
+def held_statistics(
+    start: MultiTaskModel | None,
+) -> dict[str, np.ndarray] | None:
+    """The statistics of a model that a training goes on from, if any."""
+    if isinstance(start, Ranker) and start.statistics is not None:
+        return start.statistics.held()
+    return None
 
 
 def _targets(labels: np.ndarray, num_classes: int | None) -> np.ndarray:
@@ -219,3 +334,16 @@ def _targets(labels: np.ndarray, num_classes: int | None) -> np.ndarray:
         return targets
     is_class = (targets == np.arange(num_classes)).astype(np.float64)
     return np.where(np.isnan(targets), np.nan, is_class)
+
+
+def _continued(tables: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Tables `(..., ids + 1, numbers)` with the rows of ids that are known.
+
+    To the held table, `(some ids + 1, numbers)`, an id with the row of unknown
+    ones is not known.
+    """
+    known = (held != held[0]).any(axis=1)
+    known[0] = True
+    continued = tables * (held != 0).any(axis=0)
+    continued[..., np.flatnonzero(known), :] = held[known]
+    return continued

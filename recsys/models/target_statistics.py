@@ -88,6 +88,13 @@ class TargetStatistics(keras.layers.Layer):
         for name, values in tables.items():
             self.tables[name].assign(values)
 
+    def held(self) -> dict[str, np.ndarray]:
+        """Returns the tables as arrays."""
+        return {
+            name: ops.convert_to_numpy(table)
+            for name, table in self.tables.items()
+        }
+
     def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
         if ROW_STATISTICS in inputs:
             return inputs[ROW_STATISTICS]

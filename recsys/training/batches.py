@@ -19,6 +19,7 @@ from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.models.label_deviations import FoldStatistics
 from recsys.models.label_deviations import LabelDeviations
+from recsys.models.label_deviations import held_statistics
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.row_encoder import RowEncoder
@@ -217,6 +218,7 @@ def create_batches(
     model: MultiTaskModel,
     config: ResolvedConfig,
     weight: str | None,
+    start: MultiTaskModel | None = None,
 ) -> TrainingBatches | StreamedBatches:
     """Creates the batches that a model is trained on.
 
@@ -226,6 +228,7 @@ def create_batches(
         config: The configuration; it has the size of a batch, the seed and
             from how many rows one is drawn.
         weight: Column with the weights of rows; `None` for none.
+        start: The model that the training goes on from, if any.
 
     Returns:
         Batches of rows in memory, or for a `SplitStream` of rows that are read
@@ -234,13 +237,10 @@ def create_batches(
     retrieval_label = config.retrieval_label if config.retrieval else None
     encoder = RowEncoder(model, weight, retrieval_label)
     statistics: FoldStatistics | None = None
-    # A run that goes on from another one has the statistics of that one, which
-    # its own labels are not in.
-    begins_anew = config.warm_start is None
-    if begins_anew and isinstance(model, Ranker) and model.statistics:
+    if isinstance(model, Ranker) and model.statistics is not None:
         assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"
         labels = LabelDeviations.of(model, split, weight)
-        statistics = labels.of_folds(config.seed)
+        statistics = labels.of_folds(config.seed, held_statistics(start))
     if not isinstance(split, SplitStream):
         return TrainingBatches(
             with_statistics(encoder(split), statistics),

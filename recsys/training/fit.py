@@ -63,7 +63,8 @@ def fit(
     if checkpoint.is_done(config.epochs):
         return
     train, weight = dataset.split("train"), dataset.schema.weight
-    batches = create_batches(train, model, config, weight)
+    source = start.model if start else None
+    batches = create_batches(train, model, config, weight, source)
     while not checkpoint.is_done(config.epochs):
         # To `fit`, all epochs have as many steps as the first one, and one
         # that is resumed in its middle has fewer than the others.

@@ -27,8 +27,6 @@ from recsys.tasks.task_options import typed_task_options
 # What the papers train on ratings as they are, and so must whoever compares
 # losses with theirs. Those of the generated data set are of the same kind.
 _RATINGS = ("books", "jester", "movielens-100k", "movielens-1m", "synthetic")
-# With target statistics by default: of more, ids and labels fill the memory.
-_MOST_ROWS = 10_000_000
 _RATINGS_TASKS = {"watch": "binary", "rating": "regression"}
 
 
@@ -43,9 +41,9 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         The configuration with absolute folders, the preset and its sizes, what
         `default_options` and the given options say of the gate, a weight for
         each task and the given options of tasks, whether targets are
-        standardised and have statistics, which rows retrieval looks at and
-        whether it leaves out seen items, what the epoch is chosen by, the hash
-        feature, how tables are trained and the backend.
+        standardised, which rows retrieval looks at and whether it leaves out
+        seen items, what the epoch is chosen by, the hash feature, how tables
+        are trained and the backend.
 
     Raises:
         ValueError: A field does not fit the data set.
@@ -54,6 +52,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
     config = replace(config, preset=_preset(config, schema))
     resolved = ResolvedConfig.of(_with_table_optimizer(config, schema))
     EpochChoice.of(resolved, schema.tasks)
+    _check_statistics(resolved, schema)
     return replace(
         resolved,
         data=data if data == "synthetic" else str(Path(data).resolve()),
@@ -66,7 +65,6 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         task_weights=weights_of_tasks(config.task_weights, schema),
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=standardizes(config.standardize_targets, schema),
-        target_statistics=_has_statistics(config, schema),
         retrieval_label=_retrieval_label(config, schema),
         retrieval_loss_options=_loss_options(config),
         retrieval_correction=_correction(config),
@@ -166,32 +164,12 @@ def _correction(config: TrainConfig) -> str:
     return given or ("scores" if loss.corrects else "training")
 
 
-def _has_statistics(config: TrainConfig, schema: Schema) -> bool:
-    given, ids = config.target_statistics, ids_with_statistics(schema)
-    if given and not ids:
+def _check_statistics(config: TrainConfig, schema: Schema) -> None:
+    if config.target_statistics and not ids_with_statistics(schema):
         raise ValueError(
             "`target_statistics` must be False for data without a user and an "
             "item of the kind id. Received: target_statistics=True"
         )
-    if given is not None:
-        return given
-    trained = config.ranker is not False
-    return trained and config.preset == TABLES and bool(ids)
-
-
-def with_resolved_statistics(
-    resolved: ResolvedConfig, config: TrainConfig, num_rows: int
-) -> ResolvedConfig:
-    """Leaves target statistics out where rows are many, unless they are given.
-
-    Args:
-        resolved: The configuration, resolved otherwise.
-        config: What is given.
-        num_rows: Rows of the training split.
-    """
-    if config.target_statistics is not None or num_rows <= _MOST_ROWS:
-        return resolved
-    return replace(resolved, target_statistics=False)
 
 
 def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:

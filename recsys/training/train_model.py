@@ -5,6 +5,7 @@ from recsys.data.load import AnyDataset
 from recsys.measuring.outcome import write_outcome
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
+from recsys.models.label_deviations import fill_statistics
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
 from recsys.private_names import tensorflow_left_out
@@ -63,6 +64,13 @@ def train_model(
         if start is not None:
             start.begin(model, writes)
             refill_catalogue(config, dataset, model)
+        fill_statistics(
+            model,
+            dataset.split("train"),
+            dataset.schema.weight,
+            config.seed,
+            start.model if start else None,
+        )
         if writes and isinstance(model, TwoTower):
             show_roles(model.retrieval.roles)
         try:

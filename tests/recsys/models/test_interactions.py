@@ -78,7 +78,7 @@ def test_a_ranker_keeps_its_interaction(
 
 
 @pytest.mark.parametrize(
-    ("interaction", "width"), [("none", 21), ("dcn", 21), ("dot", 27)]
+    ("interaction", "width"), [("none", 17), ("dcn", 17), ("dot", 20)]
 )
 def test_the_experts_see_its_width(
     interaction: str, width: int, tiny: Dataset

@@ -15,21 +15,27 @@ USERS, ITEMS = 5, 4  # Numbers, that of unknown ids among them.
 
 
 def labelled(
-    num_rows: int = 60, seed: int = 0, weights: np.ndarray | None = None
+    num_rows: int = 300, weights: np.ndarray | None = None
 ) -> LabelDeviations:
-    generator = np.random.default_rng(seed)
-    watch = generator.integers(0, 2, num_rows).astype(float)
-    kind = generator.integers(0, 3, num_rows)
+    """The user says something of `watch`, the item of `kind`."""
+    generator = np.random.default_rng(0)
+    users = generator.integers(0, USERS, num_rows)
+    items = generator.integers(0, ITEMS, num_rows)
+    likely = np.array([0.5, 0.1, 0.9, 0.1, 0.9])[users]
+    watch = (generator.random(num_rows) < likely).astype(float)
     watch[generator.random(num_rows) < 0.2] = np.nan
+    drawn = generator.integers(0, 3, num_rows)
+    kind = np.where(generator.random(num_rows) < 0.8, items % 3, drawn)
     return LabelDeviations(
-        {
-            "user": generator.integers(0, USERS, num_rows),
-            "item": generator.integers(0, ITEMS, num_rows),
-        },
+        {"user": users, "item": items},
         {"user": USERS, "item": ITEMS},
         {"watch": watch[:, None], "kind": np.eye(3)[kind]},
         weights,
     )
+
+
+# A deviation and the rows of `watch`, three and the rows of `kind`.
+TOLD = {"user": [1, 1, 0, 0, 0, 0], "item": [0, 0, 1, 1, 1, 1]}
 
 
 def least_squares(
@@ -53,7 +59,8 @@ def least_squares(
 def counted(
     labels: LabelDeviations, task: str, used: npt.NDArray[np.bool_]
 ) -> np.ndarray:
-    """log(1 + rows) `(USERS + ITEMS,)`, zeros for unknown ids."""
+    """n / (n + 3) `(USERS + ITEMS,)`, zeros for unknown ids."""
+    used_rows = used.sum()
     used = used & ~np.isnan(labels.targets[task][:, 0])
     weights = np.ones(len(used)) if labels.weights is None else labels.weights
     counts = [
@@ -61,13 +68,14 @@ def counted(
         for own, size in zip(labels.codes.values(), (USERS, ITEMS), strict=True)
     ]
     counts[0][0] = counts[1][0] = 0
-    return np.log1p(np.concatenate(counts))
+    every = np.concatenate(counts) * len(used) / used_rows
+    return every / (every + 3)
 
 
 def reference(
     labels: LabelDeviations, used: npt.NDArray[np.bool_]
 ) -> dict[str, np.ndarray]:
-    """The tables, standardized by what all rows have."""
+    """The tables, deviations in units of what all rows have."""
 
     def raw(used: npt.NDArray[np.bool_]) -> np.ndarray:
         columns = []
@@ -79,58 +87,72 @@ def reference(
     every, some = raw(np.full(len(used), True)), raw(used)
     tables = {}
     for name, part in (("user", slice(USERS)), ("item", slice(USERS, None))):
-        seen = every[part][labels.codes[name]]
-        tables[name] = (some[part] - seen.mean(axis=0)) / seen.std(axis=0)
+        scale = every[part][labels.codes[name]].std(axis=0)
+        scale[[1, 5]] = 1  # The shares.
+        tables[name] = some[part] / scale
     return tables
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tables_are_least_squares(weighted: bool) -> None:
-    weights = np.random.default_rng(1).random(60) * 2 if weighted else None
+    weights = np.random.default_rng(1).random(300) * 2 if weighted else None
     labels = labelled(weights=weights)
-    expected = reference(labels, np.full(60, True))
-    for name, table in labels.tables().items():
+    expected = reference(labels, np.full(300, True))
+    for name, table in labels.tables(seed=0).items():
         assert table.dtype == np.float32
-        # A deviation and the rows of `watch`, three and the rows of `kind`.
         assert table.shape == (labels.num_rows[name], 6)
         # Sweeps end within 1e-3 standard deviations of a label.
-        np.testing.assert_allclose(table, expected[name], atol=0.02)
+        wanted = expected[name] * TOLD[name]
+        np.testing.assert_allclose(table, wanted, atol=0.02)
 
 
 def test_a_row_has_the_statistics_of_the_other_folds() -> None:
     labels = labelled()
-    folds = np.random.default_rng(7).permutation(60) % 10
+    folds = np.random.default_rng(7).permutation(300) % 5
     statistics = labels.of_folds(seed=7)(labels.codes)
-    assert statistics.shape == (60, 12)
-    for row in range(60):
-        tables = reference(labels, folds != folds[row])
+    assert statistics.shape == (300, 12)
+    tables = [reference(labels, folds != fold) for fold in range(5)]
+    for row, fold in enumerate(folds):
         expected = np.concatenate(
-            [tables[name][own[row]] for name, own in labels.codes.items()]
+            [
+                tables[fold][name][own[row]] * TOLD[name]
+                for name, own in labels.codes.items()
+            ]
         )
         np.testing.assert_allclose(statistics[row], expected, atol=0.02)
+
+
+def deviations(
+    labels: np.ndarray, **codes: npt.NDArray[np.int_]
+) -> LabelDeviations:
+    sizes = {name: int(own.max()) + 1 for name, own in codes.items()}
+    return LabelDeviations(
+        {name: own.astype(np.int32) for name, own in codes.items()},
+        sizes,
+        {"watch": labels.astype(float)[:, None]},
+        None,
+    )
 
 
 @given(st.integers(0, 2**32 - 1))
 @examples(20)
 def test_labels_of_ids_that_are_alone_say_nothing(seed: int) -> None:
-    """Their tables tell all of the label, and a training must not see it."""
-    watch = np.random.default_rng(seed).integers(0, 2, (40, 1)).astype(float)
-    watch[:2, 0] = 0, 1
-    labels = LabelDeviations(
-        {"user": np.arange(1, 41)}, {"user": 41}, {"watch": watch}, None
-    )
-    table = labels.tables()["user"][1:, 0]
-    assert np.corrcoef(table, watch[:, 0])[0, 1] > 0.999
-    statistics = labels.of_folds(seed=0)(labels.codes)
-    assert np.all(statistics == labels.tables()["user"][0])
+    watch = np.random.default_rng(seed).integers(0, 2, 40)
+    labels = deviations(watch, user=np.arange(1, 41))
+    assert np.all(labels.tables(seed=0)["user"] == 0)
+    assert np.all(labels.of_folds(seed=0)(labels.codes) == 0)
+
+
+@given(st.integers(0, 2**32 - 1))
+@examples(20)
+def test_neither_do_those_that_go_by_user_and_item_together(seed: int) -> None:
+    """A label would be told by how few likes the others of its id have."""
+    users, items = np.random.default_rng(seed).integers(1, 13, (2, 600))
+    labels = deviations(users % 2 == items % 2, user=users, item=items)
+    assert np.all(labels.of_folds(seed=0)(labels.codes) == 0)
 
 
 def test_no_label_is_no_error() -> None:
-    labels = LabelDeviations(
-        {"user": np.array([1, 2, 0])},
-        {"user": 3},
-        {"watch": np.full((3, 1), np.nan)},
-        None,
-    )
-    assert np.all(labels.tables()["user"] == 0)
+    labels = deviations(np.full(3, np.nan), user=np.array([1, 2, 0]))
+    assert np.all(labels.tables(seed=0)["user"] == 0)
     assert np.all(labels.of_folds(seed=0)(labels.codes) == 0)

@@ -16,6 +16,7 @@ from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.models.build import build_ranker
 from recsys.models.label_deviations import LabelDeviations
+from recsys.models.label_deviations import fill_statistics
 from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import ROW_STATISTICS
 from recsys.models.target_statistics import TargetStatistics
@@ -23,7 +24,6 @@ from recsys.runs.run import Run
 from recsys.training.batches import TrainingBatches
 from recsys.training.batches import create_batches
 from recsys.training.resolve_config import resolve_config
-from recsys.training.resolve_config import with_resolved_statistics
 
 # Text, and integers that a float64 does not tell apart.
 USERS: Any = {
@@ -50,7 +50,8 @@ SCHEMA = Schema("shop", {"user": "id", "item": "id"}, {"like": "binary"})
 
 
 def config_of(**fields: Any) -> ResolvedConfig:
-    fields = {"head_units": [4], "expert_units": [4], **fields}
+    sizes = {"head_units": [4], "expert_units": [4]}
+    fields = {"target_statistics": True, **sizes, **fields}
     return resolve_config(TrainConfig("shop", "run", **fields), SCHEMA)
 
 
@@ -84,7 +85,8 @@ def test_a_row_of_each_id_is_in_the_model(ids: str) -> None:
     assert ranker.target_statistics == ["user", "item"]
     assert ranker.statistics is not None
     train = dataset.split("train")
-    tables = LabelDeviations.of(ranker, train, None).tables()
+    fill_statistics(ranker, train, None, seed=0)
+    tables = LabelDeviations.of(ranker, train, None).tables(seed=0)
     for name, table in tables.items():
         held = ops.convert_to_numpy(ranker.statistics.tables[name])
         np.testing.assert_array_equal(held, table)
@@ -135,40 +137,19 @@ def test_saved_model_has_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.once("torch")
-@pytest.mark.parametrize(
-    ("fields", "has_statistics"),
-    [
-        ({}, True),
-        ({"target_statistics": False}, False),
-        ({"preset": "movielens"}, False),
-        ({"preset": "movielens", "target_statistics": True}, True),
-    ],
-)
-def test_default(fields: dict[str, Any], has_statistics: bool) -> None:
-    assert config_of(**fields).target_statistics is has_statistics
+def test_none_unless_given() -> None:
+    assert build_ranker(config_of(), dataset_of("text")).statistics is not None
+    config = config_of(target_statistics=False)
+    assert build_ranker(config, dataset_of("text")).statistics is None
+    assert TrainConfig("shop", "run").target_statistics is False
 
 
 @pytest.mark.once("torch")
 def test_none_without_a_user_and_an_item() -> None:
     schema = Schema("shop", {"color": "id"}, {"like": "binary"})
-    config = TrainConfig("shop", "run")
-    assert resolve_config(config, schema).target_statistics is False
     config = TrainConfig("shop", "run", target_statistics=True)
     with pytest.raises(ValueError, match="`target_statistics` must be False"):
         resolve_config(config, schema)
-
-
-@pytest.mark.once("torch")
-def test_none_of_many_rows_unless_given() -> None:
-    for given, num_rows, expected in (
-        (None, 10_000_000, True),
-        (None, 10_000_001, False),
-        (True, 10_000_001, True),
-    ):
-        config = TrainConfig("shop", "run", target_statistics=given)
-        resolved = resolve_config(config, SCHEMA)
-        resolved = with_resolved_statistics(resolved, config, num_rows)
-        assert resolved.target_statistics is expected
 
 
 def write(folder: Path, rows: pd.DataFrame) -> None:
@@ -193,19 +174,38 @@ def statistics_of(run: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.once("torch")
 @pytest.mark.parametrize("ids", USERS)
-def test_a_warm_start_keeps_them(tmp_path: Path, ids: str) -> None:
+def test_a_warm_start_adds_those_of_new_ids(tmp_path: Path, ids: str) -> None:
     rows = rows_of(ids)
     write(tmp_path / "monday", rows)
     new = "new" if ids == "text" else 2**53 + 4
-    later = pd.concat([rows[:40], rows[:9].assign(user=new, like=1.0)])
+    later = pd.concat([rows, rows[:30].assign(user=new, like=1.0)])
     write(tmp_path / "tuesday", later)
     sizes = {"head_units": [4], "expert_units": [4], "epochs": 1}
+    sizes["target_statistics"] = True
     first = {"data": str(tmp_path / "monday"), "out": str(tmp_path / "a")}
     recsys.train({**first, **sizes})
     second = {"data": str(tmp_path / "tuesday"), "out": str(tmp_path / "b")}
     recsys.train({**second, "warm_start": str(tmp_path / "a"), "epochs": 1})
     before, after = (statistics_of(tmp_path / run) for run in "ab")
     np.testing.assert_array_equal(after["user"][:5], before["user"])
-    # Nothing is known of an id that came later: as of an unknown one.
-    np.testing.assert_array_equal(after["user"][5], before["user"][0])
-    np.testing.assert_array_equal(after["item"], before["item"])
+    # Who likes all is far from the mean, and was not known before.
+    assert after["user"][5, 0] > max(0.5, after["user"][0, 0])
+    # Items do not matter to likes.
+    assert not after["item"].any()
+
+
+def test_known_ids_keep_theirs_in_training() -> None:
+    dataset = dataset_of("text")
+    ranker = build_ranker(config_of(), dataset)
+    train = dataset.split("train")
+    fill_statistics(ranker, train, None, seed=0)
+    assert ranker.statistics is not None
+    held = ranker.statistics.held()
+    held["user"][2] = held["user"][0]  # As of an id that came later.
+    labels = LabelDeviations.of(ranker, train, None)
+    table = labels.of_folds(0, held).tables["user"]
+    own = labels.of_folds(0).tables["user"]
+    for fold in range(len(table)):
+        expected = held["user"].copy()
+        expected[2] = own[fold, 2]
+        np.testing.assert_array_equal(table[fold], expected)
