@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from recsys.data.image_dataset import Images
 
 _PENALTY = 3.0  # λ, in rows.
-_FOLDS = 5
+_FOLDS = 10
 _CERTAIN = 3.0  # Standard errors.
+_FARTHEST = 5.0  # Standard deviations.
 _TOLERANCE = 1e-3  # In standard deviations of a label.
 
 
@@ -32,7 +33,7 @@ _TOLERANCE = 1e-3  # In standard deviations of a label.
 class FoldStatistics:
     """For each training row, the statistics of its ids from other rows.
 
-    The rows are dealt out into five folds; a row has the statistics of the four
+    The rows are dealt out into ten folds; a row has the statistics of the nine
     others, in which an id that is only in its own is as an unknown one.
 
     Attributes:
@@ -73,10 +74,11 @@ class LabelDeviations:
 
         min_b Σ_rows (y - μ - Σ_columns b_id)² + λ Σ_ids b_id²
 
-    with λ = 3 (for a multiclass task a b for each class) and in units of their
-    standard deviation over the rows; and behind it n / (n + λ), n being the
-    rows that have the id and a label. The λ is small and not tuned: what the b
-    of so many rows is worth, a model learns.
+    with λ = 3 (for a multiclass task a b for each class), and behind it
+    log(1 + n), n being the rows that have the id and a label. The λ is small
+    and not tuned: what the b of so many rows is worth, a model learns. All
+    numbers are standardized over the rows, and at most 5 deviations from the
+    mean: where all ids have many rows, an unknown one is far from them.
 
     Both are zeros for all ids of a column that says nothing of the task: where
     its b does not bring predictions for the rows of other folds nearer to
@@ -150,7 +152,7 @@ class LabelDeviations:
         Returns:
             By column, a float32 array `(ids + 1, numbers)`.
         """
-        tables = self._scaled(self._raw(np.full(self._count, True)))
+        tables = self._standardized(self._raw(np.full(self._count, True)))
         return self._told_or_held(tables, seed, held)
 
     def of_folds(
@@ -160,7 +162,7 @@ class LabelDeviations:
 
         The arguments are those of `tables`.
         """
-        tables = [self._scaled(raw) for raw in self._raw_of_folds(seed)]
+        tables = [self._standardized(raw) for raw in self._raw_of_folds(seed)]
         by_column = {
             name: np.stack([table[name] for table in tables])
             for name in self.codes
@@ -241,24 +243,25 @@ class LabelDeviations:
         return len(next(iter(self.codes.values())))
 
     @cached_property
-    def _scales(self) -> dict[str, np.ndarray]:
-        """By column, the standard deviation of each b over the rows, else 1."""
+    def _moments(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """By column, mean and deviation of its numbers over the rows."""
         tables = self._raw(np.full(self._count, True))
-        scales = {}
+        moments = {}
         for name, table in tables.items():
-            scale = table[self.codes[name]].std(axis=0)
-            shares = np.cumsum([t.shape[1] + 1 for t in self.targets.values()])
-            scale[shares - 1] = 1.0
-            scales[name] = np.where(scale > 0, scale, 1.0)
-        return scales
+            seen = table[self.codes[name]]
+            scale = seen.std(axis=0)
+            moments[name] = seen.mean(axis=0), np.where(scale > 0, scale, 1.0)
+        return moments
 
-    def _scaled(
+    def _standardized(
         self, tables: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        return {
-            name: (table / self._scales[name]).astype(np.float32)
-            for name, table in tables.items()
-        }
+        standardized = {}
+        for name, table in tables.items():
+            mean, scale = self._moments[name]
+            values = np.clip((table - mean) / scale, -_FARTHEST, _FARTHEST)
+            standardized[name] = values.astype(np.float32)
+        return standardized
 
     def _raw(self, rows: npt.NDArray[np.bool_]) -> dict[str, np.ndarray]:
         """The statistics by column, zeros in row 0, from some of the rows."""
@@ -286,8 +289,7 @@ class LabelDeviations:
                 counts = np.bincount(codes[name], weights, len(values))
                 counts = counts / max(rows.mean(), 1 / len(rows))
                 counts[-1] = 0
-                share = counts / (counts + _PENALTY)
-                columns = np.column_stack([values, share])
+                columns = np.column_stack([values, np.log1p(counts)])
                 parts[name].append(np.roll(columns, 1, axis=0))
         return {
             name: np.concatenate(columns, axis=1)

@@ -59,7 +59,7 @@ def least_squares(
 def counted(
     labels: LabelDeviations, task: str, used: npt.NDArray[np.bool_]
 ) -> np.ndarray:
-    """n / (n + 3) `(USERS + ITEMS,)`, zeros for unknown ids."""
+    """log(1 + rows) `(USERS + ITEMS,)`, zeros for unknown ids."""
     used_rows = used.sum()
     used = used & ~np.isnan(labels.targets[task][:, 0])
     weights = np.ones(len(used)) if labels.weights is None else labels.weights
@@ -68,14 +68,14 @@ def counted(
         for own, size in zip(labels.codes.values(), (USERS, ITEMS), strict=True)
     ]
     counts[0][0] = counts[1][0] = 0
-    every = np.concatenate(counts) * len(used) / used_rows
-    return every / (every + 3)
+    # As many as all rows would have.
+    return np.log1p(np.concatenate(counts) * len(used) / used_rows)
 
 
 def reference(
     labels: LabelDeviations, used: npt.NDArray[np.bool_]
 ) -> dict[str, np.ndarray]:
-    """The tables, deviations in units of what all rows have."""
+    """The tables, standardized by what all rows have."""
 
     def raw(used: npt.NDArray[np.bool_]) -> np.ndarray:
         columns = []
@@ -87,9 +87,9 @@ def reference(
     every, some = raw(np.full(len(used), True)), raw(used)
     tables = {}
     for name, part in (("user", slice(USERS)), ("item", slice(USERS, None))):
-        scale = every[part][labels.codes[name]].std(axis=0)
-        scale[[1, 5]] = 1  # The shares.
-        tables[name] = some[part] / scale
+        seen = every[part][labels.codes[name]]
+        values = (some[part] - seen.mean(axis=0)) / seen.std(axis=0)
+        tables[name] = np.clip(values, -5, 5)
     return tables
 
 
@@ -108,10 +108,10 @@ def test_tables_are_least_squares(weighted: bool) -> None:
 
 def test_a_row_has_the_statistics_of_the_other_folds() -> None:
     labels = labelled()
-    folds = np.random.default_rng(7).permutation(300) % 5
+    folds = np.random.default_rng(7).permutation(300) % 10
     statistics = labels.of_folds(seed=7)(labels.codes)
     assert statistics.shape == (300, 12)
-    tables = [reference(labels, folds != fold) for fold in range(5)]
+    tables = [reference(labels, folds != fold) for fold in range(10)]
     for row, fold in enumerate(folds):
         expected = np.concatenate(
             [
