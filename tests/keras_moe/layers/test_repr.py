@@ -65,7 +65,7 @@ def layers(count: int) -> list[keras.layers.Layer]:
             PermutedGate(gate(), SinkhornPermutation(4, name="p"), name="g"),
             f"PermutedGate(gate={GATE}, permutation=SinkhornPermutation("
             "num_experts=4, entropy_weight=0.0001, normalized='rows', "
-            "name='p'), name='g')",
+            "schedule='published', name='p'), name='g')",
         ),
         (
             MoE(gate(), experts(), name="m"),
