@@ -90,10 +90,19 @@ GATES: dict[str, Callable[..., Gate]] = {
         ),
     ),
     "grouped-top-k": lambda **kw: GroupedGate(
-        TopKGate(7, k=2, **kw), [[0, 5], [1], [2, 6], [3], [4]]
+        TopKGate(NUM_EXPERTS + 2, k=2, **kw),
+        # The last two are merged into the first and the third.
+        [
+            [expert, NUM_EXPERTS + expert // 2]
+            if expert in (0, 2)
+            else [expert]
+            for expert in range(NUM_EXPERTS)
+        ],
     ),
     "grouped-without-some": lambda **kw: GroupedGate(
-        TopKGate(7, k=2, **kw), [[0], [2], [3], [5], [6]], fallback=1
+        TopKGate(NUM_EXPERTS + 2, k=2, **kw),
+        [[expert] for expert in range(NUM_EXPERTS + 2) if expert not in (1, 4)],
+        fallback=1,
     ),
     "budget": lambda **kw: BudgetGate(SoftmaxGate(NUM_EXPERTS, **kw), k=2),
     "budget-mass": lambda **kw: BudgetGate(
