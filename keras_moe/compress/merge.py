@@ -4,17 +4,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_moe.checks import check_size
 from keras_moe.compress.alignment import Perceptron
 from keras_moe.compress.alignment import aligned
-from keras_moe.compress.copies import copied
-from keras_moe.compress.copies import finished
 from keras_moe.compress.copies import replace_parts
-from keras_moe.compress.examples import Examples
-from keras_moe.compress.expert_use import expert_use
-from keras_moe.compress.prune import check_any_changes
+from keras_moe.compress.fewer_experts import with_fewer_experts
 from keras_moe.compress.report import Report
-from keras_moe.compress.report import compared
 from keras_moe.layers.experts.mlp_experts import MLPExperts
 from keras_moe.layers.gates.grouped_gate import GroupedGate
 from keras_moe.layers.mixture import Mixture
@@ -84,21 +78,7 @@ def merge(
         Ainsworth et al., Git Re-Basin: Merging Models modulo Permutation
         Symmetries, ICLR 2023, section 3.2.
     """
-    check_size("num_experts", num_experts, 2)
-    examples = Examples(data, batch_size)
-    edited = copied(model)
-    use = expert_use(edited, examples)
-    changed = {
-        mixture: total
-        for mixture, total in use.items()
-        if len(total) > num_experts
-    }
-    check_any_changes(changed, use, num_experts)
-    for mixture, total in changed.items():
-        _merge(mixture, total, num_experts)
-    counts = {m.name: (len(n), num_experts) for m, n in changed.items()}
-    result = finished(edited, model)
-    return result, compared(model, result, counts, examples)
+    return with_fewer_experts(model, data, num_experts, batch_size, _merge)
 
 
 def _merge(mixture: Mixture, use: np.ndarray, num_experts: int) -> None:

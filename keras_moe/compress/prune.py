@@ -3,15 +3,10 @@ import functools
 import keras
 import numpy as np
 
-from keras_moe.checks import check_size
-from keras_moe.compress.copies import copied
-from keras_moe.compress.copies import finished
 from keras_moe.compress.copies import replace_parts
 from keras_moe.compress.cut_gate import cut_gate
-from keras_moe.compress.examples import Examples
-from keras_moe.compress.expert_use import expert_use
+from keras_moe.compress.fewer_experts import with_fewer_experts
 from keras_moe.compress.report import Report
-from keras_moe.compress.report import compared
 from keras_moe.layers.mixture import Mixture
 from keras_moe.types import Structure
 
@@ -84,35 +79,7 @@ def prune(
         Kim et al., Scalable and Efficient MoE Training for Multitask
         Multilingual Models, 2021 (choice by the use of an expert).
     """
-    check_size("num_experts", num_experts, 2)
-    examples = Examples(data, batch_size)
-    edited = copied(model)
-    use = expert_use(edited, examples)
-    changed = {
-        mixture: total
-        for mixture, total in use.items()
-        if len(total) > num_experts
-    }
-    check_any_changes(changed, use, num_experts)
-    for mixture, total in changed.items():
-        _prune(mixture, total, num_experts)
-    counts = {m.name: (len(n), num_experts) for m, n in changed.items()}
-    result = finished(edited, model)
-    return result, compared(model, result, counts, examples)
-
-
-def check_any_changes(
-    changed: dict[Mixture, np.ndarray],
-    use: dict[Mixture, np.ndarray],
-    num_experts: int,
-) -> None:
-    """Raises a ValueError if no mixture has more than `num_experts`."""
-    if not changed:
-        counts = {mixture.name: len(total) for mixture, total in use.items()}
-        raise ValueError(
-            "`num_experts` must be below the number of experts of some "
-            f"mixture, {counts}. Received: num_experts={num_experts}"
-        )
+    return with_fewer_experts(model, data, num_experts, batch_size, _prune)
 
 
 def _prune(mixture: Mixture, use: np.ndarray, num_experts: int) -> None:

@@ -1,6 +1,5 @@
 from dataclasses import dataclass
 
-from keras_moe.layers.gates.budget_gate import BudgetGate
 from keras_moe.layers.gates.budget_gate import pairs_of
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.types import IntegerLike
@@ -44,8 +43,6 @@ def planned_gate(
         training: Boolean of the call.
         num_gates: How many gates share the experts.
     """
-    if not isinstance(gate, BudgetGate):
-        return gate
     experts = gate.planned_experts(budget, training, num_gates)
     if experts is None:
         return gate

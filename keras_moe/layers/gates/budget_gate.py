@@ -10,8 +10,9 @@ from keras_moe.checks import check_positive
 from keras_moe.checks import check_tensor
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
-from keras_moe.layers.gates.gate import check_no_router_losses
-from keras_moe.layers.shared_parts import restored
+from keras_moe.layers.gates.running_mean import add_running_mean
+from keras_moe.layers.gates.running_mean import share_kept
+from keras_moe.layers.gates.wrapper_gate import WrapperGate
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.types import Config
@@ -29,7 +30,7 @@ MOMENTUM = 0.95
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class BudgetGate(Gate):
+class BudgetGate(WrapperGate):
     """Any gate, cut to as many experts as a call allows.
 
     Of the weights `g(x)` of the gate inside, each example keeps its largest,
@@ -136,8 +137,7 @@ class BudgetGate(Gate):
                 "`gate` must not be static: all examples would have the same "
                 f"experts. Received: gate={gate!r}"
             )
-        check_no_router_losses(kwargs, "it belongs to the gate inside")
-        super().__init__(gate.num_experts, seed=gate.seed, **kwargs)
+        super().__init__(gate, **kwargs)
         if (k is None) == (mass is None):
             raise ValueError(
                 "Either `k` or `mass` must be given. "
@@ -148,12 +148,6 @@ class BudgetGate(Gate):
         self.train_budgets = self._check_range(train_budgets)
         self.takes_budget = mass is None
         self.held_at_k = mass is None
-        self.feature_rank = gate.feature_rank
-        self.on_simplex = gate.on_simplex
-        self.synchronized = gate.synchronized
-        self.fixed_by_seed = gate.fixed_by_seed
-        self.balance_loss = gate.balance_loss
-        self.gate = gate
         self._seed_generator = keras.random.SeedGenerator(gate.seed)
 
     def _check_budget(self, name: str, value: object) -> float:
@@ -203,13 +197,6 @@ class BudgetGate(Gate):
         training: bool | None,
         num_gates: int = 1,
     ) -> float | None:
-        """The experts per example that execution plans for in a call.
-
-        Args:
-            budget: What the gate is called with.
-            training: Boolean, what the gate is called with.
-            num_gates: How many gates share the experts.
-        """
         if self.train_budgets is None:
             return None
         if isinstance(budget, (int, float)):
@@ -223,24 +210,10 @@ class BudgetGate(Gate):
         return low if low == high else (high - low) / log(high / low)
 
     def build(self, input_shape: Shape) -> None:
-        if not self.gate.built:
-            self.gate._place = self._place
-            self.gate.build(input_shape)
-        if self.mass is not None:
-            return
-        self.thresholds = self.add_weight(
-            name="thresholds",
-            shape=(STEPS_PER_EXPERT * (self.num_experts - 1) + 1,),
-            initializer=keras.initializers.Constant(1 / self.num_experts),
-            trainable=False,
-        )
-        self.num_updates = self.add_weight(
-            name="num_updates",
-            shape=(),
-            dtype="int",
-            initializer="zeros",
-            trainable=False,
-        )
+        super().build(input_shape)
+        if self.mass is None:
+            size = STEPS_PER_EXPERT * (self.num_experts - 1) + 1
+            add_running_mean(self, "thresholds", size)
 
     def call(
         self,
@@ -350,8 +323,7 @@ class BudgetGate(Gate):
             ops.where(others, shares, -1.0), num_rows, self.thresholds.shape[0]
         )
         running = ops.convert_to_tensor(self.thresholds)
-        seen = ops.cast(self.num_updates, "float32")
-        kept = ops.minimum(seen / (seen + 1), MOMENTUM)
+        kept = share_kept(self.num_updates, MOMENTUM)
         # A batch without examples says nothing.
         kept = ops.where(num_rows > 0, kept, 1.0)
         updated = kept * running + (1 - kept) * batch
@@ -364,17 +336,11 @@ class BudgetGate(Gate):
     def get_config(self) -> Config:
         budgets = self.train_budgets
         return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "gate": keras.saving.serialize_keras_object(self.gate),
+            **super().get_config(),
             "k": self.target,
             "mass": self.mass,
             "train_budgets": None if budgets is None else list(budgets),
         }
-
-    @classmethod
-    def from_config(cls, config: Config) -> "BudgetGate":
-        return cls(**{**config, "gate": restored(config["gate"])})
 
 
 def pairs_of(num_rows: IntegerLike, experts_per_row: float) -> IntegerLike:

@@ -12,6 +12,8 @@ from keras_moe.checks import check_positive
 from keras_moe.distribution.devices import map_over_devices
 from keras_moe.distribution.devices import sum_over_devices
 from keras_moe.layers.gates.logit_gate import LogitGate
+from keras_moe.layers.gates.running_mean import add_running_mean
+from keras_moe.layers.gates.running_mean import share_kept
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.assignment import capped_assignment
 from keras_moe.ops.assignment import integral_assignment
@@ -174,19 +176,7 @@ class ExpertChoiceGate(LogitGate):
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
-        self.cutoffs = self.add_weight(
-            name="cutoffs",
-            shape=(self.num_experts,),
-            initializer=keras.initializers.Constant(1 / self.num_experts),
-            trainable=False,
-        )
-        self.num_updates = self.add_weight(
-            name="num_updates",
-            shape=(),
-            dtype="int",
-            initializer="zeros",
-            trainable=False,
-        )
+        add_running_mean(self, "cutoffs", self.num_experts)
 
     def compute_weights(
         self, inputs: Tensor, training: bool | None, mask: Tensor | None
@@ -271,8 +261,7 @@ class ExpertChoiceGate(LogitGate):
             total / ops.maximum(count, 1.0),
             ops.convert_to_tensor(self.cutoffs),
         )
-        seen = ops.cast(self.num_updates, "float32")
-        kept = ops.minimum(seen / (seen + 1), MOMENTUM)
+        kept = share_kept(self.num_updates, MOMENTUM)
         updated = kept * self.cutoffs + (1 - kept) * lowest
         self.cutoffs.assign(ops.stop_gradient(updated))
         any_chosen = ops.cast(ops.any(count > 0), self.num_updates.dtype)

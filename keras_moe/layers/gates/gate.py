@@ -219,6 +219,25 @@ class Gate(CheckedLayer):
         """The (row, expert) pairs that sparse execution plans for."""
         return num_rows * (self.k or self.num_experts)
 
+    def planned_experts(
+        self,
+        budget: float | Tensor | None,
+        training: bool | None,
+        num_gates: int = 1,
+    ) -> float | None:
+        """Returns the experts per example that execution plans for in a call.
+
+        Args:
+            budget: What the gate is called with, if it takes a budget.
+            training: Boolean, what the gate is called with.
+            num_gates: How many gates share the experts.
+
+        Returns:
+            A number, or `None` where a call changes nothing: it is then what
+            the gate promises by `k`, `max_pairs` and `is_bounded`.
+        """
+        return None
+
     def is_bounded(self, training: bool | None) -> bool:
         """Returns whether every batch has at most `max_pairs` pairs."""
         return self.always_sparse

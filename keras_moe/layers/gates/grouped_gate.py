@@ -8,16 +8,13 @@ from keras import ops
 from keras_moe.checks import check_integer
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
-from keras_moe.layers.gates.gate import check_no_router_losses
-from keras_moe.layers.shared_parts import restored
+from keras_moe.layers.gates.wrapper_gate import WrapperGate
 from keras_moe.types import Config
-from keras_moe.types import IntegerLike
-from keras_moe.types import Shape
 from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class GroupedGate(Gate):
+class GroupedGate(WrapperGate):
     """A gate over `m` experts, made from one over `n`.
 
     Expert `j` weighs as much as its group of the experts of `g`:
@@ -71,6 +68,15 @@ class GroupedGate(Gate):
         experts go to the expert they were merged into.
     """
 
+    _facts = (
+        *WrapperGate._facts,
+        "always_sparse",
+        "always_dense",
+        "dense_in_training",
+        "held_at_k",
+        "sparse_at",
+    )
+
     def __init__(
         self,
         gate: Gate,
@@ -79,47 +85,22 @@ class GroupedGate(Gate):
         **kwargs: Any,
     ) -> None:
         check_gate("gate", gate)
-        check_no_router_losses(kwargs, "it belongs to the gate inside")
         groups = _check_groups(groups, gate.num_experts)
         m = len(groups)
-        super().__init__(
-            m,
-            k=None if gate.k is None else min(gate.k, m),
-            static=gate.static,
-            seed=gate.seed,
-            **kwargs,
-        )
+        k = None if gate.k is None else min(gate.k, m)
+        super().__init__(gate, m, k, **kwargs)
         self.fallback = check_integer("fallback", fallback, 0, m - 1)
-        self.feature_rank = gate.feature_rank
-        self.always_sparse = gate.always_sparse
-        self.on_simplex = gate.on_simplex
-        self.synchronized = gate.synchronized
-        self.always_dense = gate.always_dense
-        self.dense_in_training = gate.dense_in_training
-        self.held_at_k = gate.held_at_k
-        self.sparse_at = gate.sparse_at
-        self.fixed_by_seed = gate.fixed_by_seed
-        self.balance_loss = gate.balance_loss
-        self.gate = gate
         self.groups = groups
         self._members = _padded(groups, gate.num_experts)
         self._is_partition = sum(map(len, groups)) == gate.num_experts
 
     @property
     def experts_per_row(self) -> float | None:
-        inner = self.gate.experts_per_row
+        inner = super().experts_per_row
         return None if inner is None else min(inner, self.num_experts)
-
-    def max_pairs(self, num_rows: IntegerLike) -> IntegerLike:
-        return self.gate.max_pairs(num_rows)
 
     def is_bounded(self, training: bool | None) -> bool:
         return self.gate.is_bounded(training)
-
-    def build(self, input_shape: Shape) -> None:
-        if not self.gate.built:
-            self.gate._place = self._place
-            self.gate.build(input_shape)
 
     def compute_weights(
         self, inputs: Tensor, training: bool | None, mask: Tensor | None
@@ -152,16 +133,10 @@ class GroupedGate(Gate):
 
     def get_config(self) -> Config:
         return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "gate": keras.saving.serialize_keras_object(self.gate),
+            **super().get_config(),
             "groups": self.groups,
             "fallback": self.fallback,
         }
-
-    @classmethod
-    def from_config(cls, config: Config) -> "GroupedGate":
-        return cls(**{**config, "gate": restored(config["gate"])})
 
 
 def _check_groups(

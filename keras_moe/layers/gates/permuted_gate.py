@@ -4,18 +4,16 @@ import keras
 
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
-from keras_moe.layers.gates.gate import check_no_router_losses
-from keras_moe.layers.shared_parts import restored
+from keras_moe.layers.gates.wrapper_gate import WrapperGate
 from keras_moe.layers.shared_parts import serialized
 from keras_moe.layers.sinkhorn_permutation import SinkhornPermutation
 from keras_moe.types import Config
-from keras_moe.types import IntegerLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
-class PermutedGate(Gate):
+class PermutedGate(WrapperGate):
     """Any gate, followed by a learned permutation of the experts.
 
     Computes `P g(x)`. It is meant to help a gate out of a bad start: which
@@ -71,6 +69,15 @@ class PermutedGate(Gate):
         Experts with Trees and Local Search, KDD 2023, section 4.
     """
 
+    _facts = (
+        *WrapperGate._facts,
+        "always_dense",
+        "dense_in_training",
+        "held_at_k",
+        "sparse_at",
+    )
+    _parts = ("gate", "permutation")
+
     def __init__(
         self,
         gate: Gate,
@@ -84,45 +91,19 @@ class PermutedGate(Gate):
                 "to one. "
                 f"Received: gate={gate!r}"
             )
-        check_no_router_losses(kwargs, "it belongs to the gate inside")
-        super().__init__(
-            gate.num_experts,
-            k=gate.k,
-            static=gate.static,
-            seed=gate.seed,
-            **kwargs,
-        )
+        super().__init__(gate, k=gate.k, **kwargs)
         if permutation is None:
             permutation = SinkhornPermutation(gate.num_experts, seed=gate.seed)
         _check_permutation(permutation, gate)
-        self.feature_rank = gate.feature_rank
-        self.on_simplex = gate.on_simplex
-        self.synchronized = gate.synchronized
-        self.always_dense = gate.always_dense
-        self.dense_in_training = gate.dense_in_training
-        self.held_at_k = gate.held_at_k
-        self.sparse_at = gate.sparse_at
-        self.fixed_by_seed = gate.fixed_by_seed
-        self.balance_loss = gate.balance_loss
-        self.gate = gate
         self.permutation = permutation
         permutation.num_gates += 1
-
-    @property
-    def experts_per_row(self) -> float | None:
-        return self.gate.experts_per_row
-
-    def max_pairs(self, num_rows: IntegerLike) -> IntegerLike:
-        return self.gate.max_pairs(num_rows)
 
     def is_bounded(self, training: bool | None) -> bool:
         # A soft permutation gives weight to all experts.
         return not training and self.gate.is_bounded(training)
 
     def build(self, input_shape: Shape) -> None:
-        if not self.gate.built:
-            self.gate._place = self._place
-            self.gate.build(input_shape)
+        super().build(input_shape)
         if not self.permutation.built:
             self.permutation._place = self._place
             self.permutation.build((None, self.num_experts))
@@ -139,20 +120,11 @@ class PermutedGate(Gate):
 
     def get_config(self) -> Config:
         return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "gate": keras.saving.serialize_keras_object(self.gate),
+            **super().get_config(),
             "permutation": serialized(
                 self.permutation, is_shared=self.permutation.num_gates > 1
             ),
         }
-
-    @classmethod
-    def from_config(cls, config: Config) -> "PermutedGate":
-        parts = {
-            name: restored(config[name]) for name in ("gate", "permutation")
-        }
-        return cls(**{**config, **parts})
 
 
 def _check_permutation(permutation: object, gate: Gate) -> None:
