@@ -13,6 +13,7 @@ import pandas as pd
 from recsys.data.streaming.frames import frames_of
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.models.additive_biases import fit_biases
+from recsys.models.fold_statistics import FoldStatistics
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import targets_by_task
@@ -27,42 +28,6 @@ _FOLDS = 10
 _CERTAIN = 3.0  # Standard errors.
 _FARTHEST = 5.0  # Standard deviations.
 _TOLERANCE = 1e-3  # In standard deviations of a label.
-
-
-@dataclass(frozen=True)
-class FoldStatistics:
-    """For each training row, the statistics of its ids from other rows.
-
-    The rows are dealt out into ten folds; a row has the statistics of the nine
-    others, in which an id that is only in its own is as an unknown one.
-
-    Attributes:
-        tables: By column, float32 `(folds, ids + 1, numbers)`: the statistics
-            without the rows of each fold.
-        folds: The fold of each row.
-    """
-
-    tables: Mapping[str, np.ndarray]
-    folds: npt.NDArray[np.int8]
-
-    def __call__(
-        self, codes: Mapping[str, np.ndarray], start: int = 0
-    ) -> np.ndarray:
-        """Returns the statistics of rows that are one after the other.
-
-        Args:
-            codes: By column, the number of each row's id.
-            start: Which row of the training split is the first.
-
-        Returns:
-            Float32 array `(rows, columns x numbers)`.
-        """
-        count = len(next(iter(codes.values())))
-        folds = self.folds[start : start + count]
-        parts = [
-            table[folds, codes[name]] for name, table in self.tables.items()
-        ]
-        return np.concatenate(parts, axis=1)
 
 
 @dataclass(frozen=True)
@@ -92,12 +57,14 @@ class LabelDeviations:
         targets: By task, an array `(rows, classes)` or `(rows, 1)`, NaN where
             missing.
         weights: How much each row counts, `None` for once.
+        seed: Seed of the folds.
     """
 
     codes: Mapping[str, npt.NDArray[np.int32]]
     num_rows: Mapping[str, int]
     targets: Mapping[str, np.ndarray]
     weights: np.ndarray | None
+    seed: int = 0
 
     @classmethod
     def of(
@@ -105,6 +72,7 @@ class LabelDeviations:
         ranker: Ranker,
         train: pd.DataFrame | SplitStream,
         weight: str | None,
+        seed: int,
     ) -> Self:
         """Takes the labels of a training split, for a model's statistics.
 
@@ -113,6 +81,7 @@ class LabelDeviations:
             train: The training split, in memory or not. Of each row, the
                 numbers of its ids and its labels are held.
             weight: Column with the weights of rows, if any.
+            seed: Seed of the folds.
         """
         assert ranker.statistics is not None, "what they are for"
         num_rows = ranker.statistics.num_rows
@@ -137,96 +106,104 @@ class LabelDeviations:
             num_rows,
             {task: np.concatenate(parts) for task, parts in targets.items()},
             np.concatenate(weights) if weights else None,
+            seed,
         )
 
     def tables(
-        self, seed: int, held: Mapping[str, np.ndarray] | None = None
+        self, held: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
         """Returns the statistics of all ids, row 0 being that of unknown ones.
 
         Args:
-            seed: Seed of the folds, which tell what columns are worth.
             held: Tables of a model that is trained on: the ids that it knows
                 keep their rows, and columns that say nothing stay zeros.
 
         Returns:
             By column, a float32 array `(ids + 1, numbers)`.
         """
-        tables = self._standardized(self._raw(np.full(self._count, True)))
-        return self._told_or_held(tables, seed, held)
+        return self._told_or_held(self._standardized(self._of_all), held)
 
     def of_folds(
-        self, seed: int, held: Mapping[str, np.ndarray] | None = None
+        self, held: Mapping[str, np.ndarray] | None = None
     ) -> FoldStatistics:
         """Returns the statistics that the rows themselves are trained with.
 
-        The arguments are those of `tables`.
+        Args:
+            held: That of `tables`.
         """
-        tables = [self._standardized(raw) for raw in self._raw_of_folds(seed)]
+        tables = [self._standardized(raw) for raw in self._of_folds]
         by_column = {
             name: np.stack([table[name] for table in tables])
             for name in self.codes
         }
-        return FoldStatistics(
-            self._told_or_held(by_column, seed, held), self._folds(seed)
-        )
+        return FoldStatistics(self._told_or_held(by_column, held), self._folds)
 
     def _told_or_held(
         self,
         tables: Mapping[str, np.ndarray],
-        seed: int,
         held: Mapping[str, np.ndarray] | None,
     ) -> dict[str, np.ndarray]:
         if held is not None:
             return {
                 n: _continued(table, held[n]) for n, table in tables.items()
             }
-        told = self._told(seed)
-        return {name: table * told[name] for name, table in tables.items()}
+        return {
+            name: table * self._told[name] for name, table in tables.items()
+        }
 
-    def _folds(self, seed: int) -> npt.NDArray[np.int8]:
-        generator = np.random.default_rng(seed)
+    @cached_property
+    def _folds(self) -> npt.NDArray[np.int8]:
+        """The fold of each row."""
+        generator = np.random.default_rng(self.seed)
         return (generator.permutation(self._count) % _FOLDS).astype(np.int8)
 
-    def _raw_of_folds(self, seed: int) -> list[dict[str, np.ndarray]]:
+    @cached_property
+    def _of_folds(self) -> list[dict[str, np.ndarray]]:
         """For each fold, the statistics of the others."""
-        folds = self._folds(seed)
-        return [self._raw(folds != fold) for fold in range(_FOLDS)]
+        return [self._raw(self._folds != fold) for fold in range(_FOLDS)]
 
-    def _told(self, seed: int) -> dict[str, npt.NDArray[np.float32]]:
+    @cached_property
+    def _of_all(self) -> dict[str, np.ndarray]:
+        """The statistics of all rows."""
+        return self._raw(np.full(self._count, True))
+
+    @cached_property
+    def _told(self) -> dict[str, npt.NDArray[np.float32]]:
         """By column, 1 for the numbers of tasks it says something of, else 0.
 
         A b is judged beside those of the other columns.
         """
-        folds, tables = self._folds(seed), self._raw_of_folds(seed)
         told: dict[str, list[float]] = {name: [] for name in self.codes}
         start = 0
         for targets in self.targets.values():
             numbers = slice(start, start + targets.shape[1])
             start = numbers.stop + 1  # Behind them the rows of the task.
-            predicted = {
-                name: np.stack([table[name][:, numbers] for table in tables])[
-                    folds, own
-                ]
-                for name, own in self.codes.items()
-            }
-            known = ~np.isnan(targets[:, 0])
-            if not known.any():
-                for flags in told.values():
-                    flags += [0.0] * (targets.shape[1] + 1)
-                continue
-            error = targets - targets[known].mean(axis=0)
-            error = error - sum(predicted.values())
-            for name, part in predicted.items():
-                # Without it, its mean would go to that of all rows.
-                without = error + part - part[known].mean(axis=0)
-                gain = (without**2 - error**2)[known].sum(axis=1)
-                told[name] += [self._is_certain(gain, known)] * (
-                    targets.shape[1] + 1
-                )
+            for name, is_told in self._told_of(targets, numbers).items():
+                told[name] += [is_told] * (targets.shape[1] + 1)
         return {
             name: np.array(flags, np.float32) for name, flags in told.items()
         }
+
+    def _told_of(self, targets: np.ndarray, numbers: slice) -> dict[str, bool]:
+        """By column, whether it says something of a task."""
+        known = ~np.isnan(targets[:, 0])
+        if not known.any():
+            return dict.fromkeys(self.codes, False)
+        predicted = {
+            name: np.stack(
+                [table[name][:, numbers] for table in self._of_folds]
+            )[self._folds, own]
+            for name, own in self.codes.items()
+        }
+        error = targets - targets[known].mean(axis=0)
+        error = error - sum(predicted.values())
+        told = {}
+        for name, part in predicted.items():
+            # Without it, its mean would go to that of all rows.
+            without = error + part - part[known].mean(axis=0)
+            gain = (without**2 - error**2)[known].sum(axis=1)
+            told[name] = self._is_certain(gain, known)
+        return told
 
     def _is_certain(
         self, gain: np.ndarray, known: npt.NDArray[np.bool_]
@@ -245,9 +222,8 @@ class LabelDeviations:
     @cached_property
     def _moments(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """By column, mean and deviation of its numbers over the rows."""
-        tables = self._raw(np.full(self._count, True))
         moments = {}
-        for name, table in tables.items():
+        for name, table in self._of_all.items():
             seen = table[self.codes[name]]
             scale = seen.std(axis=0)
             moments[name] = seen.mean(axis=0), np.where(scale > 0, scale, 1.0)
@@ -315,9 +291,8 @@ def fill_statistics(
     """
     if isinstance(model, Ranker) and model.statistics is not None:
         assert isinstance(train, pd.DataFrame | SplitStream), "of a ranker"
-        labels = LabelDeviations.of(model, train, weight)
-        tables = labels.tables(seed, held_statistics(start))
-        model.statistics.fill(tables)
+        labels = LabelDeviations.of(model, train, weight, seed)
+        model.statistics.fill(labels.tables(held_statistics(start)))
 
 
 def held_statistics(

@@ -17,7 +17,7 @@ from recsys.data.streaming.pool_reader import Arrays
 from recsys.data.streaming.pool_reader import KeptUnits
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.split_stream import SplitStream
-from recsys.models.label_deviations import FoldStatistics
+from recsys.models.fold_statistics import FoldStatistics
 from recsys.models.label_deviations import LabelDeviations
 from recsys.models.label_deviations import held_statistics
 from recsys.models.multi_task_model import MultiTaskModel
@@ -239,8 +239,8 @@ def create_batches(
     statistics: FoldStatistics | None = None
     if isinstance(model, Ranker) and model.statistics is not None:
         assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"
-        labels = LabelDeviations.of(model, split, weight)
-        statistics = labels.of_folds(config.seed, held_statistics(start))
+        labels = LabelDeviations.of(model, split, weight, config.seed)
+        statistics = labels.of_folds(held_statistics(start))
     if not isinstance(split, SplitStream):
         return TrainingBatches(
             with_statistics(encoder(split), statistics),

@@ -15,7 +15,7 @@ USERS, ITEMS = 5, 4  # Numbers, that of unknown ids among them.
 
 
 def labelled(
-    num_rows: int = 300, weights: np.ndarray | None = None
+    num_rows: int = 300, weights: np.ndarray | None = None, seed: int = 0
 ) -> LabelDeviations:
     """The user says something of `watch`, the item of `kind`."""
     generator = np.random.default_rng(0)
@@ -31,6 +31,7 @@ def labelled(
         {"user": USERS, "item": ITEMS},
         {"watch": watch[:, None], "kind": np.eye(3)[kind]},
         weights,
+        seed,
     )
 
 
@@ -98,7 +99,7 @@ def test_tables_are_least_squares(weighted: bool) -> None:
     weights = np.random.default_rng(1).random(300) * 2 if weighted else None
     labels = labelled(weights=weights)
     expected = reference(labels, np.full(300, True))
-    for name, table in labels.tables(seed=0).items():
+    for name, table in labels.tables().items():
         assert table.dtype == np.float32
         assert table.shape == (labels.num_rows[name], 6)
         # Sweeps end within 1e-3 standard deviations of a label.
@@ -107,9 +108,9 @@ def test_tables_are_least_squares(weighted: bool) -> None:
 
 
 def test_a_row_has_the_statistics_of_the_other_folds() -> None:
-    labels = labelled()
+    labels = labelled(seed=7)
     folds = np.random.default_rng(7).permutation(300) % 10
-    statistics = labels.of_folds(seed=7)(labels.codes)
+    statistics = labels.of_folds()(labels.codes)
     assert statistics.shape == (300, 12)
     tables = [reference(labels, folds != fold) for fold in range(10)]
     for row, fold in enumerate(folds):
@@ -139,8 +140,8 @@ def deviations(
 def test_labels_of_ids_that_are_alone_say_nothing(seed: int) -> None:
     watch = np.random.default_rng(seed).integers(0, 2, 40)
     labels = deviations(watch, user=np.arange(1, 41))
-    assert np.all(labels.tables(seed=0)["user"] == 0)
-    assert np.all(labels.of_folds(seed=0)(labels.codes) == 0)
+    assert np.all(labels.tables()["user"] == 0)
+    assert np.all(labels.of_folds()(labels.codes) == 0)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -149,10 +150,10 @@ def test_neither_do_those_that_go_by_user_and_item_together(seed: int) -> None:
     """A label would be told by how few likes the others of its id have."""
     users, items = np.random.default_rng(seed).integers(1, 13, (2, 600))
     labels = deviations(users % 2 == items % 2, user=users, item=items)
-    assert np.all(labels.of_folds(seed=0)(labels.codes) == 0)
+    assert np.all(labels.of_folds()(labels.codes) == 0)
 
 
 def test_no_label_is_no_error() -> None:
     labels = deviations(np.full(3, np.nan), user=np.array([1, 2, 0]))
-    assert np.all(labels.tables(seed=0)["user"] == 0)
-    assert np.all(labels.of_folds(seed=0)(labels.codes) == 0)
+    assert np.all(labels.tables()["user"] == 0)
+    assert np.all(labels.of_folds()(labels.codes) == 0)

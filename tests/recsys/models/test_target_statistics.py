@@ -86,7 +86,7 @@ def test_a_row_of_each_id_is_in_the_model(ids: str) -> None:
     assert ranker.statistics is not None
     train = dataset.split("train")
     fill_statistics(ranker, train, None, seed=0)
-    tables = LabelDeviations.of(ranker, train, None).tables(seed=0)
+    tables = LabelDeviations.of(ranker, train, None, seed=0).tables()
     for name, table in tables.items():
         held = ops.convert_to_numpy(ranker.statistics.tables[name])
         np.testing.assert_array_equal(held, table)
@@ -101,7 +101,8 @@ def test_training_rows_have_statistics_of_other_rows(ids: str) -> None:
     ranker = build_ranker(config, dataset)
     batches = create_batches(dataset.split("train"), ranker, config, None)
     train = dataset.split("train")
-    statistics = LabelDeviations.of(ranker, train, None).of_folds(config.seed)
+    labels = LabelDeviations.of(ranker, train, None, config.seed)
+    statistics = labels.of_folds()
     assert isinstance(batches, TrainingBatches)
     inputs = batches.arrays[0]
     np.testing.assert_array_equal(inputs[ROW_STATISTICS], statistics(inputs))
@@ -202,9 +203,9 @@ def test_known_ids_keep_theirs_in_training() -> None:
     assert ranker.statistics is not None
     held = ranker.statistics.held()
     held["user"][2] = held["user"][0]  # As of an id that came later.
-    labels = LabelDeviations.of(ranker, train, None)
-    table = labels.of_folds(0, held).tables["user"]
-    own = labels.of_folds(0).tables["user"]
+    labels = LabelDeviations.of(ranker, train, None, seed=0)
+    table = labels.of_folds(held).tables["user"]
+    own = labels.of_folds().tables["user"]
     for fold in range(len(table)):
         expected = held["user"].copy()
         expected[2] = own[fold, 2]
