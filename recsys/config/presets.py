@@ -18,6 +18,8 @@ class Sizes:
         embedding_dim: Width of each id's embedding; by the number of ids with
             `None`, as `recsys.models.table_widths` has it.
         learning_rate: Learning rate of the optimizer.
+        target_statistics: Whether a model has some; by the number of training
+            rows with `None`, as `recsys.models.target_statistics` has it.
         convolutions: What an expert for images has before its dense layers:
             for each convolution, the number of filters and the side of the
             kernel. ReLU and 2 x 2 max pooling follow each.
@@ -30,6 +32,7 @@ class Sizes:
     expert_dropout: float = 0.0
     embedding_dim: int | None = 128
     learning_rate: float = 3e-4
+    target_statistics: bool | None = False
     convolutions: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -52,6 +55,7 @@ PRESETS = {
         expert_dropout=0.1,
         embedding_dim=None,
         learning_rate=1e-3,
+        target_statistics=None,
     ),
     "movielens": Sizes(16, 2, [256], [256], expert_dropout=0.5),
     "celeba": Sizes(

@@ -36,7 +36,8 @@ class ResolvedConfig(TrainConfig):
 
     It has the fields of `TrainConfig`, in their order. Those below are never
     `None`; of the others, `None` is an answer too, as for the hash feature of
-    data without ids, or for widths of embeddings by the number of ids.
+    data without ids, or for widths of embeddings by the number of ids and
+    target statistics by the number of rows.
 
     Raises:
         TypeError: A field has a value of another type.

@@ -27,6 +27,7 @@ from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.table_widths import table_widths
+from recsys.models.target_statistics import has_statistics
 from recsys.models.target_statistics import ids_with_statistics
 from recsys.models.target_statistics import numbers_of
 from recsys.models.target_statistics import targets_by_task
@@ -224,9 +225,10 @@ def _ids_with_statistics(
     if source is not None:
         return source.target_statistics
     tasks = targets_by_task(dataset.schema.tasks, dataset.num_classes)
-    if not (config.target_statistics and tasks):
-        return []
-    return ids_with_statistics(dataset.schema)
+    given = config.target_statistics
+    if given is None:
+        given = has_statistics(len(dataset.split("train")))
+    return ids_with_statistics(dataset.schema) if given and tasks else []
 
 
 def _catalogue(

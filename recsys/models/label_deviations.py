@@ -12,6 +12,7 @@ import pandas as pd
 
 from recsys.data.streaming.frames import frames_of
 from recsys.data.streaming.split_stream import SplitStream
+from recsys.errors.shown import printable
 from recsys.models.additive_biases import fit_biases
 from recsys.models.fold_statistics import FoldStatistics
 from recsys.models.multi_task_model import MultiTaskModel
@@ -19,6 +20,7 @@ from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import targets_by_task
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
+from recsys.terminal.progress import announce
 
 if TYPE_CHECKING:
     from recsys.data.image_dataset import Images
@@ -291,6 +293,8 @@ def fill_statistics(
     """
     if isinstance(model, Ranker) and model.statistics is not None:
         assert isinstance(train, pd.DataFrame | SplitStream), "of a ranker"
+        names = " and ".join(printable(n) for n in model.target_statistics)
+        announce(f"Taking statistics of the labels by {names}")
         labels = LabelDeviations.of(model, train, weight, seed)
         model.statistics.fill(labels.tables(held_statistics(start)))
 

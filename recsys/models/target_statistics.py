@@ -17,6 +17,9 @@ from recsys.features import Id
 ROW_STATISTICS = "/statistics"
 # A task of more has no statistics: each id would have a number for each class.
 _MOST_CLASSES = 16
+# Without being asked for: of fewer rows, ids have too few for the others to say
+# something; of more, what is held in memory may take gigabytes.
+_FEWEST_ROWS, _MOST_ROWS = 2_000, 5_000_000
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -134,6 +137,19 @@ def targets_by_task(
 def numbers_of(targets: Mapping[str, int]) -> int:
     """Returns how many numbers an id has: its deviations, its rows by task."""
     return sum(targets.values()) + len(targets)
+
+
+def has_statistics(num_rows: int) -> bool:
+    """Returns whether a model has statistics where nothing is said of them.
+
+    Args:
+        num_rows: How many training rows there are.
+
+    Example:
+    >>> has_statistics(500), has_statistics(100_000)
+    (False, True)
+    """
+    return _FEWEST_ROWS <= num_rows <= _MOST_ROWS
 
 
 def ids_with_statistics(schema: Schema) -> list[str]:

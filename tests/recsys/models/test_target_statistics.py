@@ -138,11 +138,25 @@ def test_saved_model_has_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.once("torch")
-def test_none_unless_given() -> None:
-    assert build_ranker(config_of(), dataset_of("text")).statistics is not None
-    config = config_of(target_statistics=False)
-    assert build_ranker(config, dataset_of("text")).statistics is None
-    assert TrainConfig("shop", "run").target_statistics is False
+@pytest.mark.parametrize(
+    ("given", "preset", "rows", "expected"),
+    [
+        (None, "compact", 2000, True),
+        (None, "compact", 1999, False),
+        (None, "movielens", 2000, False),
+        (True, "movielens", 80, True),
+        (False, "compact", 2000, False),
+    ],
+)
+def test_rows_and_preset_decide_unless_given(
+    given: bool | None, preset: str, rows: int, expected: bool
+) -> None:
+    train = rows_of("text", rows)
+    parts = {"validation": train[:20], "test": train[20:40]}
+    dataset = Dataset(SCHEMA, {"train": train, **parts})
+    config = config_of(target_statistics=given, preset=preset)
+    ranker = build_ranker(config, dataset)
+    assert (ranker.statistics is not None) is expected
 
 
 @pytest.mark.once("torch")
