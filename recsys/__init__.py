@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from recsys.api.fit_baselines import fit_baselines as fit_baselines
     from recsys.api.predict import predict as predict
     from recsys.api.recommend import recommend as recommend
+    from recsys.api.recommender import Recommender as Recommender
     from recsys.api.report import report as report
     from recsys.api.reproduce import reproduce as reproduce
     from recsys.api.rerun import rerun as rerun
@@ -76,6 +77,7 @@ _HOMES = {
     "recsys.api.fit_baselines": ("fit_baselines",),
     "recsys.api.predict": ("predict",),
     "recsys.api.recommend": ("recommend",),
+    "recsys.api.recommender": ("Recommender",),
     "recsys.api.report": ("report",),
     "recsys.api.reproduce": ("reproduce",),
     "recsys.api.rerun": ("rerun",),

@@ -19,6 +19,7 @@ from recsys.commands.options import SingleOptions
 from recsys.commands.predict import predict
 from recsys.commands.prepare import prepare
 from recsys.commands.prepare_help import PrepareHelp
+from recsys.commands.quickstart import quickstart
 from recsys.commands.recommend import recommend
 from recsys.commands.report import report
 from recsys.commands.reproduce import reproduce
@@ -143,6 +144,7 @@ def help_unless_told(
 
 # In the order in which the help lists them.
 for function in (
+    quickstart,
     prepare,
     train,
     baseline,

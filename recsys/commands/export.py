@@ -68,7 +68,7 @@ def export(
         ),
     ] = False,
 ) -> None:
-    """Export the model of a run, verified in a process without Keras."""
+    """Export the model of a run, verified without Keras."""
     if two_stage:
         with suppress(ValueError):  # Another process writes it then.
             start_backend("tensorflow")

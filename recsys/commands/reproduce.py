@@ -34,7 +34,7 @@ def reproduce(
     ] = None,
     backend: Backend = None,
 ) -> None:
-    """Measure models on a public benchmark, beside published figures."""
+    """Measure models on a public benchmark, beside published ones."""
     from recsys.api.reproduce import reproduce
     from recsys.reporting.shelf import BENCHMARKS
     from recsys.reporting.shelf.shelf_table import shelf_table
