@@ -204,7 +204,7 @@ def test_a_warm_start_adds_those_of_new_ids(tmp_path: Path, ids: str) -> None:
     before, after = (statistics_of(tmp_path / run) for run in "ab")
     np.testing.assert_array_equal(after["user"][:5], before["user"])
     # Who likes all is far from the mean, and was not known before.
-    assert after["user"][5, 0] > max(0.5, after["user"][0, 0])
+    assert after["user"][5, 0] > max(0.1, after["user"][0, 0])
     # Items do not matter to likes.
     assert not after["item"].any()
 
