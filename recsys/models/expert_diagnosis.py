@@ -1,7 +1,7 @@
 """Measures what each expert of a model does for each task.
 
-The load of the experts, the gradients that reach them, and which of their
-units never are anything but zero.
+That is its load, the gradient that reaches it, and how many of its units are
+never anything but zero.
 """
 
 from collections.abc import Iterator
@@ -144,41 +144,48 @@ def diagnose(
         task_weights: By task, the weight of its loss.
     """
     levels = _levels(model, inputs)
-    places = [
-        (number, name)
-        for number, level in enumerate(levels, start=1)
-        for name in _banks(level.layer)
-    ]
-    experts = [_banks(levels[n - 1].layer)[name] for n, name in places]
+    experts = [bank for x in levels for bank in _banks(x.layer).values()]
     gradients = _gradients(model, inputs, labels, task_weights, experts)
-    banks = []
-    for (number, name), bank, gradient in zip(
-        places, experts, gradients, strict=True
-    ):
-        level = levels[number - 1]
-        weights = _weights_of(level, name)
-        streams = level.streams
-        banks.append(
-            ExpertBank(
-                number,
-                name,
-                {task: (w != 0).mean(axis=0) for task, w in weights.items()},
-                {task: w.mean(axis=0) for task, w in weights.items()},
-                gradient,
-                _dead_units(
-                    bank,
-                    streams[name] if isinstance(streams, dict) else streams,
-                    np.any([w != 0 for w in weights.values()], axis=0),
-                    model.rows_per_step,
-                ),
-            )
-        )
+    of_bank = {
+        id(bank): gradient
+        for bank, gradient in zip(experts, gradients, strict=True)
+    }
+    banks = [
+        _measured(number, name, level, of_bank[id(bank)], model.rows_per_step)
+        for number, level in enumerate(levels, start=1)
+        for name, bank in _banks(level.layer).items()
+    ]
     use: dict[str, list[ExpertUse]] = {}
     for level in levels:
         for output, values in level.weights.items():
             use.setdefault(output, []).append(_use(values))
     rows = len(next(iter(inputs.values())))
     return ExpertDiagnosis(rows, banks, use, any(x.static for x in levels))
+
+
+def _measured(
+    number: int,
+    name: str,
+    level: _Level,
+    gradient: dict[str, Floats],
+    size: int,
+) -> ExpertBank:
+    """Measures the bank of that name of a level, `size` rows at a time."""
+    weights = _weights_of(level, name)
+    streams = level.streams
+    return ExpertBank(
+        number,
+        name,
+        {output: (w != 0).mean(axis=0) for output, w in weights.items()},
+        {output: w.mean(axis=0) for output, w in weights.items()},
+        gradient,
+        _dead_units(
+            _banks(level.layer)[name],
+            streams[name] if isinstance(streams, dict) else streams,
+            np.any([w != 0 for w in weights.values()], axis=0),
+            size,
+        ),
+    )
 
 
 def _levels(

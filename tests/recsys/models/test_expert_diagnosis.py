@@ -1,16 +1,21 @@
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_moe.compress import quantize
+from keras_moe.layers import LayerExperts
+from keras_moe.layers import MMoE
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.models.build import build_model
 from recsys.models.expert_diagnosis import ExpertDiagnosis
+from recsys.models.expert_diagnosis import _dead_units
 from recsys.models.expert_diagnosis import diagnose
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.tasks.chains import labels_of
 from recsys.training.resolve_config import resolve_config
 
@@ -251,6 +256,46 @@ def test_experts_of_integers_have_gradients_of_their_biases(
     after = diagnosed(smaller, inputs, labels).banks[0]
     np.testing.assert_array_equal(after.load["watch"], before.load["watch"])
     assert (after.gradient["rating"] <= before.gradient["rating"]).all()
+
+
+@pytest.mark.once("torch")
+def test_experts_that_are_layers_are_measured_alike(tiny: Dataset) -> None:
+    model, inputs, labels = made(tiny)
+    assert isinstance(model, Ranker)
+    bank = model.mixture.experts
+    layers = [
+        keras.Sequential([keras.layers.Dense(u, "relu") for u in bank.units])
+        for _ in range(4)
+    ]
+    mixture = MMoE(model.mixture.gates, layers)
+    mixture.build((None, model.mixture_inputs(inputs, False)[0].shape[1]))
+    for expert, layer in enumerate(layers):
+        for number, dense in enumerate(layer.layers):
+            kernel = array(bank.kernels[number])[expert]
+            dense.set_weights([kernel, array(bank.biases[number])[expert]])
+    expected = diagnosed(model, inputs, labels).banks[0]
+    found = diagnosed(model.with_mixture(mixture), inputs, labels).banks[0]
+    assert found.load["watch"].tolist() == expected.load["watch"].tolist()
+    np.testing.assert_array_equal(found.dead_units, expected.dead_units)
+    for task, norms in expected.gradient.items():
+        np.testing.assert_allclose(found.gradient[task], norms, rtol=1e-4)
+
+
+@pytest.mark.once("torch")
+def test_channels_of_convolutions_are_units() -> None:
+    """One that is zero everywhere in all images is dead."""
+    layer = keras.layers.Conv2D(3, 2, activation="relu")
+    layer.build((None, 4, 4, 1))
+    kernel = np.abs(array(layer.weights[0]))
+    layer.set_weights([kernel, np.array([0.0, -1e4, 0.0])])
+    images = np.zeros((5, 4, 4, 1), "float32")
+    images[3, 2, 2] = 1.0
+    computed = np.ones((5, 1), bool)
+    shares = _dead_units(LayerExperts([layer]), images, computed, size=2)
+    assert shares == pytest.approx([1 / 3])
+    computed[3] = False
+    shares = _dead_units(LayerExperts([layer]), images, computed, size=2)
+    assert shares == pytest.approx([1])
 
 
 @pytest.mark.once("torch")
