@@ -245,12 +245,11 @@ def _steps(inputs: Mapping[str, np.ndarray], size: int) -> Iterator[slice]:
 
 def _banks(layer: keras.layers.Layer) -> dict[str, Experts]:
     """The banks of experts of a level by name."""
+    common = layer.shared_experts
+    shared = {} if common is None else {SHARED: common}
     if isinstance(layer, CGC):
-        return {SHARED: layer.shared_experts, **layer.task_experts}
-    banks = {ROUTED: layer.experts}
-    if layer.shared_experts is not None:
-        banks[SHARED] = layer.shared_experts
-    return banks
+        return {**shared, **layer.task_experts}
+    return {ROUTED: layer.experts, **shared}
 
 
 def _weights_of(level: _Level, name: str) -> dict[str, np.ndarray]:
@@ -267,8 +266,9 @@ def _weights_of(level: _Level, name: str) -> dict[str, np.ndarray]:
         }
     found = {}
     for output, weights in level.weights.items():
-        # In the order of a `CGC`; its shared gate weighs all experts.
-        names = [*counts] if output == SHARED else [SHARED, output]
+        # In the order of a `CGC`, whose shared gate weighs all experts.
+        weighs_all = weights.shape[1] == sum(counts.values())
+        names = [*counts] if weighs_all else [SHARED, output]
         if name in names:
             first = sum(counts[n] for n in names[: names.index(name)])
             found[output] = weights[:, first : first + counts[name]]
