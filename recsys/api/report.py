@@ -10,6 +10,7 @@ from recsys.files.output_lock import sole_writer
 from recsys.reporting.baselines import baseline_runs
 from recsys.reporting.baselines import baselines
 from recsys.reporting.best_trials import best_trials
+from recsys.reporting.diagnosis import diagnosis
 from recsys.reporting.embeddings import embeddings
 from recsys.reporting.flops import flops
 from recsys.reporting.k_sweep import k_sweep
@@ -36,6 +37,7 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     zero_options,
     tuning_cost,
     k_sweep,
+    diagnosis,
     routing,
     load_balance,
     shared_experts,
@@ -52,7 +54,8 @@ def report(
     """Reports on sweeps, comparisons and runs, without training again.
 
     The folder gets `index.html`, a page that holds all it shows and works
-    offline, `report.md`, which says the same, and `figures/` with the PNGs.
+    offline, `report.md`, which says the same, `figures/` with the PNGs, and,
+    where runs have experts, `diagnosis.json` with what was measured of them.
 
     Args:
         folders: Folders of `recsys tune`, `recsys rerun`, `recsys compare` and

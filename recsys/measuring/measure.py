@@ -101,7 +101,9 @@ def measure(
         whole |= _balance("load_balance", load_balance, scores.loads)
         whole |= _balance("balanced_experts", balanced_experts, scores.loads)
     if scores.use:
-        whole |= _routing(scores.use, scores.evaluated is not None)
+        whole["routing"] = routing_figures(scores.use)
+        if scores.evaluated is not None:
+            whole["dead_experts"] = _dead_in_all(scores.use)
     if constants.keys() >= by_task.keys():
         of_constants = {task: by_task[task]["constant"] for task in by_task}
         whole["constant"] = _overall(of_constants, task_weights)
@@ -122,11 +124,13 @@ def _balance(
     return {name: mean, f"{name}_by_task": by_task}
 
 
-def _routing(
-    use: Mapping[str, Sequence[ExpertUse]], shared: bool
-) -> JsonObject:
-    """Figures of the use of experts, by task and for shared experts."""
-    by_task = {
+def routing_figures(use: Mapping[str, Sequence[ExpertUse]]) -> JsonObject:
+    """Returns the "routing" of `measure`, figures of the use of experts.
+
+    Args:
+        use: By task, for each level of experts.
+    """
+    return {
         task: {
             "most_frequent_set": _mean(
                 [level.most_frequent_set for level in levels]
@@ -138,16 +142,15 @@ def _routing(
         }
         for task, levels in use.items()
     }
-    if not shared:
-        return {"routing": by_task}
+
+
+def _dead_in_all(use: Mapping[str, Sequence[ExpertUse]]) -> int:
+    """Number of experts that are dead in each task."""
     dead = [
         np.concatenate([level.dead for level in levels])
         for levels in use.values()
     ]
-    return {
-        "routing": by_task,
-        "dead_experts": int(np.logical_and.reduce(dead).sum()),
-    }
+    return int(np.logical_and.reduce(dead).sum())
 
 
 def _mean(levels: Sequence[float | None]) -> float | None:

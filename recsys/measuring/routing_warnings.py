@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator
 
-from keras_moe.layers import Gate
+from keras_moe.layers import ScoredGate
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
 from recsys.models.gates import becomes_sparse
@@ -64,21 +64,26 @@ def warn_if_idle(config: ResolvedConfig, metrics: JsonMapping) -> None:
         config: The resolved configuration of a run.
         metrics: What `measure` returns for a split.
     """
-    gate, options = gate_class(config.gate), config.gate_options
-    if gate.feature_rank == 0 or options.get("static"):
-        return
-    for task, finding in _findings(config, gate, metrics):
+    for task, finding in idle_tasks(config, metrics):
         warnings.warn(
             f"the gate {config.gate!r} of {task!r} routes by nothing: "
-            f"{finding}. What helps: {_advice(gate, options)}",
+            f"{finding}. What helps: {routing_advice(config)}",
             stacklevel=2,
         )
 
 
-def _findings(
-    config: ResolvedConfig, gate: type[Gate], metrics: JsonMapping
+def idle_tasks(
+    config: ResolvedConfig, metrics: JsonMapping
 ) -> Iterator[tuple[str, str]]:
-    """Yields the tasks with such a gate, and what it does."""
+    """Yields the tasks that `warn_if_idle` warns of, and what their gate does.
+
+    Args:
+        config: The resolved configuration of a run.
+        metrics: What `measure` returns for a split.
+    """
+    gate = gate_class(config.gate)
+    if gate.feature_rank == 0 or config.gate_options.get("static"):
+        return
     own = config.task_experts if config.architecture in ("cgc", "ple") else 0
     num_experts = config.routed_experts + own
     counts = metrics["experts_per_example_by_task"]
@@ -92,11 +97,35 @@ def _findings(
             yield task, f"its weights hardly differ by row ({bits:.3f} bits)"
 
 
-def _advice(gate: type[Gate], options: JsonMapping) -> str:
-    """The option that makes a gate tell rows apart."""
+def routing_advice(config: ResolvedConfig) -> str:
+    """Returns the option that makes a gate tell rows apart.
+
+    Args:
+        config: The resolved configuration of a run.
+    """
+    gate, options = gate_class(config.gate), config.gate_options
     if options.get("entropy_weight", 0.0) > _LARGEST_ENTROPY_WEIGHT:
         return f"--gate-option entropy_weight={_LARGEST_ENTROPY_WEIGHT:g}"
-    name = gate.balance_loss
-    if name is None:
+    if gate.balance_loss is None:
         return "a higher --learning-rate or more --epochs"
+    return _balance_option(gate.balance_loss, options)
+
+
+def balance_options(config: ResolvedConfig) -> list[str]:
+    """Returns the options that bring unused experts back, if there are any.
+
+    Args:
+        config: The resolved configuration of a run.
+    """
+    gate, options = gate_class(config.gate), config.gate_options
+    found = []
+    if gate.balance_loss is not None:
+        found.append(_balance_option(gate.balance_loss, options))
+    if issubclass(gate, ScoredGate) and options.get("balance") is None:
+        found.append("--gate-option balance=bias")
+    return found
+
+
+def _balance_option(name: str, options: JsonMapping) -> str:
+    """The weight of a loss that spreads the rows: ten times a given one."""
     return f"--gate-option {name}={10 * options.get(name, 0.0) or 0.01:g}"

@@ -24,6 +24,13 @@ class ExpertUse:
     entropy: float
 
     @property
+    def experts_per_row(self) -> float | None:
+        """Mean number of experts of a row; `None` without rows."""
+        if not len(self.sets):
+            return None
+        return float(np.unpackbits(self.sets, axis=1).sum(axis=1).mean())
+
+    @property
     def most_frequent_set(self) -> float | None:
         """Share of the rows with the commonest set of experts.
 

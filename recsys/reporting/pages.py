@@ -10,6 +10,7 @@ from jinja2 import PackageLoader
 from jinja2 import StrictUndefined
 
 from recsys import plots
+from recsys.files.json_files import write_json
 from recsys.reporting.markdown import markdown_table
 from recsys.reporting.markdown import markdown_text
 from recsys.reporting.section import Section
@@ -30,13 +31,16 @@ class Pages:
     sections: Sequence[Section]
 
     def write(self, folder: Path) -> None:
-        """Writes `index.html`, `report.md` and `figures/`.
+        """Writes `index.html`, `report.md`, `figures/` and values as JSON.
 
         Args:
             folder: An existing folder. The page holds its figures itself.
         """
         images = {}
         for section in self.sections:
+            if section.values:
+                file = folder / f"{section.title.lower()}.json"
+                write_json(file, section.values)
             for picture in section.pictures:
                 file = folder / "figures" / f"{picture.name}.png"
                 plots.save(picture.figure, file)
@@ -55,7 +59,12 @@ class Pages:
         text = markdown_text
         parts = [f"# {text(self.title)}", text(self.summary)]
         for section in self.sections:
-            parts += [f"## {text(section.title)}", text(section.text)]
+            parts.append(f"## {text(section.title)}")
+            if section.findings:
+                parts.append(
+                    "\n".join(f"- {text(line)}" for line in section.findings)
+                )
+            parts.append(text(section.text))
             for table in section.tables:
                 parts += [
                     f"**{text(table.caption)}**",

@@ -4,6 +4,8 @@ from dataclasses import field
 
 from matplotlib.figure import Figure
 
+from recsys.files.json_files import JsonMapping
+
 
 @dataclass(frozen=True)
 class Table:
@@ -44,9 +46,13 @@ class Section:
         text: How to read what follows.
         tables: Its tables.
         pictures: Its figures.
+        findings: Sentences that say what it shows, the first to be read.
+        values: For machines, the content of a JSON file named after the title.
     """
 
     title: str
     text: str
     tables: Sequence[Table] = field(default_factory=list)
     pictures: Sequence[Picture] = field(default_factory=list)
+    findings: Sequence[str] = field(default_factory=list)
+    values: JsonMapping = field(default_factory=dict)

@@ -37,6 +37,7 @@ def test_batches_against_numpy(num_experts: int) -> None:
     np.testing.assert_array_equal(
         use.sets, np.packbits(there > 0, axis=1, bitorder="little")
     )
+    assert use.experts_per_row == (there > 0).sum(axis=1).mean()
     assert use.dead.tolist() == [not column.any() for column in there.T]
     shares = there[there.any(axis=1)]
     shares = shares / shares.sum(axis=1, keepdims=True)

@@ -14,10 +14,12 @@ from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.data import Schema
 from recsys.models.build import build_model
+from recsys.models.expert_diagnosis import diagnose
 from recsys.models.gates import gate_class
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.scorer import Scorer
 from recsys.private_names import each_layer
+from recsys.tasks.chains import labels_of
 from recsys.training.resolve_config import resolve_config
 
 pytestmark = pytest.mark.usefixtures("compiled_calls")
@@ -298,3 +300,22 @@ def test_data_that_do_not_fit(other: ImageDataset, message: str) -> None:
 def test_an_image_that_is_too_small() -> None:
     with pytest.raises(ValueError, match="negative"):
         build(dataset(shape=(8, 8, 1)))
+
+
+@pytest.mark.once("torch")
+def test_experts_are_diagnosed() -> None:
+    """Classes and images have gradients, and channels are units."""
+    data = dataset()
+    model, rows = build(data), data.split("validation")
+    labels = labels_of(rows, model.tasks)
+    weights = dict.fromkeys(TASKS, 0.5)
+    found = diagnose(model, model.encode(rows), labels, weights)
+    (bank,) = found.banks
+    for task in TASKS:
+        assert bank.load[task].sum() == pytest.approx(2)
+    used = ~bank.dead
+    assert np.isfinite(bank.dead_units[used]).all()
+    assert np.isnan(bank.dead_units[~used]).all()
+    total = sum(bank.gradient.values())
+    assert (total[used] > 0).all()
+    assert (total[~used] == 0).all()

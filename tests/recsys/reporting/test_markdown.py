@@ -36,7 +36,7 @@ def test_row_of_a_table_stays_a_row() -> None:
 def test_names_in_a_report_are_text() -> None:
     table = Table(NASTY, ["model"], [[NASTY]])
     picture = Picture("figure", NASTY, Figure())
-    section = Section(NASTY, NASTY, [table], [picture])
+    section = Section(NASTY, NASTY, [table], [picture], [NASTY, NASTY])
     text = Pages(NASTY, NASTY, [section]).markdown()
     assert "<" not in text
     assert "\x1b" not in text
@@ -46,6 +46,7 @@ def test_names_in_a_report_are_text() -> None:
         f"# {shown}",
         shown,
         f"## {shown}",
+        f"- {shown}\n- {shown}",
         shown,
         f"**{shown}**",
         f"| model |\n|---|\n| {shown} |",
