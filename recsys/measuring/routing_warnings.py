@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from statistics import mean
 
 from keras_moe.layers import Gate
 from recsys.config.resolved_config import ResolvedConfig
@@ -79,9 +80,8 @@ def _findings(
     config: ResolvedConfig, gate: type[Gate], metrics: JsonMapping
 ) -> Iterator[tuple[str, str]]:
     """Yields the tasks with such a gate, and what it does."""
-    own = config.task_experts if config.architecture in ("cgc", "ple") else 0
-    num_experts = config.routed_experts + own
     counts = metrics["experts_per_example_by_task"]
+    num_experts = mean(config.experts_of_gate(len(counts)))  # Over levels.
     for task, routing in metrics.get("routing", {}).items():
         share = routing["most_frequent_set"]
         bits = routing["mutual_information"]
