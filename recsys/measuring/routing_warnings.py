@@ -81,7 +81,8 @@ def _findings(
 ) -> Iterator[tuple[str, str]]:
     """Yields the tasks with such a gate, and what it does."""
     counts = metrics["experts_per_example_by_task"]
-    num_experts = mean(config.experts_of_gate(len(counts)))  # Over levels.
+    of_levels = config.experts_of_gate(len(counts))
+    num_experts = mean(of_levels) if of_levels else 0
     for task, routing in metrics.get("routing", {}).items():
         share = routing["most_frequent_set"]
         bits = routing["mutual_information"]
