@@ -410,19 +410,15 @@ class Execution:
             outputs: What the experts returned.
             weights: Float32 `(N, T, E)`.
         """
+        free = combined(outputs, weights)
         if not self.stopped:
-            return combined(outputs, weights)
-        tasks = range(weights.shape[1])
-        of_task: dict[int, Tensor] = {}
-        for places, values in (
-            ([t for t in tasks if t not in self.stopped], outputs),
-            (sorted(self.stopped), ops.stop_gradient(outputs)),
-        ):
-            if places:
-                # (N, T, E) to (N, places, E)
-                own = ops.stack([weights[:, t] for t in places], axis=1)
-                of_task |= dict(zip(places, combined(values, own), strict=True))
-        return [of_task[task] for task in tasks]
+            return free
+        # Of all tasks: a plan has a slot for what any of them selects.
+        stopped = combined(ops.stop_gradient(outputs), weights)
+        return [
+            stopped[task] if task in self.stopped else free[task]
+            for task in range(len(free))
+        ]
 
     def _run_sparse(
         self,
