@@ -14,7 +14,7 @@ from keras_moe.private_names import each_layer
 from keras_moe.types import Structure
 
 # The attributes by which mixtures hold banks of experts.
-BANKS = ("experts", "shared_experts", "task_experts")
+BANKS = ("experts", "shared_experts", "group_experts", "task_experts")
 
 
 def quantize(

@@ -1,5 +1,6 @@
 """The layers: gates, experts, and the mixtures that join them."""
 
+from keras_moe.layers.adatt import AdaTT as AdaTT
 from keras_moe.layers.cgc import CGC as CGC
 from keras_moe.layers.conditional_mask import ConditionalMask as ConditionalMask
 from keras_moe.layers.conditionally_overlapping_mlp import (
@@ -7,6 +8,7 @@ from keras_moe.layers.conditionally_overlapping_mlp import (
 )
 from keras_moe.layers.execution import pair_budget as pair_budget
 from keras_moe.layers.experts.experts import Experts as Experts
+from keras_moe.layers.experts.home_experts import HoMEExperts as HoMEExperts
 from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
 from keras_moe.layers.experts.mlp_experts import MLPExperts as MLPExperts
 from keras_moe.layers.experts.quantized_experts import (
@@ -36,6 +38,7 @@ from keras_moe.layers.gates.top_k_gate import TopKGate as TopKGate
 from keras_moe.layers.gates.v_moe_gate import VMoEGate as VMoEGate
 from keras_moe.layers.gates.verify_gate import verify_gate as verify_gate
 from keras_moe.layers.gates.x_moe_gate import XMoEGate as XMoEGate
+from keras_moe.layers.home import HoME as HoME
 from keras_moe.layers.mmoe import MMoE as MMoE
 from keras_moe.layers.moe import MoE as MoE
 from keras_moe.layers.ple import PLE as PLE
@@ -45,3 +48,4 @@ from keras_moe.layers.sinkhorn_permutation import (
     SinkhornPermutation as SinkhornPermutation,
 )
 from keras_moe.layers.soft_moe import SoftMoE as SoftMoE
+from keras_moe.layers.stem import STEM as STEM

@@ -1,5 +1,6 @@
 import copy
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -53,17 +54,24 @@ class Execution:
         mode: `"dense"`, `"sparse"` or `"auto"`.
         gates: One gate per task.
         experts: The experts that the tasks share.
+        stopped: The places of gates through which no gradient reaches the
+            experts; it reaches the gates. None by default.
 
     Raises:
         ValueError: If `mode` is unknown, or sparse execution cannot be.
     """
 
     def __init__(
-        self, mode: str, gates: Sequence[Gate], experts: Experts
+        self,
+        mode: str,
+        gates: Sequence[Gate],
+        experts: Experts,
+        stopped: Collection[int] = (),
     ) -> None:
         check_choice("execution", mode, ("auto", "dense", "sparse"))
         self.mode = mode
         self.experts = experts
+        self.stopped = frozenset(stopped)
         self.gates: Sequence[Gate | PlannedGate] = gates
         if mode == "sparse":
             self._check_sparse(gates)
@@ -378,10 +386,39 @@ class Execution:
         outputs = ops.reshape(  # (N, E, ...) to (N, E, H)
             outputs, (-1, weights.shape[2], _size(outputs.shape[2:]))
         )
-        combined = ops.einsum(  # (N, T, E) times (N, E, H) is (T, N, H)
-            "nte,neh->tnh", weights, ops.cast(outputs, "float32")
+
+        def combined(outputs: Tensor, weights: Tensor) -> list[Tensor]:
+            sums = ops.einsum(  # (N, T, E) times (N, E, H) is (T, N, H)
+                "nte,neh->tnh", weights, outputs
+            )
+            return ops.unstack(sums, num=weights.shape[1])  # T times (N, H)
+
+        return self._partly_stopped(
+            combined, ops.cast(outputs, "float32"), weights
         )
-        return ops.unstack(combined, num=weights.shape[1])  # T times (N, H)
+
+    def _partly_stopped(
+        self,
+        combined: Callable[[Tensor, Tensor], list[Tensor]],
+        outputs: Tensor,
+        weights: Tensor,
+    ) -> list[Tensor]:
+        """Combines outputs for all tasks, for some without their gradient.
+
+        Args:
+            combined: From outputs and weights to a tensor for each task.
+            outputs: What the experts returned.
+            weights: Float32 `(N, T, E)`.
+        """
+        free = combined(outputs, weights)
+        if not self.stopped:
+            return free
+        # Of all tasks: a plan has a slot for what any of them selects.
+        stopped = combined(ops.stop_gradient(outputs), weights)
+        return [
+            stopped[task] if task in self.stopped else free[task]
+            for task in range(len(free))
+        ]
 
     def _run_sparse(
         self,
@@ -442,7 +479,7 @@ class Execution:
         if self.experts._takes_pairs and plan.rows.shape[0]:
             # Several tasks add up outputs that they share, each with its own
             # weights: once for each of its pairs, instead of for all.
-            single = weights.shape[1] == 1
+            single = weights.shape[1] == 1 and not self.stopped
             pairs = Pairs(
                 plan.rows, pair_weights(weights[:, 0], plan) if single else None
             )
@@ -461,7 +498,11 @@ class Execution:
                 training=training,
             )
         outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))  # (S, H)
-        return combine(outputs, weights, plan, max_pairs)
+        return self._partly_stopped(
+            lambda outputs, weights: combine(outputs, weights, plan, max_pairs),
+            outputs,
+            weights,
+        )
 
 
 def pair_budget(pairs: IntegerLike) -> IntegerLike:

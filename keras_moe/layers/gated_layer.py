@@ -140,7 +140,8 @@ class GatedLayer(CheckedLayer):
         Args:
             execution: Limits the weights; its gates are all gates.
             gate_inputs: What each gate looks at.
-            task_names: The names under which the weights are recorded.
+            task_names: The names under which the weights are recorded; with
+                fewer names than gates, the last gates are not recorded.
             training: Boolean, for the gates.
             masks: Each task's mask of what is routed, or `None`.
             budget: Experts per row on average, for gates that take it.
@@ -162,10 +163,10 @@ class GatedLayer(CheckedLayer):
         weights = execution.limit(weights, training)
         record(
             self,
-            dict(zip(task_names, weights, strict=True)),
-            dict(zip(task_names, masks, strict=True)),
-            dict(zip(task_names, self._gate_list, strict=True)),
-            dict(zip(task_names, gate_inputs, strict=True)),
+            dict(zip(task_names, weights, strict=False)),
+            dict(zip(task_names, masks, strict=False)),
+            dict(zip(task_names, self._gate_list, strict=False)),
+            dict(zip(task_names, gate_inputs, strict=False)),
         )
         return weights
 
@@ -220,12 +221,14 @@ class GatedLayer(CheckedLayer):
 
 
 def as_experts(
-    experts: Experts | Sequence[keras.layers.Layer], name: str = "experts"
+    experts: Experts | Sequence[keras.layers.Layer] | None,
+    name: str = "experts",
 ) -> Experts:
     """The bank itself, or one made of a list of layers, the argument `name`."""
     if isinstance(experts, Experts):
         return experts
     check_experts(name, experts)
+    assert experts is not None, "it is a list"
     return LayerExperts(experts)
 
 

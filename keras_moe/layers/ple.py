@@ -25,9 +25,12 @@ class PLE(CheckedLayer):
     so that the experts of one task reach the others through the shared
     stream alone. The last level has no shared stream.
 
+    Levels of `AdaTT` and `STEM`, which are wired otherwise, stack alike.
+
     Args:
-        levels: List of `CGC` layers with the same tasks. All but the last
-            have a `shared_gate`.
+        levels: List of `CGC`, `AdaTT` or `STEM` layers with the same tasks.
+            All but the last have a `shared_gate`, unless they are without
+            shared experts.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
@@ -173,7 +176,9 @@ def _check_levels(levels: object) -> None:
             f"`levels` must have the same tasks. Received: tasks {tasks}"
         )
     inner = [level.shared_gate is not None for level in levels]
-    if inner != [True] * (len(levels) - 1) + [False]:
+    # What the next level takes.
+    shared = [level.shared_experts is not None for level in levels[1:]]
+    if inner != [*shared, False]:
         raise ValueError(
             "All of `levels` but the last must have a shared gate, and the "
             "last must have none. "

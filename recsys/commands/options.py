@@ -34,7 +34,7 @@ _FIELDS = {
         *("architecture", "preset", "gate", "num_experts", "k"),
         *("gate_options", "expert_units", "expert_dropout", "head_units"),
         *("bottom_units", "shared_experts", "split_experts"),
-        *("task_experts", "num_levels", "execution"),
+        *("task_experts", "task_groups", "num_levels", "execution"),
         *("embedding_dim", "interaction", "cross_layers", "unknown_rate"),
         *("hash_feature", "hash_tables", "target_statistics"),
     ),
@@ -127,6 +127,7 @@ def given_fields(options: JsonMapping) -> JsonObject:
     reads: dict[str, Callable[[str], object]] = {
         "gate_options": str,
         "retrieval_loss_options": str,
+        "task_groups": str,
         "task_options": str,
         "task_weights": float,
     }

@@ -94,6 +94,32 @@ class ResolvedConfig(TrainConfig):
         *hidden, last = self.expert_units
         return [*(width // self.split_experts for width in hidden), last]
 
+    def experts_of_gate(self, num_tasks: int) -> list[int]:
+        """Number of experts that the gate of a task weighs on each level."""
+        shared, own = self.routed_experts, self.task_experts
+        return {
+            "shared-bottom": [],
+            "cgc": [shared + own],
+            "ple": [shared + own] * self.num_levels,
+            "adatt": [shared + own * num_tasks] * self.num_levels,
+            "stem": [shared + own * num_tasks],
+            "home": [shared + own, shared + 2 * own],
+        }.get(self.architecture, [shared])
+
+    def experts_of_level(self, num_tasks: int) -> list[int]:
+        """Number of experts on each level."""
+        shared, own = self.routed_experts, self.task_experts
+        every = shared + own * num_tasks
+        groups = len(set(self.task_groups.values())) or 1
+        return {
+            "shared-bottom": [],
+            "cgc": [every],
+            "ple": [every] * self.num_levels,
+            "adatt": [every] * self.num_levels,
+            "stem": [every],
+            "home": [shared + own * groups, every + own * groups],
+        }.get(self.architecture, [shared + self.shared_experts])
+
     @classmethod
     def of(cls, config: TrainConfig) -> Self:
         """Decides what can be decided without the data.

@@ -38,6 +38,7 @@ from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.flags import check_flag_with
+from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
@@ -45,7 +46,10 @@ from recsys.files.json_files import JsonObject
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
 RETRIEVAL_IDS = ("embeddings", "vectors")
-ARCHITECTURES = ("mmoe", "moe", "cgc", "ple", "shared-bottom")
+ARCHITECTURES = (
+    *("mmoe", "moe", "cgc", "ple", "adatt", "stem", "home"),
+    "shared-bottom",
+)
 
 
 @with_clear_errors
@@ -91,8 +95,11 @@ class TrainConfig(TowerConfig):
     architecture: Annotated[Text, one_of(ARCHITECTURES)] = "mmoe"
     """Layers between the inputs and the tasks' heads: mmoe (a gate per task),
     moe (one gate for all tasks), cgc or ple (task-specific experts beside the
-    shared ones; ple for tables only), or shared-bottom (an MLP, or one CNN; no
-    experts, no gate)."""
+    shared ones), adatt (a task sees all experts, and its own ones directly as
+    well), stem (embeddings of each task beside shared ones; a task's loss
+    trains no other task's embeddings and experts), home (a hierarchy of
+    shared, group and task experts, normalized), or shared-bottom (an MLP, or
+    one CNN; no experts, no gate). For tables only: ple, adatt, stem, home."""
 
     gate: Annotated[Text, AfterValidator(known_gate)] = "comet"
     """Name of the gate, such as comet or top-k. A trailing + adds permutation
@@ -103,7 +110,14 @@ class TrainConfig(TowerConfig):
     compact."""
 
     task_experts: Annotated[int, Field(ge=1, le=MOST_EXPERTS)] = 4
-    """Number of experts specific to each task, for cgc and ple."""
+    """Number of experts specific to each task, for cgc, ple, adatt, stem and
+    home; for home also of those specific to each group of tasks."""
+
+    task_groups: Annotated[
+        dict[str, Text], Field(strict=False), described("names by task")
+    ] = field(default_factory=dict)
+    """Group of each task, for home: tasks that have much in common. Default:
+    the tasks of one kind."""
 
     shared_experts: Annotated[int, Field(ge=0, le=MOST_EXPERTS)] = 0
     """Number of experts that every example takes, for mmoe and moe: their
@@ -116,7 +130,7 @@ class TrainConfig(TowerConfig):
     expert_units stays, so that there must be at least two."""
 
     num_levels: Layers = 2
-    """Number of levels of experts, for ple."""
+    """Number of levels of experts, for ple and adatt."""
 
     k: Count | None = None
     """Experts per example and task, for gates with a bound. Default: the
@@ -365,6 +379,10 @@ class TrainConfig(TowerConfig):
         most *= self.split_experts
         if self.architecture in ("cgc", "ple"):
             most += self.task_experts
+        elif self.architecture in ("adatt", "stem"):
+            most = MOST_EXPERTS  # The number of tasks is not known yet.
+        elif self.architecture == "home":
+            most = min(most, self.task_experts)  # Those of self gates.
         if self.architecture != "shared-bottom":
             check_k(self.gate, k, most)
         return self
@@ -379,6 +397,28 @@ class TrainConfig(TowerConfig):
                     f"{self.architecture!r}; it is an option of mmoe and moe. "
                     f"Received: {name}={value}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_architecture(self) -> Self:
+        if self.architecture == "adatt" and self.execution == "sparse":
+            raise ValueError(
+                "`execution` must not be 'sparse' for the architecture "
+                "'adatt', where each example needs all experts of each task. "
+                "Received: execution='sparse'"
+            )
+        if self.architecture == "home" and self.task_experts < 2:
+            raise ValueError(
+                "`task_experts` must be at least 2 for the architecture "
+                "'home', whose self gates choose among them. "
+                f"Received: task_experts={self.task_experts}"
+            )
+        if self.task_groups and self.architecture != "home":
+            raise ValueError(
+                "`task_groups` must be left out for the architecture "
+                f"{self.architecture!r}; it is an option of home. "
+                f"Received: task_groups={self.task_groups}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from statistics import mean
 
 from keras_moe.layers import ScoredGate
 from recsys.config.resolved_config import ResolvedConfig
@@ -84,9 +85,9 @@ def idle_tasks(
     gate = gate_class(config.gate)
     if gate.feature_rank == 0 or config.gate_options.get("static"):
         return
-    own = config.task_experts if config.architecture in ("cgc", "ple") else 0
-    num_experts = config.routed_experts + own
     counts = metrics["experts_per_example_by_task"]
+    of_levels = config.experts_of_gate(len(counts))
+    num_experts = mean(of_levels) if of_levels else 0
     for task, routing in metrics.get("routing", {}).items():
         share = routing["most_frequent_set"]
         bits = routing["mutual_information"]

@@ -1,8 +1,10 @@
 """The multi-task architectures by the name that a command line gives them."""
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import keras
@@ -14,6 +16,9 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.models.gates import create_gate
 from recsys.models.gates import gate_class
 from recsys.models.shared_tower import SharedTower
+
+# The rank of the masks of inputs, for the architecture home.
+MASK_RANK = 4
 
 # Experts as the mixtures take them.
 Bank = layers.MLPExperts | list[keras.layers.Layer]
@@ -48,6 +53,9 @@ class Architectures:
             "mmoe": self._mmoe,
             "cgc": self._cgc,
             "ple": self._ple,
+            "adatt": self._adatt,
+            "stem": self._stem,
+            "home": self._home,
         }
         return make[self.config.architecture]()
 
@@ -83,28 +91,74 @@ class Architectures:
         return self._level(is_last=True, name="cgc")
 
     def _ple(self) -> keras.layers.Layer:
+        return self._levels(layers.CGC)
+
+    def _stem(self) -> keras.layers.Layer:
+        return self._level(is_last=True, name="stem", create=layers.STEM)
+
+    def _adatt(self) -> keras.layers.Layer:
+        return self._levels(partial(layers.AdaTT, seed=self._next_seed()))
+
+    def _levels(self, create: Callable[..., layers.CGC]) -> keras.layers.Layer:
         last = self.config.num_levels - 1
         return layers.PLE(
             [
-                self._level(level == last, name=f"level_{level + 1}")
+                self._level(level == last, f"level_{level + 1}", create)
                 for level in range(last + 1)
             ]
         )
 
-    def _level(self, is_last: bool, name: str) -> keras.layers.Layer:
+    def _level(
+        self,
+        is_last: bool,
+        name: str,
+        create: Callable[..., layers.CGC] = layers.CGC,
+    ) -> keras.layers.Layer:
         shared, own = self.config.num_experts, self.config.task_experts
+        of_gate = self.config.experts_of_gate(len(self.tasks))[-1]
         shared_gate = None
         if not is_last:
             everyone = shared + own * len(self.tasks)
             shared_gate = self._gates(["shared"], everyone)["shared"]
-        return layers.CGC(
-            self._gates(self.tasks, shared + own),
+        return create(
+            self._gates(self.tasks, of_gate),
             self._experts(shared),
             {task: self._experts(own) for task in self.tasks},
             shared_gate,
             self.config.execution,
             name=name,
         )
+
+    def _home(self) -> keras.layers.Layer:
+        """Two levels: groups of tasks, then tasks of these groups."""
+        shared, own = self.config.num_experts, self.config.task_experts
+        execution = self.config.execution
+        group_of = {
+            task: self.config.task_groups.get(task, "tasks")
+            for task in self.tasks
+        }
+        groups = list(dict.fromkeys(group_of.values()))
+        everyone = shared + own * len(groups)
+        of_groups = layers.CGC(
+            self._gates(groups, shared + own),
+            self._experts(shared),
+            {group: self._experts(own) for group in groups},
+            self._gates(["shared"], everyone)["shared"],
+            execution,
+            self_gates=self._gates(groups, own),
+            name="groups",
+        )
+        of_tasks = layers.CGC(
+            self._gates(self.tasks, shared + 2 * own),
+            self._experts(shared),
+            {task: self._experts(own) for task in self.tasks},
+            execution=execution,
+            self_gates=self._gates(self.tasks, own),
+            group_experts={group: self._experts(own) for group in groups},
+            task_groups=group_of,
+            name="tasks",
+        )
+        return layers.HoME(of_groups, of_tasks)
 
     def _gates(
         self, names: Sequence[str], num_experts: int
@@ -195,13 +249,18 @@ class TableArchitectures(Architectures):
         return [_widest(self.width, depth, last, budget)] * depth + [last]
 
     def _experts(self, num_experts: int) -> Bank:
-        return layers.MLPExperts(
-            num_experts,
-            self.config.routed_units,
-            dropout=self.config.expert_dropout,
-            # Without one, PyTorch drops out by a state that is not the model's.
-            seed=self._next_seed(),
-        )
+        units, dropout = self.config.routed_units, self.config.expert_dropout
+        # Without a seed, PyTorch drops out by a state that is not the model's.
+        seed = self._next_seed()
+        if self.config.architecture == "home":
+            return layers.HoMEExperts(
+                num_experts,
+                units,
+                mask_rank=MASK_RANK,
+                dropout=dropout,
+                seed=seed,
+            )
+        return layers.MLPExperts(num_experts, units, dropout=dropout, seed=seed)
 
 
 def _widest(width: int, depth: int, last: int, budget: int) -> int:
@@ -237,10 +296,11 @@ class ImageArchitectures(Architectures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.config.architecture == "ple":
+        if self.config.architecture in ("ple", "adatt", "stem", "home"):
             raise ValueError(
-                "`architecture` must not be 'ple' for images: its second level "
-                "takes vectors. Received: architecture='ple'"
+                f"`architecture` must not be {self.config.architecture!r} for "
+                "images: its second level takes vectors. "
+                f"Received: architecture={self.config.architecture!r}"
             )
         if self.config.split_experts > 1:
             raise ValueError(

@@ -25,6 +25,7 @@ from recsys.models.interactions import create_interaction
 from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import SHARED
 from recsys.models.ranker import Ranker
 from recsys.models.table_widths import table_widths
 from recsys.models.target_statistics import has_statistics
@@ -138,10 +139,13 @@ def build_ranker(
     by_vectors = config.tower is None and config.retrieval_ids == "vectors"
     if catalogue is not None and by_vectors:
         free_ids = _ids(features, {catalogue.item, dataset.schema.user_id})
+    # The architecture stem has embeddings of each task beside shared ones.
+    streams = [*tasks, SHARED] if config.architecture == "stem" else []
+    embeddings = max(len(streams), 1)
     check_memory(
         config,
         features,
-        widths,
+        {name: embeddings * dim for name, dim in widths.items()},
         width,
         len(tasks),
         num_rows,
@@ -172,6 +176,7 @@ def build_ranker(
         unknown_rate=config.unknown_rate,
         interaction=interaction,
         target_statistics=statistics,
+        streams=streams,
         **_label_statistics(config, dataset, source),
     )
     _fill(ranker, catalogue)

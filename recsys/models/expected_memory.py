@@ -167,27 +167,28 @@ def _experts(
     config: ResolvedConfig, width: int, num_tasks: int
 ) -> Iterator[Part]:
     """The experts of all levels, and the gates of the first one."""
-    shared, units = config.routed_experts, config.routed_units
-    has_own = config.architecture in ("cgc", "ple")
-    own = config.task_experts if has_own else 0
-    levels = config.num_levels if config.architecture == "ple" else 1
+    units = config.routed_units
+    first, *further = config.experts_of_level(num_tasks)
     options = "`num_experts` and `expert_units`"
     if width > max(units, default=0):
         options = f"`embedding_dim`, {options}"
-    if own:
+    if config.architecture not in ("moe", "mmoe"):
         options += " and `task_experts`"
-    if config.shared_experts > shared:
+    if config.shared_experts > config.routed_experts:
         options = f"`shared_experts`, {options}"
-    if levels > 1:
+    if len(further) > 0 and config.architecture != "home":
         options += " and `num_levels`"
     seen = units[-1] if units else width
     # Further levels see what the experts of the one before return.
-    each = _dense([width, *units]) + (levels - 1) * _dense([seen, *units])
-    count = shared + own * num_tasks + config.shared_experts
-    text = f"{count:,} experts of {units} units"
-    yield Part(text, options, count * each, _COPIES[config.optimizer])
+    numbers = first * _dense([width, *units])
+    numbers += sum(further) * _dense([seen, *units])
+    text = f"{first:,} experts of {units} units"
+    yield Part(text, options, numbers, _COPIES[config.optimizer])
     gates = 1 if config.architecture == "moe" else num_tasks
-    yield from _gates(config, width, shared + own, gates)
+    of_gate = config.experts_of_gate(num_tasks)[0]
+    if config.architecture == "home":
+        gates = len(set(config.task_groups.values())) or 1
+    yield from _gates(config, width, of_gate, gates)
 
 
 def _gates(

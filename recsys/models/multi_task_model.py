@@ -11,6 +11,7 @@ import recsys.tasks.imbalanced_crossentropy
 import recsys.tasks.standardized_squared_error  # noqa: F401
 from keras_moe.types import Config
 from keras_moe.types import Shape
+from keras_moe.types import Structure
 from keras_moe.types import Tensor
 from recsys.columns.kind import Declaration
 from recsys.columns.kind import Kind
@@ -304,8 +305,11 @@ class MultiTaskModel(TaskTraining):
 
     def mixture_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Inputs of experts and gates, `None` for the same."""
+    ) -> tuple[Structure, Tensor | None]:
+        """Inputs of experts and gates, `None` for the same.
+
+        Those of the experts are a dict where a mixture has several streams.
+        """
         raise NotImplementedError
 
     def call(

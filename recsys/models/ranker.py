@@ -29,6 +29,9 @@ from recsys.models.target_statistics import numbers_of
 from recsys.models.target_statistics import targets_by_task
 from recsys.tasks import Task
 
+# The stream that belongs to no task, where there are several.
+SHARED = "shared"
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class Ranker(MultiTaskModel):
@@ -58,6 +61,11 @@ class Ranker(MultiTaskModel):
         target_statistics: Id features of which a row also has statistics of
             the training labels, as numbers; see `TargetStatistics`. None by
             default.
+        streams: Names of what the mixture takes, such as the tasks and
+            "shared" for a `keras_moe.layers.STEM`. Each id then has an
+            embedding for each of them, side by side in one table, and the
+            experts see a dict. With none (default), there is one embedding per
+            id, and the experts see one tensor.
         layers_of: A ranker with the same other arguments, but for the
             mixture, whose embeddings, layers of features and heads this one
             has, too; it has its own with `None` (default).
@@ -107,6 +115,7 @@ class Ranker(MultiTaskModel):
         unknown_rate: float = 0.01,
         interaction: keras.layers.Layer | None = None,
         target_statistics: Sequence[str] = (),
+        streams: Sequence[str] = (),
         layers_of: "Ranker | None" = None,
         build: bool = True,
         **kwargs: Any,
@@ -127,6 +136,7 @@ class Ranker(MultiTaskModel):
         self.unknown_rate = unknown_rate
         self.interaction = interaction
         self.target_statistics = list(target_statistics)
+        self.streams = list(streams)
         if layers_of is None:
             self.embeddings = self._make_embeddings()
             self.feature_layers = self._make_feature_layers()
@@ -145,7 +155,11 @@ class Ranker(MultiTaskModel):
         if isinstance(widths, int):
             widths = table_widths(self.fitted, widths)
         return {
-            name: IdEmbedding(feature.num_rows, widths[name], self.unknown_rate)
+            name: IdEmbedding(
+                feature.num_rows,
+                widths[name] * self._embeddings_per_id,
+                self.unknown_rate,
+            )
             for name, feature in self.fitted.items()
             if feature.num_rows is not None
         }
@@ -183,6 +197,7 @@ class Ranker(MultiTaskModel):
             self.unknown_rate,
             self.interaction,
             self.target_statistics,
+            self.streams,
             layers_of=self,
             num_classes=self.num_classes,
             constants=self.constants,
@@ -217,26 +232,27 @@ class Ranker(MultiTaskModel):
 
     def mixture_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Structure, Tensor | None]:
         gate_inputs = (
             None if self.hash_feature is None else inputs[self.hash_feature]
         )
         return self._features(inputs, training), gate_inputs
 
     @property
+    def _embeddings_per_id(self) -> int:
+        return max(len(self.streams), 1)
+
+    @property
     def table_widths(self) -> dict[str, int]:
-        """The width of each table."""
+        """The width of an embedding in each table."""
         return {
-            name: embedding.output_dim
+            name: embedding.output_dim // self._embeddings_per_id
             for name, embedding in self.embeddings.items()
         }
 
     def _table_dim(self, name: str) -> int:
-        """The width of the table that a feature takes; 0 without one."""
-        table = self.fitted[name].of or name
-        return (
-            self.embeddings[table].output_dim if table in self.embeddings else 0
-        )
+        """The width of the embedding that a feature takes; 0 without one."""
+        return self.table_widths.get(self.fitted[name].of or name, 0)
 
     def _widths(self) -> dict[str, int]:
         """The width of each feature's vector."""
@@ -262,8 +278,33 @@ class Ranker(MultiTaskModel):
 
     def _features(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> Tensor:
-        return self._combined(inputs, self._rows(inputs, training))
+    ) -> Structure:
+        return self._seen(inputs, self._rows(inputs, training))
+
+    def _seen(
+        self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
+    ) -> Structure:
+        """What the experts see, for each stream where there are several."""
+        if not self.streams:
+            return self._combined(inputs, rows)
+        return {
+            stream: self._combined(inputs, self._embeddings_of(stream, rows))
+            for stream in self.streams
+        }
+
+    def _embeddings_of(
+        self, stream: str, rows: Mapping[str, Tensor]
+    ) -> Mapping[str, Tensor]:
+        """The embeddings of one stream, from the rows that were looked up."""
+        if not self.streams:
+            return rows
+        place = self.streams.index(stream)
+        width = {name: self._table_dim(name) for name in rows}
+        return {
+            # (..., streams D) to (..., D)
+            name: each[..., place * width[name] : (place + 1) * width[name]]
+            for name, each in rows.items()
+        }
 
     def _combined(
         self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
@@ -330,6 +371,7 @@ class Ranker(MultiTaskModel):
             "hash_feature": self.hash_feature,
             "unknown_rate": self.unknown_rate,
             "target_statistics": self.target_statistics,
+            "streams": self.streams,
             "interaction": keras.saving.serialize_keras_object(
                 self.interaction
             ),

@@ -11,6 +11,7 @@ from keras_moe.types import Structure
 from keras_moe.types import Tensor
 from recsys.columns.kind import Declaration
 from recsys.features.feature import FittedFeature
+from recsys.models.ranker import SHARED
 from recsys.models.ranker import Ranker
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
 from recsys.retrieval.retrieval import ROW_WEIGHTS
@@ -138,8 +139,10 @@ class TwoTower(Ranker):
         """Input of a tower: one vector of the features of one side.
 
         The other side cannot be asked about: there is no attention to it.
-        `None` where there are no features.
+        `None` where there are no features. Of several streams, towers have
+        the embeddings of the shared one.
         """
+        rows = self._embeddings_of(SHARED, rows)
         parts = [
             self.fitted[name].vectors_alone(
                 inputs[name], rows.get(name), self.feature_layers.get(name)
@@ -153,12 +156,12 @@ class TwoTower(Ranker):
 
     def _features(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> Tensor:
+    ) -> Structure:
         rows = self._rows(inputs, training)
         beside_tasks = self.retrieval.history is None
         if training and beside_tasks and ROW_WEIGHTS in inputs:
             self._add_retrieval_loss(inputs, rows)
-        return self._combined(inputs, rows)
+        return self._seen(inputs, rows)
 
     def _add_retrieval_loss(
         self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]

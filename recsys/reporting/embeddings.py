@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from keras_moe.layers import LogitGate
 from keras_moe.layers import record_routing
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import SHARED
 from recsys.models.ranker import Ranker
 from recsys.private_names import each_layer
 from recsys.reporting.loss_distributions import softmax_of
@@ -85,6 +86,8 @@ def embedded_rows(
         for task, weights in record.weights.items()
     }
     features, _ = model.mixture_inputs(inputs, training=False)
+    if isinstance(features, dict):
+        features = features[SHARED]
     return ops.convert_to_numpy(features), top
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_moe.layers import CGC
 from keras_moe.layers import PLE
+from keras_moe.layers import HoME
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.optimizers import Adagrad
@@ -141,6 +142,8 @@ def shared_weights(model: MultiTaskModel) -> list[keras.Variable]:
         layer = layer.layer
     if isinstance(layer, PLE):
         layer = layer.levels[-1]
+    if isinstance(layer, HoME):
+        layer = layer.tasks
     if isinstance(layer, MMoE | MoE):
         shared = layer.shared_experts
         of_shared = [] if shared is None else shared.trainable_variables

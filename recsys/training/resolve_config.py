@@ -18,6 +18,7 @@ from recsys.measuring.epoch_choice import EpochChoice
 from recsys.models.gates import create_gate
 from recsys.models.gates import default_options
 from recsys.models.gates import typed_options
+from recsys.models.ranker import SHARED
 from recsys.models.target_statistics import ids_with_statistics
 from recsys.retrieval.counting_rows import counting_label
 from recsys.retrieval.losses import loss_class
@@ -62,6 +63,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         )
         | typed_options(config.gate, config.gate_options),
         hash_feature=_hash_feature(config.hash_feature, schema),
+        task_groups=_task_groups(config, schema),
         task_weights=weights_of_tasks(config.task_weights, schema),
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=standardizes(config.standardize_targets, schema),
@@ -89,18 +91,33 @@ def check_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
             made.
     """
     resolved = resolve_config(config, schema)
-    if resolved.architecture != "shared-bottom":
-        owners = ("cgc", "ple")
-        own = resolved.task_experts if resolved.architecture in owners else 0
+    for num_experts in set(resolved.experts_of_gate(len(schema.tasks))):
         create_gate(
             resolved.gate,
-            resolved.routed_experts + own,
+            num_experts,
             resolved.k,
             num_buckets=1,
             seed=0,
             options=resolved.gate_options,
         )
     return resolved
+
+
+def _task_groups(config: TrainConfig, schema: Schema) -> dict[str, str]:
+    """The group of each task: the given one, or its kind."""
+    if config.architecture != "home":
+        return {}
+    given = config.task_groups
+    reserved = {*schema.tasks, SHARED} & set(given.values())
+    if not set(given) <= set(schema.tasks) or reserved:
+        raise ValueError(
+            f"`task_groups` must be of the tasks {list(schema.tasks)}, with "
+            f"names of groups that are neither tasks nor {SHARED!r}. "
+            f"Received: task_groups={given}"
+        )
+    # Kinds could be names of tasks.
+    kinds = {task: f"{kind.type} tasks" for task, kind in schema.tasks.items()}
+    return kinds | given
 
 
 def _preset(config: TrainConfig, schema: Schema) -> str:

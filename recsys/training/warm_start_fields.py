@@ -17,6 +17,7 @@ FIXED = (
     "shared_experts",
     "split_experts",
     "task_experts",
+    "task_groups",
     "num_levels",
     "k",
     "gate_options",

@@ -210,6 +210,7 @@ class MLPExperts(Experts):
         if pairs is not None and group_sizes is not None:
             return self._call_on_pairs(inputs, pairs, group_sizes, training)
         outputs = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (N or S, D)
+        outputs = self._expert_inputs(outputs, group_sizes)
         kernels = self._kernel_values()
         biases = [ops.convert_to_tensor(bias) for bias in self.biases]
         for layer, kernel in enumerate(kernels):
@@ -219,10 +220,11 @@ class MLPExperts(Experts):
                     outputs, kernel, group_sizes, bias, self.activations[layer]
                 )
             else:
-                outputs = _all_experts(outputs, kernel, shared=layer == 0)
+                outputs = _all_experts(outputs, kernel)
                 if bias is not None:
                     outputs = outputs + bias
                 outputs = self.activations[layer](outputs)
+            outputs = self._layer_outputs(layer, outputs, group_sizes)
             if training and self.dropout > 0:
                 outputs = self._drop_out(outputs)
         if group_sizes is None:
@@ -230,6 +232,35 @@ class MLPExperts(Experts):
             outputs = ops.reshape(  # (N, E, H) to (..., E, H)
                 outputs, (*leading, *outputs.shape[1:])
             )
+        return outputs
+
+    def _expert_inputs(
+        self, inputs: Tensor, group_sizes: Tensor | None
+    ) -> Tensor:
+        """What the experts make of their inputs, for subclasses.
+
+        Args:
+            inputs: Tensor `(N, D)`, or `(S, D)` with `group_sizes`.
+            group_sizes: Those of `call`.
+
+        Returns:
+            Tensor like the inputs, or `(N, E, D)` where experts differ.
+        """
+        return inputs
+
+    def _layer_outputs(
+        self, layer: int, outputs: Tensor, group_sizes: Tensor | None
+    ) -> Tensor:
+        """What is made of a layer's activations, for subclasses.
+
+        Args:
+            layer: Number of the layer, from 0.
+            outputs: Tensor `(N, E, H)`, or `(S, H)` with `group_sizes`.
+            group_sizes: Those of `call`.
+
+        Returns:
+            Tensor of the same shape and dtype.
+        """
         return outputs
 
     def _drop_out(self, outputs: Tensor) -> Tensor:
@@ -333,9 +364,9 @@ class MLPExperts(Experts):
         }
 
 
-def _all_experts(inputs: Tensor, kernel: Tensor, shared: bool) -> Tensor:
+def _all_experts(inputs: Tensor, kernel: Tensor) -> Tensor:
     """`(N, D)` shared by all experts, or `(N, E, D)`, to `(N, E, H)`."""
-    if shared:
+    if len(inputs.shape) == 2:
         return ops.einsum("nd,edh->neh", inputs, kernel)
     return ops.einsum("ned,edh->neh", inputs, kernel)
 

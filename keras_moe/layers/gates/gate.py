@@ -142,6 +142,7 @@ class Gate(CheckedLayer):
     separable = False
     balance_loss: str | None = "load_balance_loss_weight"
     _noun = "gate"
+    _fewest_experts = 2
     # Which of the gates of its mixture and seed it is; `None` for one that
     # stands alone.
     _place: int | None = None
@@ -162,7 +163,9 @@ class Gate(CheckedLayer):
         kwargs["dtype"] = "float32"
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.num_experts = check_size("num_experts", num_experts, 2)
+        self.num_experts = check_size(
+            "num_experts", num_experts, self._fewest_experts
+        )
         self.k = None if k is None else check_integer("k", k, 1, num_experts)
         if not isinstance(static, bool):
             raise TypeError(

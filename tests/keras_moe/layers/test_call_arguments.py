@@ -10,10 +10,14 @@ import pytest
 
 from keras_moe.layers import CGC
 from keras_moe.layers import PLE
+from keras_moe.layers import STEM
+from keras_moe.layers import AdaTT
 from keras_moe.layers import ConditionallyOverlappingMLP
 from keras_moe.layers import ConditionalMask
 from keras_moe.layers import ConstantGate
 from keras_moe.layers import HashGate
+from keras_moe.layers import HoME
+from keras_moe.layers import HoMEExperts
 from keras_moe.layers import LayerExperts
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
@@ -45,6 +49,32 @@ def cgc() -> CGC:
     )
 
 
+def of_all_experts(kind: type[AdaTT | STEM]) -> AdaTT | STEM:
+    """A level whose gates weigh the experts of all tasks."""
+    return kind(
+        {"a": TopKGate(6, k=2), "b": TopKGate(6, k=1)},
+        shared_experts=MLPExperts(2, 3),
+        task_experts={"a": MLPExperts(2, 3), "b": MLPExperts(2, 3)},
+    )
+
+
+def home() -> HoME:
+    groups = CGC(
+        {"g": TopKGate(N, k=2)},
+        HoMEExperts(2, 3),
+        {"g": HoMEExperts(2, 3)},
+        TopKGate(N, k=1),
+    )
+    tasks = CGC(
+        {"a": TopKGate(6, k=2), "b": TopKGate(6, k=1)},
+        HoMEExperts(2, 3),
+        {"a": HoMEExperts(2, 3), "b": HoMEExperts(2, 3)},
+        group_experts={"g": HoMEExperts(2, 3)},
+        task_groups={"a": "g", "b": "g"},
+    )
+    return HoME(groups, tasks)
+
+
 def dense_layers() -> list[keras.layers.Layer]:
     return [keras.layers.Dense(3) for _ in range(N)]
 
@@ -53,6 +83,7 @@ LAYERS: dict[str, Callable[[], keras.layers.Layer]] = {
     **{name: make for name, make in registry.GATES.items() if name != "hash"},
     "constant": lambda: ConstantGate([0.5, 0.5]),
     "MLPExperts": lambda: MLPExperts(N, 3),
+    "HoMEExperts": lambda: HoMEExperts(N, 3),
     "LayerExperts": lambda: LayerExperts(dense_layers()),
     "MoE": lambda: MoE(TopKGate(N, k=2), MLPExperts(N, 3)),
     "MoE of layers": lambda: MoE(TopKGate(N, k=2), dense_layers()),
@@ -62,6 +93,9 @@ LAYERS: dict[str, Callable[[], keras.layers.Layer]] = {
     "MMoE": lambda: MMoE(gates(), MLPExperts(N, 3)),
     "CGC": cgc,
     "PLE": lambda: PLE([cgc()]),
+    "AdaTT": lambda: of_all_experts(AdaTT),
+    "STEM": lambda: of_all_experts(STEM),
+    "HoME": home,
     "SoftMoE": lambda: SoftMoE(MLPExperts(2, 3)),
     "ConditionallyOverlappingMLP": lambda: ConditionallyOverlappingMLP(
         [6, 3], keep_rate=0.5
@@ -122,7 +156,8 @@ def test_training_is_a_boolean(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["top-k", "MoE", "MMoE", "CGC", "PLE", "SoftMoE"]
+    "name",
+    ["top-k", "MoE", "MMoE", "CGC", "PLE", "AdaTT", "STEM", "HoME", "SoftMoE"],
 )
 def test_a_mask_has_an_entry_a_row(name: str) -> None:
     inputs = ones(ROWS, N, WIDTH)
@@ -134,7 +169,9 @@ def test_a_mask_has_an_entry_a_row(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["MoE", "MMoE", "CGC", "PLE"])
+@pytest.mark.parametrize(
+    "name", ["MoE", "MMoE", "CGC", "PLE", "AdaTT", "STEM", "HoME"]
+)
 def test_gate_inputs_fit_the_inputs(name: str) -> None:
     wrong = ["x", 3.0, [[1.0], [1.0, 2.0]], ones(ROWS + 1, WIDTH), ones(WIDTH)]
     wrong += [{"z": ones(ROWS, WIDTH)}, [ones(ROWS, WIDTH)], [None, None]]

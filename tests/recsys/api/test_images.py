@@ -250,6 +250,10 @@ def test_prediction_and_export_are_for_tables(
             {"architecture": "ple"},
             "`architecture` must not be 'ple' for images",
         ),
+        (
+            {"architecture": "home"},
+            "`architecture` must not be 'home' for images",
+        ),
         ({"preset": None}, "'tiny-images' in .* Received: preset='tiny"),
         ({"preset": "movielens"}, "must be one of .*'celeba'"),
         ({"k": 4}, "`k`"),

@@ -72,6 +72,8 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
         {"architecture": "moe"},
         {"architecture": "cgc", "task_experts": 2},
         {"architecture": "ple", "task_experts": 2},
+        {"architecture": "home", "task_experts": 2},
+        {"architecture": "stem", "task_experts": 2},
         {"architecture": "shared-bottom"},
     ],
 )

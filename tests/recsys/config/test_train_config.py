@@ -186,6 +186,7 @@ def test_a_gate_that_there_is_not_is_refused_with_a_near_one(gate: str) -> None:
         ({"preset": "svhn", "k": 9}, 8),
         ({"preset": "multi-mnist", "num_experts": 3}, 3),
         ({"architecture": "cgc", "num_experts": 4, "k": 9}, 8),
+        ({"architecture": "home", "num_experts": 8, "k": 5}, 4),
     ],
 )
 def test_more_experts_per_example_than_a_gate_has_are_refused(
@@ -203,6 +204,8 @@ def test_more_experts_per_example_than_a_gate_has_are_refused(
         {"num_experts": 32, "k": 17},
         {"k": 16},
         {"architecture": "ple", "num_experts": 4, "k": 8},
+        {"architecture": "stem", "num_experts": 4, "k": 12},
+        {"architecture": "home", "num_experts": 8, "k": 4},
         # What has no k, or no gate.
         {"num_experts": 4, "k": 5, "gate": "softmax"},
         {"num_experts": 4, "k": 5, "architecture": "shared-bottom"},
@@ -222,6 +225,30 @@ def test_how_many_experts_there_are_may_be_said_elsewhere(
     file.write_text('{"k": 20, "num_experts": 8}')
     with pytest.raises(FileError, match=r"part\.json: `k` must be at most 8"):
         read_fields(file)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"architecture": "home", "task_experts": 1, "gate": "softmax"},
+            "`task_experts` must be at least 2 for the architecture 'home'",
+        ),
+        (
+            {"task_groups": {"watch": "time"}},
+            "`task_groups` must be left out for the architecture 'mmoe'",
+        ),
+        (
+            {"architecture": "adatt", "execution": "sparse"},
+            "`execution` must not be 'sparse' for the architecture 'adatt'",
+        ),
+    ],
+)
+def test_fields_that_do_not_fit_the_architecture_are_named(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"{message}.*Received: "):
+        TrainConfig("synthetic", "run", **fields)
 
 
 @pytest.mark.parametrize("architecture", ["cgc", "ple", "shared-bottom"])

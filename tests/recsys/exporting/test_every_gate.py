@@ -55,6 +55,11 @@ CASES: dict[str, dict[str, Any]] = {
     "sparse levels": {"gate": "comet", "architecture": "ple", **SOFT},
     "levels+": {"gate": "top-k+", "architecture": "ple"},
     "own experts": {"gate": "dselect-k", "architecture": "cgc", **SOFT},
+    "hierarchy": {"gate": "softmax", "architecture": "home"},
+    "sparse hierarchy": {"gate": "top-k", "architecture": "home"},
+    "fusion": {"gate": "softmax", "architecture": "adatt"},
+    "task embeddings": {"gate": "softmax", "architecture": "stem"},
+    "sparse task embeddings": {"gate": "top-k", "architecture": "stem"},
 }
 
 

@@ -109,7 +109,9 @@ def test_every_interaction(
 
 
 @on_tensorflow
-@pytest.mark.parametrize("architecture", ["ple", "shared-bottom"])
+@pytest.mark.parametrize(
+    "architecture", ["ple", "stem", "home", "shared-bottom"]
+)
 def test_other_architectures(
     architecture: str, tiny: Dataset, tmp_path: Path
 ) -> None:

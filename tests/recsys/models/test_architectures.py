@@ -7,6 +7,7 @@ from keras import ops
 from keras_moe import layers
 from recsys.config.gate_names import GATES
 from recsys.config.resolved_config import ResolvedConfig
+from recsys.config.train_config import ARCHITECTURES
 from recsys.config.train_config import TrainConfig
 from recsys.models.architectures import TableArchitectures
 from recsys.models.gates import gate_class
@@ -32,9 +33,7 @@ def number_of_parameters(
     return sum(int(np.prod(w.shape)) for w in architecture.trainable_weights)
 
 
-@pytest.mark.parametrize(
-    "architecture", ["shared-bottom", "moe", "mmoe", "cgc", "ple"]
-)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture_has_an_output_a_task(architecture: str) -> None:
     layer = make(architecture=architecture)
     x = np.ones((3, 6), "float32")
@@ -62,6 +61,57 @@ def test_experts_and_levels_are_counted() -> None:
         True,
     ]
     assert ple.levels[0].shared_gate.num_experts == 4 + 2 * 2
+
+
+def test_home_has_experts_of_groups_that_the_configuration_names() -> None:
+    home = make(
+        architecture="home",
+        task_experts=3,
+        task_groups={"watch": "time", "rating": "taste"},
+    )
+    assert list(home.groups.gates) == ["time", "taste"]
+    assert home.tasks.task_groups == {"watch": "time", "rating": "taste"}
+    assert home.groups.shared_gate.num_experts == 4 + 2 * 3
+    assert list(make(architecture="home").groups.gates) == ["tasks"]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_configuration_knows_how_many_experts_there_are(
+    architecture: str,
+) -> None:
+    fields = {
+        "architecture": architecture,
+        "task_experts": 3,
+        "num_levels": 3,
+        "task_groups": {"watch": "time", "rating": "taste"},
+    }
+    if architecture != "home":
+        del fields["task_groups"]
+    layer = make(**fields)
+    config = ResolvedConfig.of(
+        TrainConfig("synthetic", "out", num_experts=4, gate="top-k", **fields)
+    )
+    levels = {
+        "ple": lambda: layer.levels,
+        "adatt": lambda: layer.levels,
+        "home": lambda: [layer.groups, layer.tasks],
+        "moe": lambda: [layer.layer],
+        "shared-bottom": list,
+    }.get(architecture, lambda: [layer])()
+    assert config.experts_of_gate(len(TASKS)) == [
+        level._gate_list[0].num_experts for level in levels
+    ]
+    assert config.experts_of_level(len(TASKS)) == [
+        sum(
+            bank.num_experts
+            for bank in (
+                level._banks.values()
+                if isinstance(level, layers.CGC)
+                else [level.experts]
+            )
+        )
+        for level in levels
+    ]
 
 
 @pytest.mark.parametrize("architecture", ["moe", "mmoe"])

@@ -123,6 +123,11 @@ def test_what_takes_less(changes: dict[str, Any], saved: int) -> None:
             "2,003 experts",
         ),
         (
+            {"architecture": "home", "task_experts": 2000},
+            "`num_experts` and `expert_units` and `task_experts`",
+            "2,003 experts",
+        ),
+        (
             {"shared_experts": 5000},
             "`shared_experts`, `embedding_dim`, `num_experts` and",
             "5,003 experts",

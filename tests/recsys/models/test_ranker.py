@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
 from recsys import Dataset
@@ -15,6 +16,7 @@ from recsys.models.build import build_ranker
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.training.resolve_config import resolve_config
+from tests.gradients import weight_gradient
 
 pytestmark = pytest.mark.usefixtures("compiled_calls")
 
@@ -188,6 +190,26 @@ def test_experts_that_run_are_not_counted_where_tasks_have_their_own(
     assert Scorer(cgc).score(frame).evaluated is None
     moe = build(tiny, architecture="moe", gate="top-k", k=3)
     assert Scorer(moe).score(frame).evaluated.tolist() == [3] * 40
+
+
+def test_stem_has_embeddings_of_each_task_beside_shared_ones(
+    tiny: Dataset,
+) -> None:
+    stem = build(tiny, architecture="stem", gate="softmax", embedding_dim=4)
+    assert stem.streams == ["watch", "rating", "shared"]
+    table = stem.embeddings["user"].embeddings
+    assert table.shape[1] == 3 * 4
+    assert stem.table_widths["user"] == 4
+    inputs = stem.encode(tiny.split("train")[:8])
+
+    def loss() -> Any:
+        outputs = stem(inputs)
+        unused = 0.0 * ops.sum(outputs["rating"])
+        return ops.sum(ops.square(outputs["watch"])) + unused
+
+    (gradient,) = weight_gradient(loss, [table])
+    of_streams = np.split(gradient, 3, axis=1)
+    assert [values.any() for values in of_streams] == [True, False, True]
 
 
 def test_scores_of_no_rows(tiny: Dataset) -> None:

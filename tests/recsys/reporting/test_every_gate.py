@@ -15,6 +15,7 @@ from recsys import TrainConfig
 from recsys.api.report import report
 from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import GATES
+from recsys.config.train_config import ARCHITECTURES
 from recsys.measuring.sample import Sample
 from recsys.models.build import build_model
 from recsys.models.gates import gate_class
@@ -59,7 +60,8 @@ CASES: dict[str, dict[str, Any]] = {
             "gate": "expert-choice",
             "task_experts": 2,
         }
-        for name in ("moe", "cgc", "ple", "shared-bottom")
+        for name in ARCHITECTURES
+        if name != "mmoe"
     },
 }
 on_torch = pytest.mark.skipif(
@@ -75,6 +77,7 @@ FROM_LOGITS = {
     if issubclass(gate, LogitGate) and gate.has_softmax
 }
 FROM_LOGITS |= {"noisy", "balanced", "capped", "moe", "cgc", "ple"}
+FROM_LOGITS |= {"adatt", "stem", "home"}
 FROM_LOGITS |= {"static softmax", "static top-k"}
 
 
@@ -171,5 +174,5 @@ def test_operations_are_counted(runs: dict[str, Trained]) -> None:
     section = flops(list(runs.values()))
     assert section is not None
     (table,) = section.tables
-    without = {"cgc", "ple", "shared-bottom"}
+    without = {"cgc", "ple", "adatt", "stem", "home", "shared-bottom"}
     assert {row[0] for row in table.rows} == set(CASES) - without

@@ -40,6 +40,23 @@ def test_given_weights_stay() -> None:
     assert resolved(task_weights=weights).task_weights == weights
 
 
+def test_a_group_of_tasks_is_of_one_kind_unless_given() -> None:
+    assert resolved().task_groups == {}
+    groups = resolved(architecture="home", task_groups={"share": "act"})
+    assert groups.task_groups == {
+        "watch": "binary tasks",
+        "rating": "regression tasks",
+        "share": "act",
+    }
+
+
+@pytest.mark.parametrize("groups", [{"buy": "act"}, {"watch": "rating"}])
+def test_groups_of_other_tasks_are_refused(groups: dict[str, str]) -> None:
+    message = r"`task_groups` must be of the tasks.*Received: task_groups="
+    with pytest.raises(ValueError, match=message):
+        resolved(architecture="home", task_groups=groups)
+
+
 @pytest.mark.parametrize(
     ("name", "tasks", "standardized"),
     [

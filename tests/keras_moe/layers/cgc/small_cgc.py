@@ -43,4 +43,5 @@ def logits(gate: SoftmaxGate | TopKGate, x: np.ndarray) -> np.ndarray:
 
 def assert_all_close(actual: Any, expected: Any) -> None:
     for one, other in zip(actual, expected, strict=True):
+        one, other = to_numpy(one), to_numpy(other)
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
