@@ -1,4 +1,4 @@
-"""Asks a server the same thing again and again, over a few connections."""
+"""Asks a server the same thing again and again, or at random moments."""
 
 import asyncio
 import time
@@ -96,6 +96,37 @@ class Load:
         answers.took = time.perf_counter() - start
         return answers
 
+    async def offer(self, rate: float, seconds: float, most: int) -> Answers:
+        """Asks at random moments, whether or not earlier answers have come.
+
+        A request's time counts from its moment: also while it waits for one of
+        `most` connections.
+
+        Args:
+            rate: Requests per second on average.
+            seconds: How long.
+            most: Connections.
+        """
+        answers = Answers()
+        rng = np.random.default_rng(0)
+        gaps = rng.exponential(1 / rate, int(rate * seconds))
+        start = time.perf_counter()
+        free: asyncio.Queue[_Connection] = asyncio.Queue()
+        for _ in range(most):
+            free.put_nowait(_Connection(self._port))
+        asking = set()
+        for number, moment in enumerate(start + np.cumsum(gaps)):
+            await asyncio.sleep(max(0, moment - time.perf_counter()))
+            request = self._requests[number % len(self._requests)]
+            asking.add(
+                asyncio.create_task(_ask_once(answers, free, request, moment))
+            )
+        await asyncio.gather(*asking)
+        answers.took = time.perf_counter() - start
+        while not free.empty():
+            free.get_nowait().close()
+        return answers
+
     async def _ask(self, answers: Answers, number: int) -> None:
         """One connection, opened anew where it breaks."""
         writer: asyncio.StreamWriter | None = None
@@ -124,3 +155,61 @@ class Load:
                 answers.add_error(status)
         if writer is not None:
             writer.close()
+
+
+class _Connection:
+    """A connection that is opened anew where it has ended."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: (
+            tuple[asyncio.StreamReader, asyncio.StreamWriter] | None
+        ) = None
+
+    async def ask(self, request: bytes) -> str:
+        """Returns the status of the answer."""
+        was_open = self._streams is not None
+        try:
+            status, ends = await self._ask(request)
+        except asyncio.IncompleteReadError:
+            if not was_open:
+                raise
+            self.close()  # The server ends what is idle for seconds.
+            status, ends = await self._ask(request)
+        if ends:
+            self.close()
+        return status
+
+    async def _ask(self, request: bytes) -> tuple[str, bool]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(
+                "127.0.0.1", self._port
+            )
+        reader, writer = self._streams
+        writer.write(request)
+        return await read_answer(reader)
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+async def _ask_once(
+    answers: Answers,
+    free: "asyncio.Queue[_Connection]",
+    request: bytes,
+    moment: float,
+) -> None:
+    connection = await free.get()
+    try:
+        status = await connection.ask(request)
+        if status == "200":
+            answers.seconds.append(time.perf_counter() - moment)
+        else:
+            answers.add_error(status)
+    except (OSError, asyncio.IncompleteReadError) as error:
+        answers.add_error(type(error).__name__)
+        connection.close()
+    finally:
+        free.put_nowait(connection)

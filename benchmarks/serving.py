@@ -17,7 +17,12 @@ default options is asked by `--hostile-connections` for `--hostile-seconds`,
 where a share of `--hostile` of the requests is such as no client should send
 (`hostile_requests.py`); meanwhile, a process of its own asks whether the server
 is alive: how long that takes, and the server's memory before, at most and
-after.
+after. Part `shed`: a ranker of `--gate budget` in the first of `--formats`, 16
+experts of two layers of `--shed-width` and a budget of 8, without and with
+`--shed`: a line with the time of a call in this process by its budget, and one
+for each of one, two and three times the traffic that it holds without, which is
+70 % of what 4 connections get. Requests of `--shed-rows` are sent at random
+moments, whether or not earlier answers have come.
 """
 
 import argparse
@@ -33,6 +38,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import psutil
@@ -47,6 +53,7 @@ from movielens_ranker import make_rows
 from report import report
 
 from recsys.serving.formats import FORMATS
+from recsys.serving.runner import load as load_model
 
 BODIES = 256
 
@@ -54,8 +61,8 @@ BODIES = 256
 class Server:
     """`recsys serve` in a process of its own."""
 
-    def __init__(self, model: Path, port: int = 0) -> None:
-        words = ["serve", "--model", str(model), "--name", "ranker"]
+    def __init__(self, model: Path, *options: str, port: int = 0) -> None:
+        words = ["serve", "--model", str(model), "--name", "ranker", *options]
         self._command = [sys.executable, "-u", "-m", "recsys", *words]
         self._start(port)
 
@@ -119,6 +126,28 @@ def write_models(
     for name in formats:
         (folder / name).mkdir()
         export_format(name).write(ServedRanker(ranker), folder / name / "1")
+
+
+def write_budget_model(folder: Path, form: str, width: int) -> None:
+    """Exports a ranker of `--gate budget`, of which only the gate has learned.
+
+    One gate for both tasks: with two, a budget of 8 for each takes nearly all
+    of 16 experts, so that the plan is dense, and no budget saves time.
+    """
+    from recsys.exporting import export_format
+    from recsys.exporting.served_ranker import ServedRanker
+
+    ranker = make_ranker(
+        gate="budget",
+        architecture="moe",
+        num_experts=16,
+        k=8,
+        expert_units=[width, width],
+    )
+    inputs, _ = make_rows(512)
+    for _ in range(10):  # The gate's thresholds.
+        ranker(inputs, training=True)
+    export_format(form).write(ServedRanker(ranker), folder / "1")
 
 
 def make_bodies(rows: int) -> list[bytes]:
@@ -258,6 +287,70 @@ def hostile_test(options: argparse.Namespace) -> None:
         report(what="hostile", format=form, **found, load_average=load)
 
 
+def shed_test(options: argparse.Namespace) -> None:
+    (form,) = options.formats[:1]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        width = options.shed_width
+        write_budget_model(folder, form, width)
+        settings = {"format": form, "rows": options.shed_rows, "width": width}
+        bodies = make_bodies(options.shed_rows)
+        report(
+            what="budget",
+            **settings,
+            ms=call_ms(folder / "1", options.shed_rows),
+        )
+        held = 0.0
+        for shed in (False, True):
+            words = ["--shed"] if shed else []
+            with Server(folder, *words) as server:
+                server.wait_until_ready()
+                load = Load(server.port, "/v1/models/ranker:predict", bodies)
+                closed = asyncio.run(load.run(4, options.shed_seconds))
+                if not shed:
+                    held = 0.7 * figures(closed)["requests_a_second"]
+                for times in (1, 2, 3):
+                    report(
+                        what="shed" if shed else "no shed",
+                        **settings,
+                        times=times,
+                        offered=round(times * held, 1),
+                        **offered(server.port, load, times * held, options),
+                        load_average=os.getloadavg()[0],
+                    )
+                    time.sleep(1)
+
+
+def call_ms(folder: Path, rows: int) -> dict[str, float]:
+    """Milliseconds of a call by its budget, medians of 20."""
+    runner = load_model(folder)
+    inputs, _ = make_rows(rows)
+    found = {}
+    for budget in (1, 2, 4, 8):
+        given = {
+            "user": inputs["user"].astype("int64"),
+            "item": inputs["item"].astype("int64"),
+            "budget": np.full(rows, budget, "float32"),
+        }
+        seconds = []
+        for _ in range(20):
+            start = time.perf_counter()
+            runner.run("serving_default", given)
+            seconds.append(time.perf_counter() - start)
+        found[str(budget)] = round(1e3 * float(np.median(seconds)), 2)
+    return found
+
+
+def offered(
+    port: int, load: Load, rate: float, options: argparse.Namespace
+) -> dict[str, Any]:
+    answers = asyncio.run(load.offer(rate, options.shed_seconds, 256))
+    address = f"http://127.0.0.1:{port}/v1/models/ranker"
+    with urllib.request.urlopen(address) as answer:
+        status = json.load(answer)
+    return {**figures(answers), "shedding": status.get("shedding")}
+
+
 def time_two_stages(items: Sequence[int]) -> None:
     """In processes under TensorFlow, one for each catalogue."""
     script = Path(__file__).with_name("two_stage_call.py")
@@ -272,7 +365,7 @@ def time_two_stages(items: Sequence[int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["models", "load", "two-stage", "hostile"]
+    parts = ["models", "load", "two-stage", "hostile", "shed"]
     parser.add_argument("--parts", default=parts, choices=parts, nargs="+")
     parser.add_argument("--experts", default=[16, 64], type=int, nargs="+")
     parser.add_argument(
@@ -293,6 +386,9 @@ def main() -> None:
     parser.add_argument("--hostile", default=0.2, type=float, help="a share")
     parser.add_argument("--hostile-connections", default=8, type=int)
     parser.add_argument("--hostile-seconds", default=30.0, type=float)
+    parser.add_argument("--shed-rows", default=256, type=int)
+    parser.add_argument("--shed-width", default=512, type=int)
+    parser.add_argument("--shed-seconds", default=15.0, type=float)
     sizes = [4000, 100_000, 1_000_000]
     parser.add_argument("--items", default=sizes, type=int, nargs="+")
     options = parser.parse_args()
@@ -306,6 +402,8 @@ def main() -> None:
         time_two_stages(options.items)
     if "hostile" in options.parts:
         hostile_test(options)
+    if "shed" in options.parts:
+        shed_test(options)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ def with_fewer_experts(
     num_experts: int,
     batch_size: int,
     lessen: Callable[[Mixture, np.ndarray, int], None],
+    importance: str = "weight",
 ) -> tuple[keras.Model, Report]:
     """Changes the mixtures of a copy that have more than so many experts.
 
@@ -30,6 +31,7 @@ def with_fewer_experts(
         batch_size: Integer.
         lessen: Gives a mixture of the copy other parts. It gets the mixture,
             the use of its experts on `data`, `(n,)`, and `num_experts`.
+        importance: As in `prune`.
 
     Returns:
         The changed copy, and a `Report` of its cost on `data`.
@@ -38,12 +40,13 @@ def with_fewer_experts(
         TypeError: If an argument has the wrong type.
         ValueError: If `model` is not built, cannot be saved and loaded with
             other experts, calls no mixture or none of more than `num_experts`,
-            or `data` holds no rows or arrays of different lengths.
+            `data` holds no rows or arrays of different lengths, or `importance`
+            is unknown.
     """
     check_size("num_experts", num_experts, 2)
     examples = Examples(data, batch_size)
     edited = copied(model)
-    use = expert_use(edited, examples)
+    use = expert_use(edited, examples, importance)
     before = {mixture.name: len(total) for mixture, total in use.items()}
     if max(before.values()) <= num_experts:
         raise ValueError(

@@ -16,11 +16,16 @@ def prune(
     data: Structure,
     num_experts: int,
     batch_size: int = 256,
+    importance: str = "weight",
 ) -> tuple[keras.Model, Report]:
-    """Keeps the experts of each mixture that weigh most on given data.
+    """Keeps the most important experts of each mixture on given data.
 
     An expert's importance is the weight that the gates give it, added up over
-    the rows of `data`, and for an `MMoE` over its tasks. The `num_experts` of
+    the rows of `data`, and for an `MMoE` over its tasks: `sum_x g_i(x)`. With
+    `importance="output"` it is what an expert contributes, `sum_x g_i(x)
+    ||f_i(x)||`, with the Euclidean norm of its output: an expert with much
+    weight whose outputs are small is pruned before one with less weight and
+    large outputs. This evaluates all experts on `data`. The `num_experts` of
     the largest importance remain, in their order, with their weights. The
     gates lose the others:
 
@@ -48,6 +53,7 @@ def prune(
             tuple `(inputs, labels)` or `(inputs, labels, sample_weights)`.
         num_experts: Integer `>= 2`, the experts that a mixture keeps.
         batch_size: Integer, defaults to 256.
+        importance: `"weight"` (default) or `"output"`; see above.
 
     Returns:
         A model with weights of its own, compiled like `model` with a new
@@ -57,7 +63,8 @@ def prune(
         TypeError: If an argument has the wrong type.
         ValueError: If `model` is not built, cannot be saved and loaded with
             other experts, calls no mixture or none of more than `num_experts`,
-            or `data` holds no rows or arrays of different lengths.
+            `data` holds no rows or arrays of different lengths, or `importance`
+            is unknown.
 
     Example:
         >>> mixture = keras_moe.layers.MoE(
@@ -78,8 +85,13 @@ def prune(
         compares choices of experts on calibration data.
         Kim et al., Scalable and Efficient MoE Training for Multitask
         Multilingual Models, 2021 (choice by the use of an expert).
+        Lasby et al., REAP the Experts: Why Pruning Prevails for One-Shot MoE
+        Compression, 2025 (weight times norm; a mean over the rows that choose
+        an expert there, over all rows here).
     """
-    return with_fewer_experts(model, data, num_experts, batch_size, _prune)
+    return with_fewer_experts(
+        model, data, num_experts, batch_size, _prune, importance
+    )
 
 
 def _prune(mixture: Mixture, use: np.ndarray, num_experts: int) -> None:

@@ -134,6 +134,7 @@ class GatedLayer(CheckedLayer):
         training: bool | None,
         masks: Sequence[Tensor | None],
         budget: float | Tensor | None = None,
+        inputs: Tensor | None = None,
     ) -> list[Tensor]:
         """Returns each task's weights `(..., n)`, and records them.
 
@@ -145,6 +146,7 @@ class GatedLayer(CheckedLayer):
             training: Boolean, for the gates.
             masks: Each task's mask of what is routed, or `None`.
             budget: Experts per row on average, for gates that take it.
+            inputs: What the experts compute on, to be recorded.
         """
         given = {} if budget is None else {"budget": budget}
         rank = self._routed_rank([x.shape for x in gate_inputs])
@@ -167,6 +169,7 @@ class GatedLayer(CheckedLayer):
             dict(zip(task_names, masks, strict=False)),
             dict(zip(task_names, self._gate_list, strict=False)),
             dict(zip(task_names, gate_inputs, strict=False)),
+            inputs,
         )
         return weights
 

@@ -88,7 +88,13 @@ class Mixture(GatedLayer):
         )
         execution = self._execution.of_call(self._gate_list, budget, training)
         weights = self._weigh(
-            execution, gate_inputs, task_names, training, masks, budget
+            execution,
+            gate_inputs,
+            task_names,
+            training,
+            masks,
+            budget,
+            inputs,
         )
         outputs = self._combine(execution, inputs, weights, masks, training)
         if self.shared_experts is not None:

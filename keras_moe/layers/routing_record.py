@@ -25,6 +25,9 @@ class RoutingRecord:
             `None` where the inputs carry no mask.
         gates: Per task, the `Gate` that the weights are of.
         gate_inputs: Per task, what that gate was called on.
+        inputs: What the experts of a `MoE` or `MMoE` compute on, `(...,
+            *features)`; `None` of a `CGC`, whose banks may have different
+            ones.
     """
 
     mixture: keras.layers.Layer
@@ -32,6 +35,7 @@ class RoutingRecord:
     masks: dict[str, Tensor | None]
     gates: dict[str, keras.layers.Layer]
     gate_inputs: dict[str, Tensor]
+    inputs: Tensor | None = None
 
 
 _records: ContextVar[list[RoutingRecord] | None] = ContextVar(
@@ -89,10 +93,11 @@ def record(
     masks: dict[str, Tensor | None],
     gates: dict[str, keras.layers.Layer],
     gate_inputs: dict[str, Tensor],
+    inputs: Tensor | None,
 ) -> None:
     """Adds a record, if records are kept."""
     records = _records.get()
     if records is not None:
         records.append(
-            RoutingRecord(mixture, weights, masks, gates, gate_inputs)
+            RoutingRecord(mixture, weights, masks, gates, gate_inputs, inputs)
         )

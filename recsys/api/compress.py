@@ -29,12 +29,13 @@ def compress(
     out: str | Path,
     experts: int | None = None,
     int8: bool = False,
+    importance: str = "weight",
 ) -> JsonObject:
     """Makes a smaller model of that of a run.
 
     First experts are pruned, if `experts` is given, then those that remain
-    are quantized, with `int8`: see `keras_moe.compress`. How much experts
-    weigh is measured on up to 4,096 rows of the validation split. Nothing is
+    are quantized, with `int8`: see `keras_moe.compress`. Their importance is
+    measured on up to 4,096 rows of the validation split. Nothing is
     trained; `recsys train --from` goes on from a run whose experts were not
     quantized.
 
@@ -46,6 +47,8 @@ def compress(
             default.
         int8: Whether to store the experts as 8-bit integers. Defaults to
             `False`.
+        importance: What prunes an expert: little `"weight"` (default), or
+            little weight times the norm of its `"output"`.
 
     Returns:
         The content of the `metrics.json` of the new run.
@@ -56,7 +59,8 @@ def compress(
         RunError: There is no finished run in the folder, its architecture has
             no experts that can be pruned, or `out` is not empty.
         ValueError: Neither `experts` nor `int8` is given, or `experts` is
-            below 2 or not below the number of experts of the run.
+            below 2 or not below the number of experts of the run, or
+            `importance` is unknown.
     """
     if experts is None and not int8:
         raise ValueError(
@@ -90,7 +94,9 @@ def compress(
         config = replace(config, data=str(data), out=str(result.folder))
         if experts is not None:
             announce(f"Pruning to {experts} experts")
-            model, report = prune(model, inputs, experts, model.rows_per_step)
+            model, report = prune(
+                model, inputs, experts, model.rows_per_step, importance
+            )
             _announce(report)
             # Of experts that were split, any number may remain.
             config = replace(

@@ -18,13 +18,20 @@ def compress(
     experts: Annotated[
         int | None,
         typer.Option(
-            help="Experts to keep: those that weigh most on the validation "
-            "split. Default: all."
+            help="Experts to keep: the most important ones on the "
+            "validation split. Default: all."
         ),
     ] = None,
     int8: Annotated[
         bool, typer.Option("--int8", help="Store experts as 8-bit integers.")
     ] = False,
+    importance: Annotated[
+        str,
+        typer.Option(
+            help="Experts to prune: those of little weight (weight), or of "
+            "little weight times the norm of their outputs (output)."
+        ),
+    ] = "weight",
     backend: Backend = None,
 ) -> None:
     """Make a smaller model of a run, without training."""
@@ -32,6 +39,6 @@ def compress(
     from recsys.api.compress import compress
     from recsys.commands.metrics_table import print_metrics
 
-    metrics = compress(run, data, out, experts, int8)
+    metrics = compress(run, data, out, experts, int8, importance)
     print_metrics({split: metrics[split] for split in ("validation", "test")})
     print(f"The smaller model is in {out}")

@@ -70,6 +70,24 @@ def serve(
             "Default: as exported."
         ),
     ] = None,
+    shed: Annotated[
+        bool,
+        typer.Option(
+            "--shed",
+            help="Spend fewer experts per row under load, on a model trained "
+            "with --gate budget.",
+        ),
+    ] = False,
+    shed_wait_ms: Annotated[
+        float,
+        typer.Option(
+            help="Milliseconds a request should wait at most; --shed lowers "
+            "budgets from half of it on."
+        ),
+    ] = 100.0,
+    shed_floor: Annotated[
+        float, typer.Option(help="Lowest budget that --shed sets.")
+    ] = 1.0,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log each request.")
     ] = False,
@@ -97,6 +115,9 @@ def serve(
             head_timeout=head_timeout,
             poll_seconds=poll_seconds,
             index=index,
+            shed=shed,
+            shed_wait_ms=shed_wait_ms,
+            shed_floor=shed_floor,
             access_log=access_log,
         )
     except KeyboardInterrupt:

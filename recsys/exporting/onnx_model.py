@@ -16,6 +16,7 @@ from recsys.exporting.class_names import class_names
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.export_format import ExportFormat
 from recsys.exporting.onnx_conversion import converted
+from recsys.exporting.onnx_int8 import keep_int8
 from recsys.exporting.signature import Input
 from recsys.features.onnx_graph import OnnxGraph
 from recsys.features.onnx_graph import OnnxValue
@@ -219,6 +220,7 @@ def _computed(
         return list(outputs.values())
 
     model, outputs = converted(compute, [*chain(*encoded.values())])
+    keep_int8(model, served.ranker)
     return model, dict(zip(names, outputs, strict=True))
 
 

@@ -20,6 +20,7 @@ from starlette.types import Send
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
+from recsys.files.json_files import JsonObject
 from recsys.serving.batcher import GoneError
 from recsys.serving.connection_close import CloseUnread
 from recsys.serving.documents import Documents
@@ -145,7 +146,12 @@ class Api:
             statuses = [item for item in statuses if item["version"] == version]
             if not statuses:
                 raise self._no_such_version(version)
-        return JSONResponse({"model_version_status": statuses})
+        shown_statuses: JsonObject = {"model_version_status": statuses}
+        served = self._store.served
+        if served is not None and served.model.batcher.shedding is not None:
+            shedding = served.model.batcher.shedding
+            shown_statuses["shedding"] = shedding.status()
+        return JSONResponse(shown_statuses)
 
     async def _metadata(self, request: Request) -> Response:
         served = self._store.served
@@ -170,6 +176,11 @@ class Api:
         """Answers within the time that a request has."""
         seconds = self._options.request_timeout
         has_come = False
+        headers: dict[str, str] = {}
+
+        def note(cap: float) -> None:
+            headers["Budget-Cap"] = f"{cap:g}"
+
         try:
             async with asyncio.timeout(seconds):
                 body = await self._body(request)
@@ -181,10 +192,10 @@ class Api:
                 parsed = await self._reader.read(body, served.model.signatures)
                 del body  # It may be large, and the answer take long.
                 outputs = await served.model.batcher.predict(
-                    parsed, request.is_disconnected
+                    parsed, request.is_disconnected, note
                 )
                 content = await self._reader.write(parsed, outputs)
-            return Response(content, media_type=_JSON)
+            return Response(content, 200, headers, _JSON)
         except TimeoutError:
             if not has_come:
                 problem = f"the body has not come within {seconds:g} seconds"

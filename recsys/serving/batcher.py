@@ -8,6 +8,7 @@ from dataclasses import field
 
 import numpy as np
 
+from recsys.serving.budget_shedding import BudgetShedding
 from recsys.serving.predict_request import PredictRequest
 from recsys.serving.tensor_spec import Arrays
 
@@ -23,6 +24,10 @@ async def _waits() -> bool:
     return False
 
 
+def _ignored(cap: float) -> None:
+    pass
+
+
 @dataclass
 class _Waiting:
     """A request, and where its answer goes."""
@@ -30,6 +35,7 @@ class _Waiting:
     request: PredictRequest
     outputs: "asyncio.Future[Arrays]"
     is_gone: Callable[[], Awaitable[bool]]
+    on_cap: Callable[[float], None]
     since: float = field(default_factory=time.monotonic)
     num_values: int = field(init=False)
 
@@ -59,12 +65,16 @@ class Batcher:
     up while it is computed holds up no other, as long as the executor has a
     further thread.
 
+    Attributes:
+        shedding: The argument of this name.
+
     Args:
         run: Computes the outputs of a signature.
         executor: Where it is computed.
         max_rows: Most rows of a batch; a request with more is one by itself.
         max_wait: Seconds that a batch waits for more requests.
         max_values: Most values of the inputs of a batch, likewise.
+        shedding: What lowers budgets under pressure; nothing unless given.
     """
 
     def __init__(
@@ -74,7 +84,9 @@ class Batcher:
         max_rows: int,
         max_wait: float,
         max_values: int = 2**63,
+        shedding: BudgetShedding | None = None,
     ) -> None:
+        self.shedding = shedding
         self._run = run
         self._executor = executor
         self._max_rows = max_rows
@@ -89,12 +101,15 @@ class Batcher:
         self,
         request: PredictRequest,
         is_gone: Callable[[], Awaitable[bool]] = _waits,
+        on_cap: Callable[[float], None] = _ignored,
     ) -> Arrays:
         """Returns the outputs for the rows of a request.
 
         Args:
             request: The request.
             is_gone: Whether nobody waits for the answer any more.
+            on_cap: Called with the cap that has lowered a budget of the
+                request, before its answer.
 
         Raises:
             Exception: What the model has raised, for this request alone.
@@ -103,7 +118,7 @@ class Batcher:
         future: asyncio.Future[Arrays] = (
             asyncio.get_running_loop().create_future()
         )
-        self._queue.append(_Waiting(request, future, is_gone))
+        self._queue.append(_Waiting(request, future, is_gone, on_cap))
         if self._num_rows() >= self._max_rows:
             self._full.set()
         if self._worker is None:
@@ -122,6 +137,7 @@ class Batcher:
                 await self._drop_gone()
                 if batch := self._take():
                     self._others_come = len(batch) > 1
+                    self._shed(batch)
                     await self._answer(batch)
         finally:
             self._worker = None
@@ -165,6 +181,22 @@ class Batcher:
                 values += waiting.num_values
         self._queue = kept
         return batch
+
+    def _shed(self, batch: list[_Waiting]) -> None:
+        """Lowers the budgets of a batch as the pressure demands."""
+        if self.shedding is None:
+            return
+        requests, are_capped = self.shedding.caps(
+            [item.request for item in batch],
+            time.monotonic() - min(item.since for item in batch),
+            len(batch) + len(self._queue) - 1,
+        )
+        for item, request, is_capped in zip(
+            batch, requests, are_capped, strict=True
+        ):
+            item.request = request
+            if is_capped:
+                item.on_cap(self.shedding.cap)
 
     async def _answer(self, batch: list[_Waiting]) -> None:
         computing = asyncio.get_running_loop().run_in_executor(

@@ -1,11 +1,17 @@
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
+from recsys.errors import FileError
 from recsys.serving.batcher import Batcher
+from recsys.serving.budget_shedding import BudgetShedding
+from recsys.serving.predict_request import BUDGET
+from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.runner import load
 from recsys.serving.serve_options import ServeOptions
+from recsys.serving.tensor_spec import Runner
 from recsys.serving.tensor_spec import Signature
 
 
@@ -30,6 +36,8 @@ def model_loader(
     Args:
         options: How it is served.
         executor: Where it is computed.
+
+    It raises a `FileError` for a model that cannot be served so.
     """
 
     def load_model(folder: Path) -> LoadedModel:
@@ -40,7 +48,29 @@ def model_loader(
             options.max_batch_rows,
             options.batch_wait_ms / 1000,
             options.max_request_values,
+            _shedding(runner, folder, options) if options.shed else None,
         )
         return LoadedModel(runner.signatures, batcher)
 
     return load_model
+
+
+def _shedding(
+    runner: Runner, folder: Path, options: ServeOptions
+) -> BudgetShedding:
+    inputs = runner.signatures[DEFAULT_SIGNATURE].inputs
+    if BUDGET not in inputs:
+        raise FileError.at(
+            folder,
+            f"a model with the input {BUDGET!r}, of a run with `--gate "
+            "budget`, which `--shed` lowers",
+            f"the inputs {sorted(inputs)}",
+        )
+    own = inputs[BUDGET].default
+    return BudgetShedding(
+        options.shed_wait_ms / 1000,
+        options.max_concurrency,
+        options.shed_floor,
+        # The largest budget that a gate trains for, by default.
+        inf if own is None else max(4 * float(own[0]), options.shed_floor),
+    )

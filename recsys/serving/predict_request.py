@@ -29,9 +29,10 @@ from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 
+BUDGET = "budget"
+
 _BODY = "body"
-_BUDGET = "budget"
-_KEYS = ("instances", "inputs", "signature_name", _BUDGET)
+_KEYS = ("instances", "inputs", "signature_name", BUDGET)
 # Commas and brackets of a text up to which it is read at once: meanwhile, no
 # other thread runs.
 _SIGNS_AT_ONCE = 10_000
@@ -97,9 +98,9 @@ class PredictRequest:
             values_of = _named_columns(content["inputs"], specs)
             rows = _checked_lengths(values_of, max_rows)
             place = _in_column
-        if _BUDGET in content:
+        if BUDGET in content:
             _check_budget(values_of, specs)
-            values_of = {**values_of, _BUDGET: [content[_BUDGET]]}
+            values_of = {**values_of, BUDGET: [content[BUDGET]]}
             place = _place_of_budget(place)
         room = _Room(rows, max_values)
         columns = {
@@ -135,21 +136,21 @@ class PredictRequest:
 def _check_budget(
     columns: Mapping[str, object], specs: Mapping[str, TensorSpec]
 ) -> None:
-    if _BUDGET not in specs:
+    if BUDGET not in specs:
         raise RequestError.at(
-            _BUDGET,
+            BUDGET,
             "no such key: the model has no input of this name",
             "one",
         )
-    if _BUDGET in columns:
+    if BUDGET in columns:
         raise RequestError.at(
-            _BUDGET, "either one of the request or of its rows", "both"
+            BUDGET, "either one of the request or of its rows", "both"
         )
 
 
 def _place_of_budget(place: Callable[[str], Place]) -> Callable[[str], Place]:
     """Where a value stands, if the budget is one for all rows."""
-    return lambda name: (lambda at: _BUDGET) if name == _BUDGET else place(name)
+    return lambda name: (lambda at: BUDGET) if name == BUDGET else place(name)
 
 
 class _Room:

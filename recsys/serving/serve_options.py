@@ -43,6 +43,13 @@ class ServeOptions:
         poll_seconds: Seconds between two looks for a new version.
         index: What two stages search with: `"brute-force"`, `"hnsw"` or
             `"ivf"`; what they were exported with unless given.
+        shed: Whether rows have fewer experts under pressure, as
+            `recsys.serving.budget_shedding` says: of a model with an input
+            `budget`.
+        shed_wait_ms: Milliseconds that a request should wait at most to be
+            computed, by which `shed` tells the pressure; its other measure is
+            `max_concurrency`.
+        shed_floor: Experts per row to which `shed` lowers a budget at most.
         access_log: Whether each request is logged.
 
     Raises:
@@ -71,6 +78,9 @@ class ServeOptions:
     head_timeout: _Positive = 10.0
     poll_seconds: _Positive = 1.0
     index: Literal["brute-force", "hnsw", "ivf"] | None = None
+    shed: bool = False
+    shed_wait_ms: Annotated[float, Field(gt=0, le=1e6)] = 100.0
+    shed_floor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
     access_log: bool = False
 
     @property

@@ -537,6 +537,28 @@ def test_cold_start(run: Run, tmp_path: Path) -> None:
     assert line["chance"] == 0.5
 
 
+@pytest.mark.once("torch")
+@pytest.mark.slow
+def test_budget_curve(run: Run, tmp_path: Path) -> None:
+    synthetic(400, num_users=50, num_items=50).write(tmp_path / "data")
+    run(
+        "budget_curve.py",
+        f"--data {tmp_path / 'data'} --out {tmp_path} --budgets 1 3 --seeds 1 "
+        "--experts 3 --epochs 1 --train-rows 200 "
+        f"--figure {tmp_path / 'figure.svg'}",
+    )
+    lines = json.loads((tmp_path / "results.json").read_text())
+    assert [(line["model"], line["budget"]) for line in lines] == [
+        *[("one model", 1), ("one model", 3)],
+        *[("top-k for each", 1), ("top-k for each", 3)],
+    ]
+    for line in lines:
+        assert line["experts"] == pytest.approx(line["budget"])
+        assert line["loss"] > 0
+        assert line["cpu_us"] > 0
+    assert (tmp_path / "figure.svg").stat().st_size > 0
+
+
 def test_budget_times(run: Run) -> None:
     lines = run("budget_times.py", "--width 4 --rows 8")
     assert [line["budget"] for line in lines] == [1, 2, 4, 8]

@@ -6,6 +6,8 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.compress import prune
+from keras_moe.compress.examples import Examples
+from keras_moe.compress.expert_use import expert_use
 from keras_moe.layers import GroupedGate
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
@@ -73,6 +75,42 @@ def test_rows_with_nan_have_no_say():
     kernel = to_numpy(mixture_of(pruned).experts.kernels[0])
     np.testing.assert_array_equal(kernel.ravel(), [100.0, 1000.0])
     assert report.max_difference == report.mean_difference == 0
+
+
+def test_importance_by_outputs_differs() -> None:
+    weights = [[0.6, 0, 0.4, 0], [0.6, 0.1, 0, 0.3], [0.5, 0, 0.5, 0]]
+    x = np.array([[1], [-2], [4]], "float32")
+    data = [x, np.array(weights, "float32")]
+    # By weight 1.7, 0.1, 0.9, 0.3. Experts are 1, 10, 100 and 1,000 times |x|:
+    # 3.8, 2, 240, 600.
+    by_weight, _ = prune(of_weights(), data, 2)
+    by_output, _ = prune(of_weights(), data, 2, importance="output")
+    for pruned, kept in ((by_weight, [1, 100]), (by_output, [100, 1000])):
+        kernel = to_numpy(mixture_of(pruned).experts.kernels[0])
+        np.testing.assert_array_equal(kernel.ravel(), kept)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", ["subclassed", "of-tasks"])
+def test_importance_by_outputs_is_that_of_numpy(kind: str) -> None:
+    model, x = KINDS[kind](), make_inputs()
+    mixture = mixture_of(model)
+    first, second = (to_numpy(kernel) for kernel in mixture.experts.kernels)
+    bias, last = (to_numpy(bias) for bias in mixture.experts.biases)
+    hidden = np.maximum(np.einsum("nd,edh->neh", x, first) + bias, 0)
+    outputs = np.maximum(np.einsum("neh,eho->neo", hidden, second) + last, 0)
+    gates = getattr(mixture, "gates", None) or {"": mixture.gate}
+    weights = sum(to_numpy(gate(x)) for gate in gates.values())
+    expected = (weights * np.sqrt((outputs**2).sum(axis=-1))).sum(axis=0)
+    use = expert_use(model, Examples(x, 16), "output")
+    np.testing.assert_allclose(use[mixture], expected, rtol=1e-4)
+
+
+def test_rows_with_nan_have_no_say_by_outputs() -> None:
+    x = np.array([[1.0], [np.nan]], "float32")
+    data = [x, np.full((2, 4), [0.1, 0.1, 0.4, 0.4], "float32")]
+    (use,) = expert_use(of_weights(), Examples(data, 2), "output").values()
+    np.testing.assert_allclose(use, [0.1, 1, 40, 400], rtol=1e-5)
 
 
 @pytest.mark.sampled(3)
@@ -278,6 +316,7 @@ def built(model):
             ValueError,
             "`data` as a tuple must be",
         ),
+        ({"importance": "size"}, ValueError, "`importance` must be one of"),
         ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
     ],
 )

@@ -61,6 +61,7 @@ def test_the_command_prunes_alone(
 ) -> None:
     out = tmp_path / "small"
     words = ["--run", str(run), "--data", str(data), "--out", str(out)]
+    words += ["--importance", "output"]
     assert command(["compress", *words, "--experts", "3"]) == 0
     shown = capfd.readouterr().out
     assert "4 experts before, 3 after" in shown

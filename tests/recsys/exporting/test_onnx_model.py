@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import recsys
+from keras_moe.compress import quantize
 from recsys import Dataset
 from recsys import ExportError
 from recsys import Ranker
@@ -173,6 +174,54 @@ def test_experts_that_no_static_gate_uses_are_left_out(
     assert [2, width, 64] in shapes
     assert [16, width, 64] not in shapes
     assert_same(model, tmp_path / "model", tiny.split("train"))
+
+
+@on_tensorflow
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"gate": "top-k"}, 16),
+        ({"gate": "comet+"}, 16),
+        ({"gate": "top-k", "k": 1, "gate_options": {"static": True}}, 2),
+    ],
+)
+def test_quantized_experts_stay_integers(
+    options: dict[str, Any], kept: int, tiny: Dataset, tmp_path: Path
+) -> None:
+    model = ranker(tiny, **options)
+    floats = written(model, tmp_path / "floats")
+    small, _ = quantize(model)
+    file = written(small, tmp_path / "small")
+    assert_same(small, tmp_path / "small", tiny.split("train"))
+    (kernel,) = small.mixture.experts.kernels
+    integers = keras.ops.convert_to_numpy(kernel)
+    (held,) = [
+        onnx.numpy_helper.to_array(each)
+        for each in file.graph.initializer
+        if each.data_type == onnx.TensorProto.INT8
+    ]
+    assert held.shape == (kept, *integers.shape[1:])
+    for expert in held:
+        assert (expert == integers).all((1, 2)).any()
+    saved = floats.ByteSize() - file.ByteSize()
+    assert saved == pytest.approx(3 * held.size, rel=0.2)
+
+
+@on_tensorflow
+def test_a_saved_model_holds_the_integers(
+    tiny: Dataset, tmp_path: Path
+) -> None:
+    model = ranker(tiny, gate="top-k", expert_units=[512])
+    small, _ = quantize(model)
+    sizes = []
+    for name, each in (("floats", model), ("small", small)):
+        folder = tmp_path / name
+        export_format("tf_saved_model").write(ServedRanker(each), folder)
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        sizes.append(sum(file.stat().st_size for file in files))
+    (kernel,) = small.mixture.experts.kernels
+    saved = 3 * np.prod(kernel.shape)
+    assert sizes[0] - sizes[1] == pytest.approx(saved, rel=0.1)
 
 
 @on_tensorflow
