@@ -187,6 +187,7 @@ class HoME(CheckedLayer):
             renamed(of_groups.masks),
             renamed(of_groups.gates),
             renamed(of_groups.gate_inputs),
+            None,
         )
 
     def compute_mask(

@@ -170,7 +170,8 @@ def _dead_units(banks: Sequence[ExpertBank]) -> Iterator[Finding]:
             "dead units",
             f"{MOST_DEAD_UNITS:.0%} or more of the units are zero on all rows "
             f"in {_listed(names)}",
-            "a lower --learning-rate, or narrower --expert-units",
+            "a lower --learning-rate, narrower --expert-units, or "
+            "--architecture home",
         )
 
 
