@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import log
 from math import prod
 from typing import Any
 
@@ -169,7 +170,8 @@ def _with_drawn_budgets(
         return None if weights is None else gate.permutation(weights)
     if not isinstance(gate, BudgetGate) or gate.train_budgets is None:
         return None
-    logarithms = generator.uniform(*np.log(gate.train_budgets), len(inputs))
+    low, high = map(log, gate.train_budgets)
+    logarithms = generator.uniform(low, high, len(inputs))
     budgets = np.exp(logarithms).astype("float32")
     return gate(inputs, training=False, mask=mask, budget=budgets)
 
