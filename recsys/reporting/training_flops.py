@@ -31,7 +31,9 @@ _TEXT = (
     "the mean of before and after it, or from the step on since which all "
     "choices are binary, after it; all of them before the first epoch of a "
     "gate that starts dense, while a permutation is searched for, "
-    "and with a Gumbel-softmax gate. Not counted: the optimizer, lookups of "
+    "and with a Gumbel-softmax gate. With a budget gate, as many experts as "
+    "the trained gates choose for the budgets that examples draw in training, "
+    "in each epoch. Not counted: the optimizer, lookups of "
     "embeddings, whatever is not a product, the evaluation after each epoch, "
     "and what automatic execution spends on experts without weight where "
     "leaving them out would not pay."
@@ -83,9 +85,12 @@ def flops_of_training(
         _in_epochs(name, history, config, counted.num_experts)
         for name in ("experts_evaluated", "experts_per_example")
     )
+    weights = counted.num_gates * of_a_gate
+    if counted.drawn is not None:
+        searched = config.search_epochs if config.gate_choice.searched else 0
+        experts[searched:], weights[searched:] = counted.drawn
     return [
-        counted.training(*epoch)
-        for epoch in zip(experts, counted.num_gates * of_a_gate, strict=True)
+        counted.training(*epoch) for epoch in zip(experts, weights, strict=True)
     ]
 
 

@@ -225,6 +225,27 @@ def test_load_of_a_server(run: Run) -> None:
     keras.backend.backend() != "tensorflow",
     reason="models are exported under TensorFlow",
 )
+def test_shedding(run: Run) -> None:
+    first, *lines = run(
+        "serving.py",
+        "--parts shed --formats onnx --shed-width 4 --shed-rows 2 "
+        "--shed-seconds 0.5",
+    )
+    assert list(first["ms"]) == ["1", "2", "4", "8"]
+    assert [(line["what"], line["times"]) for line in lines] == [
+        (what, times) for times in (1, 2, 3) for what in ("no shed", "shed")
+    ]
+    assert lines[0]["offered"] == lines[1]["offered"]
+    for line in lines:
+        assert line["requests"] > 0
+        assert (line["shedding"] is None) == (line["what"] == "no shed")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="models are exported under TensorFlow",
+)
 def test_hostile_requests(run: Run) -> None:
     """All are refused, and no other fails."""
     (line,) = run(
