@@ -159,7 +159,8 @@ class HoMEExperts(MLPExperts):
         if layer < len(self.units) - 1:
             return outputs
         scales, offsets = (
-            ops.cast(weight, "float32")
+            # The values: of them, a device may have those of some experts.
+            ops.cast(ops.convert_to_tensor(weight), "float32")
             for weight in (self.scales, self.offsets)
         )
         if group_sizes is not None:

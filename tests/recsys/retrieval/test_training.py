@@ -88,6 +88,28 @@ def test_the_loss_of_the_rows_that_count_is_added(
     np.testing.assert_allclose(ops.convert_to_numpy(loss), expected, rtol=1e-5)
 
 
+@pytest.mark.once("torch")
+def test_towers_have_the_embeddings_that_no_task_owns(
+    fields: Fields, films: Dataset
+) -> None:
+    config = resolved(
+        fields, films, architecture="stem", retrieval_ids="embeddings"
+    )
+    ranker = built(config, films)
+    inputs = ranker.encode(films.split("test"))
+    before = ops.convert_to_numpy(ranker.query_vectors(inputs))
+    table = ranker.embeddings["user"].embeddings
+    values = ops.convert_to_numpy(table.value).copy()
+    shared = values.shape[1] - ranker.table_widths["user"]
+    values[:, :shared] += 1.0
+    table.assign(values)
+    after = ops.convert_to_numpy(ranker.query_vectors(inputs))
+    np.testing.assert_array_equal(after, before)
+    values[:, shared:] += 1.0
+    table.assign(values)
+    assert (ops.convert_to_numpy(ranker.query_vectors(inputs)) != before).any()
+
+
 @pytest.mark.sampled(2)
 def test_what_counts_nothing_adds_nothing(
     fields: Fields, films: Dataset
