@@ -26,6 +26,7 @@ from recsys.models.label_statistics import constant_predictions
 from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.models.scenarios import create_scenario_model
 from recsys.models.table_widths import table_widths
 from recsys.models.target_statistics import ids_with_statistics
 from recsys.models.target_statistics import numbers_of
@@ -171,6 +172,12 @@ def build_ranker(
         unknown_rate=config.unknown_rate,
         interaction=interaction,
         target_statistics=statistics,
+        scenario_model=create_scenario_model(
+            config,
+            dataset.schema,
+            features,
+            None if source is None else source.scenario_model,
+        ),
         **_label_statistics(config, dataset, source),
     )
     _fill(ranker, catalogue)

@@ -25,6 +25,7 @@ FIXED = (
     "embedding_dim",
     "interaction",
     "cross_layers",
+    "scenario_model",
     "expert_units",
     "bottom_units",
     "head_units",
