@@ -52,7 +52,8 @@ def evaluate(
         With intervals, the "auc" of a binary task has an "auc_interval"
         beside it, a list of its lower and its upper end or `None`, and so has
         every other metric. Where rows are cut, "by" has the metrics of each
-        cut, by the name of the feature and that of the cut.
+        cut, by the name of the feature and that of the cut; "scenarios" has
+        the same of the scenario, where the data name one.
 
     Raises:
         DataError: The data are missing or wrong, or there is no such feature
@@ -105,12 +106,7 @@ def evaluate(
         model, dataset, split, config, measured.k
     )
     if by is not None:
-        metrics["by"] = {
-            by: {
-                cut: measured(scores.of_rows(chosen), rows[chosen])
-                for cut, chosen in parts.items()
-            }
-        }
+        metrics["by"] = {by: measured.by_cut(scores, rows, parts)}
     return metrics
 
 

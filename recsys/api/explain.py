@@ -85,7 +85,7 @@ def explain(
         )
 
         def losses(table: pd.DataFrame) -> dict[str, float]:
-            return _losses(measured(scorer.score(table), rows))
+            return _losses(measured.measure(scorer.score(table), rows))
 
         growths = _growths(losses, rows, list(model.features), repeats, seed)
         importance = {

@@ -19,6 +19,7 @@ from recsys.reporting.loss_distributions import loss_distributions
 from recsys.reporting.pages import Pages
 from recsys.reporting.results import results
 from recsys.reporting.routing import routing
+from recsys.reporting.scenarios import scenarios
 from recsys.reporting.section import Section
 from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
@@ -33,6 +34,7 @@ from recsys.tuning.selection import notice_of
 # Each draws its part from the run folders, or has nothing to say.
 SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     results,
+    scenarios,
     best_trials,
     zero_options,
     tuning_cost,

@@ -44,6 +44,7 @@ def evaluate(
     """Evaluate the model of a run."""
     start_backend(backend)
     from recsys.api.evaluate import evaluate
+    from recsys.commands.metrics_table import by_scenario
     from recsys.commands.metrics_table import print_metrics
 
     with nullcontext() if out is None else sole_writer(out):
@@ -52,5 +53,7 @@ def evaluate(
             write_json(out, metrics)
     parts = metrics.get("by", {}).get(by, {})
     print_metrics(
-        {split: metrics} | {f"{by}: {cut}": parts[cut] for cut in parts}
+        {split: metrics}
+        | by_scenario(metrics)
+        | {f"{by}: {cut}": parts[cut] for cut in parts}
     )

@@ -37,6 +37,26 @@ def print_metrics(metrics: Mapping[str, JsonMapping]) -> None:
         print(line)
 
 
+def by_scenario(metrics: JsonMapping, prefix: str = "") -> JsonObject:
+    """Returns the metrics of scenarios as `print_metrics` takes splits.
+
+    Args:
+        metrics: Those of a split, as `recsys.measuring.measuring.Measuring`
+            returns them.
+        prefix: What stands in front of the name of each. Nothing unless given.
+
+    Example:
+    >>> metrics = {"scenarios": {"country": {"'fr'": {"loss": 0.5}}}}
+    >>> by_scenario(metrics, "test, ")
+    {"test, country: 'fr'": {'loss': 0.5}}
+    """
+    return {
+        f"{prefix}{name}: {cut}": values
+        for name, parts in metrics.get("scenarios", {}).items()
+        for cut, values in parts.items()
+    }
+
+
 def _differs_from_constant(scores: JsonMapping) -> bool:
     """Whether a task's metrics are others than those of its constant."""
     constant = scores.get("constant", {})

@@ -36,7 +36,8 @@ _FIELDS = {
         *("bottom_units", "shared_experts", "split_experts"),
         *("task_experts", "task_groups", "num_levels", "execution"),
         *("embedding_dim", "interaction", "cross_layers", "unknown_rate"),
-        *("hash_feature", "hash_tables", "target_statistics"),
+        *("scenario_model", "hash_feature", "hash_tables"),
+        "target_statistics",
     ),
     "Permutation local search (gates with a +)": (
         *("search_epochs", "search_entropy_weight", "search_normalized"),

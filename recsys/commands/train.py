@@ -56,6 +56,7 @@ def train(
     keep_memory()
     start_backend(settings.backend)
     from recsys.api.train import train
+    from recsys.commands.metrics_table import by_scenario
     from recsys.commands.metrics_table import print_metrics
 
     try:
@@ -70,6 +71,8 @@ def train(
         return  # Another process writes the run.
     splits = ("validation", "test")
     print_metrics({split: metrics[split] for split in splits})
+    if scenarios := by_scenario(metrics["test"], "test, "):
+        print_metrics(scenarios)
     print(f"Model, metrics, history and plots are in {settings.out}")
     if baselines:
         _print_baselines(Path(settings.out))

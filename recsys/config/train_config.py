@@ -45,6 +45,7 @@ from recsys.files.json_files import JsonObject
 
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
+SCENARIO_MODELS = ("none", "pepnet", "star")
 RETRIEVAL_IDS = ("embeddings", "vectors")
 ARCHITECTURES = (
     *("mmoe", "moe", "cgc", "ple", "adatt", "stem", "home"),
@@ -170,6 +171,12 @@ class TrainConfig(TowerConfig):
 
     cross_layers: Layers = 2
     """Number of cross layers, for the interaction dcn."""
+
+    scenario_model: Annotated[Text, one_of(SCENARIO_MODELS)] = "none"
+    """Model of the scenario that the data name: none (an id feature like any
+    other), pepnet (gates scale the features by scenario, and the hidden units
+    of heads by scenario, user and item) or star (heads with weights of each
+    scenario, which scale shared ones, and features normalized by scenario)."""
 
     expert_units: Units | None = None
     """Width of each dense layer of an expert. Default: the preset's; 64 for
@@ -418,6 +425,22 @@ class TrainConfig(TowerConfig):
                 "`task_groups` must be left out for the architecture "
                 f"{self.architecture!r}; it is an option of home. "
                 f"Received: task_groups={self.task_groups}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_scenario_model(self) -> Self:
+        if self.scenario_model != "none" and self.architecture == "stem":
+            raise ValueError(
+                "`scenario_model` must be none for the architecture 'stem', "
+                "which has embeddings of each task. "
+                f"Received: scenario_model={self.scenario_model!r}"
+            )
+        if self.scenario_model == "star" and self.distribute != "none":
+            raise ValueError(
+                "`distribute` must be none for the scenario model star, whose "
+                "moments are of all rows of a batch. "
+                f"Received: distribute={self.distribute!r}"
             )
         return self
 

@@ -70,6 +70,7 @@ def custom_table(
     user: str | None = None,
     item: str | None = None,
     item_features: Sequence[str] = (),
+    scenario: str | None = None,
     positive: str | None = None,
     negatives: int = 0,
     negative_sampling: str = "uniform",
@@ -125,6 +126,7 @@ def custom_table(
         item_features: Further features of the item, such as its genres.
             Default: those that never differ between two training rows of the
             same item.
+        scenario: Id feature of the scenario, such as the country of a row.
         positive: Binary task without a column in the files: 1 in all of their
             rows, 0 in the negatives.
         negatives: Rows to add for each training row with a 1 in a binary
@@ -169,6 +171,7 @@ def custom_table(
         "user": user,
         "item": item,
         "item_features": item_features or None,
+        "scenario": scenario,
     }
     if positive is not None and not negatives:
         raise ValueError(

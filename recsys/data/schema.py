@@ -72,6 +72,9 @@ class Schema:
         user: Id feature that says whom items are recommended to. Unless
             given, the group where that is an id feature, or else the id
             feature called "user".
+        scenario: Id feature that says where a row is from, such as its
+            country or the page: an option of `recsys train` fits the model to
+            each, and metrics are also given for each. None unless given.
         file: Where the schema was read, for error messages. `None` (default)
             where it was made. Schemas that differ in this alone are equal.
 
@@ -102,6 +105,7 @@ class Schema:
     item: str | None = None
     item_features: list[str] | None = None
     user: str | None = None
+    scenario: str | None = None
     file: Path | None = field(default=None, compare=False, repr=False)
 
     # It takes declarations, and the fields are the kinds that they stand for.
@@ -116,13 +120,15 @@ class Schema:
         item: str | None = None,
         item_features: Sequence[str] | None = None,
         user: str | None = None,
+        scenario: str | None = None,
         file: Path | None = None,
     ) -> None:
         checked_name("name", name, "a text")
         features = checked_columns("features", features)
         tasks = checked_columns("tasks", tasks)
         roles = {"group": group, "weight": weight, "time": time, "item": item}
-        for role, column in {**roles, "user": user}.items():
+        named = {**roles, "user": user, "scenario": scenario}
+        for role, column in named.items():
             if column is not None:
                 checked_name(role, column, "a column's name")
         if item_features is not None:
@@ -148,6 +154,7 @@ class Schema:
             check_task_name(task)
         _check_roles(group, weight, time, inputs, labels)
         check_item_roles(item, item_features, user, inputs)
+        _check_scenario(scenario, inputs)
         vars(self).update(
             roles,
             name=name,
@@ -155,6 +162,7 @@ class Schema:
             tasks=labels,
             item_features=item_features,
             user=user,
+            scenario=scenario,
             file=file,
         )
 
@@ -194,12 +202,13 @@ class Schema:
 
     @property
     def truth_columns(self) -> list[str]:
-        """Columns that predictions are measured by: tasks, group, weight.
+        """Columns of metrics: tasks, group, weight and scenario.
 
-        Exact metrics look at all rows together, but not at features.
+        Exact metrics look at all rows together, but not at other features.
         """
-        roles = [name for name in (self.group, self.weight) if name is not None]
-        return list(dict.fromkeys([*self.tasks, *roles]))
+        roles = (self.group, self.weight, self.scenario)
+        named = [name for name in roles if name is not None]
+        return list(dict.fromkeys([*self.tasks, *named]))
 
     def with_tasks(self, tasks: Mapping[str, Task]) -> "Schema":
         """Returns the schema with other kinds of its tasks.
@@ -322,4 +331,15 @@ def _check_roles(
             "'time'",
             "a column that is neither a task nor the group nor the weight",
             shown(time),
+        )
+
+
+def _check_scenario(name: str | None, features: Mapping[str, Feature]) -> None:
+    """Raises DataError unless the scenario is an id feature, or none."""
+    ids = [feature for feature in features if found_id(feature, features)]
+    if name is not None and name not in ids:
+        raise DataError.at(
+            "'scenario'",
+            f"an id feature, of {ids}",
+            f"{shown(name)}{did_you_mean(name, ids)}",
         )

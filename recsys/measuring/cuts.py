@@ -16,6 +16,7 @@ def cuts(
     name: str,
     column: pd.Series,
     encode: Callable[[pd.Series], np.ndarray] | None = None,
+    most_values: int = MOST_VALUES,
 ) -> dict[str, npt.NDArray[np.bool_]]:
     """Parts rows by the values of a feature.
 
@@ -28,6 +29,8 @@ def cuts(
         column: Its checked column, of N rows.
         encode: Numbers ids as the model does, 0 for unknown ones, for a
             feature with a vocabulary. None unless given.
+        most_values: Of the values, how many have a cut of their own. Defaults
+            to 8.
 
     Returns:
         Which rows are in each cut, boolean arrays `(N,)` by what the cut is
@@ -56,7 +59,7 @@ def cuts(
     if pd.api.types.is_float_dtype(column):
         parts = _quartiles(column.to_numpy(np.float64), rest)
     else:
-        parts = _values(column, rest)
+        parts = _values(column, rest, most_values)
     parts |= {"unknown": unknown, "missing": missing}
     return {cut: rows for cut, rows in parts.items() if rows.any()}
 
@@ -77,16 +80,16 @@ def _quartiles(
 
 
 def _values(
-    column: pd.Series, known: npt.NDArray[np.bool_]
+    column: pd.Series, known: npt.NDArray[np.bool_], most_values: int
 ) -> dict[str, npt.NDArray[np.bool_]]:
     counts = column[known].value_counts()
     # Quoted, a string is never taken for the name of another cut.
     parts = {
         repr(value.item() if isinstance(value, np.generic) else value): known
         & column.eq(value).fillna(False).to_numpy(bool)
-        for value in counts.index[:MOST_VALUES]
+        for value in counts.index[:most_values]
     }
-    num_others = len(counts) - MOST_VALUES
+    num_others = len(counts) - most_values
     if num_others > 0:
         rows = known & ~np.logical_or.reduce(list(parts.values()))
         parts[f"{num_others:,} others"] = rows

@@ -1,19 +1,30 @@
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
+from typing import Any
 from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Schema
 from recsys.data import Split
 from recsys.files.json_files import JsonObject
+from recsys.measuring.cuts import cuts
 from recsys.measuring.measure import measure
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.models.two_tower import TwoTower
 from recsys.tasks import Task
+
+# Of the scenarios, how many have metrics of their own.
+MOST_SCENARIOS = 100
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,8 @@ class Measuring:
         k: How many rows of a group a ranking shows.
         resamples: How often rows are drawn anew for intervals of the metrics
             of binary tasks; 0 for none.
+        number_scenarios: Numbers scenarios as the model does, 0 for those
+            that it does not know; `None` where it knows all alike.
     """
 
     schema: Schema
@@ -38,6 +51,7 @@ class Measuring:
     constants: Mapping[str, float | Sequence[float]]
     k: int
     resamples: int = 0
+    number_scenarios: Callable[[pd.Series], np.ndarray] | None = None
 
     @classmethod
     def of(
@@ -57,9 +71,48 @@ class Measuring:
             model.target_scales,
             model.constants,
             config.metrics_k,
+            number_scenarios=_numbering(model, schema.scenario),
         )
 
     def __call__(self, scores: Scores, rows: Split) -> JsonObject:
+        """Returns what `measure` does, and the same by scenario.
+
+        Args:
+            scores: What the model says about the rows.
+            rows: The rows, with `schema.truth_columns`.
+
+        Returns:
+            The metrics; where the data name a scenario, "scenarios" has those
+            of its most frequent values, by its name and the value.
+        """
+        metrics = self.measure(scores, rows)
+        name = self.schema.scenario
+        if name is not None:
+            parts = cuts(
+                name, rows[name], self.number_scenarios, MOST_SCENARIOS
+            )
+            metrics["scenarios"] = {name: self.by_cut(scores, rows, parts)}
+        return metrics
+
+    def by_cut(
+        self,
+        scores: Scores,
+        rows: Any,
+        parts: Mapping[str, npt.NDArray[np.bool_]],
+    ) -> JsonObject:
+        """Returns the metrics of parts of the rows, by the parts' names.
+
+        Args:
+            scores: What the model says about the rows.
+            rows: The rows.
+            parts: As `cuts` returns them.
+        """
+        return {
+            cut: self.measure(scores.of_rows(chosen), rows[chosen])
+            for cut, chosen in parts.items()
+        }
+
+    def measure(self, scores: Scores, rows: Split) -> JsonObject:
         """Returns what `measure` does.
 
         Args:
@@ -94,3 +147,15 @@ def scores_of(
     if isinstance(model, TwoTower) and model.retrieval.alone:
         return Scores.constant(model.constants, len(rows))
     return Scorer(model, budget=budget).score(rows)
+
+
+def _numbering(
+    model: MultiTaskModel, scenario: str | None
+) -> Callable[[pd.Series], np.ndarray] | None:
+    """How a model numbers scenarios, `None` where there are none."""
+    if scenario is None or not isinstance(model, Ranker):
+        return None
+    feature = model.fitted.get(scenario)
+    if feature is None or feature.vocabulary is None:
+        return None
+    return feature.vocabulary.encode

@@ -27,6 +27,7 @@ from recsys.models.label_statistics import target_scales
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import SHARED
 from recsys.models.ranker import Ranker
+from recsys.models.scenarios import create_scenario_model
 from recsys.models.table_widths import table_widths
 from recsys.models.target_statistics import has_statistics
 from recsys.models.target_statistics import ids_with_statistics
@@ -177,6 +178,12 @@ def build_ranker(
         interaction=interaction,
         target_statistics=statistics,
         streams=streams,
+        scenario_model=create_scenario_model(
+            config,
+            dataset.schema,
+            features,
+            None if source is None else source.scenario_model,
+        ),
         **_label_statistics(config, dataset, source),
     )
     _fill(ranker, catalogue)

@@ -55,8 +55,10 @@ def copy_grown_weights(
 
 
 def _other_tables_of_ids(model: MultiTaskModel) -> list[keras.Variable]:
-    """The target statistics, and what a sequence tower has for itself."""
+    """Target statistics, those of scenarios, and of a sequence tower."""
     tables: list[keras.Variable] = []
+    if isinstance(model, Ranker) and model.scenario_model is not None:
+        tables += model.scenario_model.tables_of_ids
     if isinstance(model, Ranker) and model.statistics is not None:
         tables += model.statistics.tables.values()
     if isinstance(model, TwoTower) and isinstance(

@@ -103,6 +103,7 @@ def _grown_model(ranker: TwoTower, grown: FittedId) -> TwoTower:
             "features": {name: features[name] for name in ranker.fitted},
             "mixture": restore(config["mixture"]),
             "interaction": restore(config["interaction"]),
+            "scenario_model": restore(config["scenario_model"]),
             "retrieval": retrieval,
         }
     )

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -280,9 +281,18 @@ class MultiTaskModel(TaskTraining):
         """
         return self.tasks[task].loss(reduction, self.target_scales.get(task))
 
-    def _make_heads(self) -> dict[str, keras.layers.Layer]:
+    def _make_heads(
+        self, make: Callable[..., keras.layers.Layer] | None = None
+    ) -> dict[str, keras.layers.Layer]:
+        """Makes the head of each task.
+
+        Args:
+            make: Makes it of the hidden widths, the number of outputs and the
+                activation. Dense layers unless given.
+        """
+        make = make or _head
         return {
-            task: _head(
+            task: make(
                 self.head_units,
                 self.num_classes.get(task, 1),
                 kind.activation,
@@ -291,7 +301,10 @@ class MultiTaskModel(TaskTraining):
         }
 
     def _build_towers(
-        self, inputs_shape: Shape, gate_inputs_shape: Shape | None
+        self,
+        inputs_shape: Shape,
+        gate_inputs_shape: Shape | None,
+        condition_shape: Structure = None,
     ) -> None:
         """Builds the mixture and the heads."""
         self.mixture.build(inputs_shape, gate_inputs_shape)
@@ -300,7 +313,8 @@ class MultiTaskModel(TaskTraining):
         )
         for task, head in self.heads.items():
             if not head.built:
-                head.build(shapes[task])
+                given = () if condition_shape is None else (condition_shape,)
+                head.build(shapes[task], *given)
         self.built = True
 
     def mixture_inputs(
@@ -312,17 +326,31 @@ class MultiTaskModel(TaskTraining):
         """
         raise NotImplementedError
 
+    def conditioned_inputs(
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> tuple[Tensor, Tensor | None, Structure]:
+        """`mixture_inputs`, and what heads take beside the mixture's output.
+
+        `None` for heads that take nothing else.
+        """
+        return (*self.mixture_inputs(inputs, training), None)
+
     def call(
         self,
         inputs: Mapping[str, Tensor],
         training: bool | None = None,
         budget: float | Tensor | None = None,
     ) -> dict[str, Tensor]:
-        features, gate_inputs = self.mixture_inputs(inputs, training)
+        features, gate_inputs, condition = self.conditioned_inputs(
+            inputs, training
+        )
         given = {} if budget is None else {"budget": budget}
         towers = self.mixture(features, gate_inputs, training=training, **given)
+        beside = () if condition is None else (condition,)
         outputs = {
-            task: self._in_own_unit(task, head(towers[task], training=training))
+            task: self._in_own_unit(
+                task, head(towers[task], *beside, training=training)
+            )
             for task, head in self.heads.items()
         }
         for task in parents_first(self.tasks):

@@ -23,6 +23,7 @@ from recsys.features.feature import sharing_last
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.id_embedding import look_up
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.scenarios.scenario_model import ScenarioModel
 from recsys.models.table_widths import table_widths
 from recsys.models.target_statistics import TargetStatistics
 from recsys.models.target_statistics import numbers_of
@@ -58,6 +59,9 @@ class Ranker(MultiTaskModel):
         interaction: Layer of `recsys.models.interactions` from the list of
             the features' vectors to what the experts see; they are
             concatenated with `None` (default).
+        scenario_model: Layer of `recsys.models.scenarios` that changes the
+            features by scenario and makes the heads; `None` (default) for
+            heads of the mixture's output alone.
         target_statistics: Id features of which a row also has statistics of
             the training labels, as numbers; see `TargetStatistics`. None by
             default.
@@ -116,6 +120,7 @@ class Ranker(MultiTaskModel):
         interaction: keras.layers.Layer | None = None,
         target_statistics: Sequence[str] = (),
         streams: Sequence[str] = (),
+        scenario_model: ScenarioModel | None = None,
         layers_of: "Ranker | None" = None,
         build: bool = True,
         **kwargs: Any,
@@ -137,11 +142,16 @@ class Ranker(MultiTaskModel):
         self.interaction = interaction
         self.target_statistics = list(target_statistics)
         self.streams = list(streams)
+        self.scenario_model = scenario_model
         if layers_of is None:
             self.embeddings = self._make_embeddings()
             self.feature_layers = self._make_feature_layers()
             self.statistics = self._make_statistics()
-            self.heads = self._make_heads()
+            self.heads = (
+                self._make_heads()
+                if scenario_model is None
+                else self._make_heads(scenario_model.make_head)
+            )
         else:
             self.embeddings = layers_of.embeddings
             self.feature_layers = layers_of.feature_layers
@@ -198,6 +208,7 @@ class Ranker(MultiTaskModel):
             self.interaction,
             self.target_statistics,
             self.streams,
+            self.scenario_model,
             layers_of=self,
             num_classes=self.num_classes,
             constants=self.constants,
@@ -218,12 +229,25 @@ class Ranker(MultiTaskModel):
                 self.statistics.build()
             shapes.append((None, self.statistics.output_width))
         seen: Any = (None, sum(width for _, width in shapes))
+        condition = self._build_scenario_model(seen)
         if self.interaction is not None:
             if not self.interaction.built:
                 self.interaction.build(shapes)
             seen = self.interaction.compute_output_shape(shapes)
         gate_inputs = None if self.hash_feature is None else (None,)
-        self._build_towers(seen, gate_inputs)
+        self._build_towers(seen, gate_inputs, condition)
+
+    def _build_scenario_model(self, features_shape: Any) -> Structure:
+        """Builds the layer, if there is one; returns what its condition is."""
+        layer = self.scenario_model
+        if layer is None:
+            return None
+        shapes: list[Any] = [
+            (None, self._table_dim(name)) for name in layer.embedded
+        ]
+        if not layer.built:
+            layer.build(features_shape, (None,), shapes)
+        return layer.condition_shape(features_shape, shapes)
 
     @property
     def ranking_variables(self) -> list[keras.Variable]:
@@ -233,10 +257,20 @@ class Ranker(MultiTaskModel):
     def mixture_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> tuple[Structure, Tensor | None]:
+        features, gate_inputs, _ = self.conditioned_inputs(inputs, training)
+        return features, gate_inputs
+
+    def conditioned_inputs(
+        self, inputs: Mapping[str, Tensor], training: bool | None
+    ) -> tuple[Structure, Tensor | None, Structure]:
+        if self.scenario_model is not None:
+            inputs = self.scenario_model.with_unknown(inputs, training)
         gate_inputs = (
             None if self.hash_feature is None else inputs[self.hash_feature]
         )
-        return self._features(inputs, training), gate_inputs
+        rows = self._looked_up(inputs, training)
+        features, condition = self._seen(inputs, rows, training)
+        return features, gate_inputs, condition
 
     @property
     def _embeddings_per_id(self) -> int:
@@ -276,21 +310,29 @@ class Ranker(MultiTaskModel):
                 rows |= look_up(embedding, ids, training)
         return rows
 
-    def _features(
+    def _looked_up(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> Structure:
-        return self._seen(inputs, self._rows(inputs, training))
+    ) -> dict[str, Tensor]:
+        """The rows of tables that a step reads, each table once."""
+        return self._rows(inputs, training)
 
     def _seen(
-        self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
-    ) -> Structure:
-        """What the experts see, for each stream where there are several."""
+        self,
+        inputs: Mapping[str, Tensor],
+        rows: Mapping[str, Tensor],
+        training: bool | None,
+    ) -> tuple[Structure, Structure]:
+        """What the experts see, by stream where there are several.
+
+        Beside it the heads' condition, which there is with one stream alone.
+        """
         if not self.streams:
-            return self._combined(inputs, rows)
-        return {
-            stream: self._combined(inputs, self._embeddings_of(stream, rows))
-            for stream in self.streams
-        }
+            return self._combined(inputs, rows, training)
+        seen = {}
+        for stream in self.streams:
+            own = self._embeddings_of(stream, rows)
+            seen[stream], _ = self._combined(inputs, own, training)
+        return seen, None
 
     def _embeddings_of(
         self, stream: str, rows: Mapping[str, Tensor]
@@ -307,9 +349,12 @@ class Ranker(MultiTaskModel):
         }
 
     def _combined(
-        self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]
-    ) -> Tensor:
-        """What the experts see, from the rows that were looked up."""
+        self,
+        inputs: Mapping[str, Tensor],
+        rows: Mapping[str, Tensor],
+        training: bool | None,
+    ) -> tuple[Tensor, Structure]:
+        """What the experts see, from the rows, and the heads' condition."""
         parts = [
             feature.vectors(
                 inputs[name],
@@ -322,9 +367,30 @@ class Ranker(MultiTaskModel):
         if self.statistics is not None:
             parts.append(self.statistics(inputs))
         parts = [ops.cast(part, self.compute_dtype) for part in parts]
+        parts, condition = self._by_scenario(inputs, rows, parts, training)
         if self.interaction is not None:
-            return self.interaction(parts)
-        return ops.concatenate(parts, axis=-1)
+            return self.interaction(parts), condition
+        return ops.concatenate(parts, axis=-1), condition
+
+    def _by_scenario(
+        self,
+        inputs: Mapping[str, Tensor],
+        rows: Mapping[str, Tensor],
+        parts: list[Tensor],
+        training: bool | None,
+    ) -> tuple[list[Tensor], Structure]:
+        """The vectors of features as the scenario changes them."""
+        layer = self.scenario_model
+        if layer is None:
+            return parts, None
+        features, condition = layer(
+            ops.concatenate(parts, axis=-1),
+            inputs[layer.feature],
+            [ops.cast(rows[n], self.compute_dtype) for n in layer.embedded],
+            training=training,
+        )
+        ends = np.cumsum([part.shape[-1] for part in parts])
+        return ops.split(features, ends[:-1].tolist(), axis=-1), condition
 
     def _parse(self, table: pd.DataFrame) -> pd.DataFrame:
         columns = list(table.columns)
@@ -375,6 +441,9 @@ class Ranker(MultiTaskModel):
             "interaction": keras.saving.serialize_keras_object(
                 self.interaction
             ),
+            "scenario_model": keras.saving.serialize_keras_object(
+                self.scenario_model
+            ),
         }
 
     @classmethod
@@ -394,5 +463,7 @@ class Ranker(MultiTaskModel):
                 "features": {name: features[name] for name in kinds},
                 "mixture": restore(config["mixture"]),
                 "interaction": restore(config["interaction"]),
+                # Earlier files have none.
+                "scenario_model": restore(config.get("scenario_model")),
             }
         )

@@ -28,7 +28,7 @@ _FLOATS = (
 _SIZES = (
     *("units", "num_experts", "embedding_dim", "head_units", "filters"),
     *("dim", "buckets", "num_buckets", "num_items", "projection_dim"),
-    *("input_dim", "output_dim"),
+    *("input_dim", "output_dim", "num_scenarios"),
 )
 # Sizes up to here need no weights that are as large: they may be unused.
 _SMALL = 2**12
@@ -70,20 +70,27 @@ class _Model(_Shape):
     hash_feature: str | None = None
     unknown_rate: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
     interaction: JsonObject | None = None
+    scenario_model: JsonObject | None = None
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         for name in self._named():
             if self.features and name is not None and name not in self.features:
                 raise ValueError(
-                    "expected features that there are as hash_feature and as "
-                    f"the item of retrieval. Received: {shown(name)}"
+                    "expected features that there are as hash_feature, as the "
+                    "item of retrieval, and as the scenario and its prior. "
+                    f"Received: {shown(name)}"
                 )
         return self
 
     def _named(self) -> list[object]:
         """What the arguments refer to by name: a feature, or `None`."""
-        return [self.hash_feature]
+        config = (self.scenario_model or {}).get("config")
+        if not isinstance(config, Mapping):
+            return [self.hash_feature]
+        prior = config.get("prior", [])
+        prior = prior if isinstance(prior, list) else [prior]
+        return [self.hash_feature, config.get("feature"), *prior]
 
 
 class _TwoTower(_Model):

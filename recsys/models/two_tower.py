@@ -154,14 +154,14 @@ class TwoTower(Ranker):
         parts = [ops.cast(part, self.compute_dtype) for part in parts]
         return ops.concatenate(parts, axis=-1)
 
-    def _features(
+    def _looked_up(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> Structure:
-        rows = self._rows(inputs, training)
+    ) -> dict[str, Tensor]:
+        rows = super()._looked_up(inputs, training)
         beside_tasks = self.retrieval.history is None
         if training and beside_tasks and ROW_WEIGHTS in inputs:
             self._add_retrieval_loss(inputs, rows)
-        return self._seen(inputs, rows)
+        return rows
 
     def _add_retrieval_loss(
         self, inputs: Mapping[str, Tensor], rows: Mapping[str, Tensor]

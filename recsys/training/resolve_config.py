@@ -54,6 +54,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
     resolved = ResolvedConfig.of(_with_table_optimizer(config, schema))
     EpochChoice.of(resolved, schema.tasks)
     _check_statistics(resolved, schema)
+    _check_scenario(resolved, schema)
     return replace(
         resolved,
         data=data if data == "synthetic" else str(Path(data).resolve()),
@@ -186,6 +187,15 @@ def _check_statistics(config: TrainConfig, schema: Schema) -> None:
         raise ValueError(
             "`target_statistics` must be False for data without a user and an "
             "item of the kind id. Received: target_statistics=True"
+        )
+
+
+def _check_scenario(config: TrainConfig, schema: Schema) -> None:
+    if config.scenario_model != "none" and schema.scenario is None:
+        raise ValueError(
+            "`scenario_model` must be none for data that name no scenario: "
+            '"scenario" in dataset.json. '
+            f"Received: scenario_model={config.scenario_model!r}"
         )
 
 

@@ -26,6 +26,7 @@ FIXED = (
     "embedding_dim",
     "interaction",
     "cross_layers",
+    "scenario_model",
     "expert_units",
     "bottom_units",
     "head_units",

@@ -50,7 +50,8 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(
 ) -> None:
     assert refusal(**{key: {"user": "id"}}) == (
         "films/dataset.json: expected the keys ['name', 'features', 'tasks', "
-        "'group', 'weight', 'time', 'item', 'item_features', 'user']"
+        "'group', 'weight', 'time', 'item', 'item_features', 'user', "
+        "'scenario']"
         f"{nearest}. Received: {key!r}"
     )
 
@@ -270,6 +271,35 @@ def test_predictions_are_measured_by_tasks_group_and_weight() -> None:
     assert Schema(**CONTENT).truth_columns == ["watch", "rating"]
     schema = Schema(**CONTENT, group="user", weight="importance", time="day")
     assert schema.truth_columns == ["watch", "rating", "user", "importance"]
+
+
+def test_a_scenario_is_an_id_feature_that_metrics_look_at() -> None:
+    features = {"user": "id", "country": "id", "age": "number"}
+    fields: dict[str, Any] = {
+        "name": "shop",
+        "features": {**features, "page": {"type": "hash", "buckets": 3}},
+        "tasks": {"buy": "binary"},
+    }
+    schema = Schema(**fields, scenario="country")
+    assert schema.truth_columns == ["buy", "country"]
+    assert json.loads(schema.to_json())["scenario"] == "country"
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema.with_tasks(schema.tasks) == schema
+    assert "scenario" not in json.loads(Schema(**fields).to_json())
+    for name, text in (("age", "'age'"), ("page", "'page'"), ("buy", "'buy'")):
+        with pytest.raises(DataError) as caught:
+            Schema(**fields, scenario=name)
+        assert (
+            "'scenario': expected an id feature, of ['user', 'country']. "
+            f"Received: {text}"
+        ) in str(caught.value)
+    with pytest.raises(DataError, match=r"did you mean 'country'\?"):
+        Schema(**fields, scenario="contry")
+    wrong: Any = 3
+    with pytest.raises(
+        DataError, match=r"'scenario': expected a column's name"
+    ):
+        Schema(**fields, scenario=wrong)
 
 
 @pytest.mark.parametrize(

@@ -60,13 +60,17 @@ CASES: dict[str, dict[str, Any]] = {
     "fusion": {"gate": "softmax", "architecture": "adatt"},
     "task embeddings": {"gate": "softmax", "architecture": "stem"},
     "sparse task embeddings": {"gate": "top-k", "architecture": "stem"},
+    "pepnet": {"gate": "top-k", "scenario_model": "pepnet"},
+    "star": {"gate": "top-k", "scenario_model": "star"},
 }
 
 
 def ranker_of(dataset: Dataset, changes: dict[str, Any]) -> Ranker:
     """With weights as after a training: gates are sparse, experts differ."""
     config = dataclasses.replace(CONFIG, **changes)
-    ranker = build_ranker(resolve_config(config, dataset.schema), dataset)
+    schema = dataclasses.replace(dataset.schema, scenario="film")
+    dataset = dataclasses.replace(dataset, schema=schema)
+    ranker = build_ranker(resolve_config(config, schema), dataset)
     rng = np.random.default_rng(0)
     for weight in ranker.trainable_weights:
         weight.assign(rng.normal(scale=0.5, size=weight.shape))

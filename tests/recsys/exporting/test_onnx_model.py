@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
 from recsys.config.gate_names import GATES
+from recsys.config.train_config import SCENARIO_MODELS
 from recsys.errors.missing_package import what_to_install
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
@@ -107,6 +109,24 @@ def test_every_interaction(
     model = ranker(tiny, gate="top-k", interaction=interaction)
     written(model, tmp_path / "model")
     assert_same(model, tmp_path / "model", tiny.split("train"))
+
+
+@on_tensorflow
+@pytest.mark.parametrize("scenario_model", SCENARIO_MODELS[1:])
+def test_every_scenario_model(
+    scenario_model: str, tiny: Dataset, tmp_path: Path
+) -> None:
+    """Unknown and missing scenarios among them."""
+    data = replace(tiny, schema=replace(tiny.schema, scenario="film"))
+    model = ranker(data, gate="top-k", scenario_model=scenario_model)
+    generator = np.random.default_rng(1)
+    for weight in model.weights:
+        if weight.path.endswith(("kernels", "biases", "means", "gammas")):
+            weight.assign(generator.normal(size=weight.shape))
+    written(model, tmp_path / "model")
+    rows = tiny.split("train").copy()
+    rows.loc[:3, "film"] = ["new", None, "new", None]
+    assert_same(model, tmp_path / "model", rows)
 
 
 @on_tensorflow

@@ -49,6 +49,15 @@ def test_values_from_the_most_frequent_and_the_rest_together() -> None:
     assert found["missing"] == [66]
 
 
+def test_more_values_and_large_integers() -> None:
+    """Those that a float would make one have a cut each."""
+    column = pd.Series([2**53, 2**53 + 1, 2**53 + 1, None], dtype="Int64")
+    found = cuts("x", column, most_values=1)
+    assert list(found) == ["9007199254740993", "1 others", "missing"]
+    ids = pd.Series([*range(10), *range(10)])
+    assert len(cuts("x", ids, most_values=10)) == 10
+
+
 def test_unknown_ids_are_apart_from_missing_ones() -> None:
     found = rows_of(
         pd.Series(["a", "new", None, "a"]), lambda ids: (ids == "a").to_numpy()

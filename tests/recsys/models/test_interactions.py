@@ -84,5 +84,5 @@ def test_the_experts_see_its_width(
     interaction: str, width: int, tiny: Dataset
 ) -> None:
     ranker = build(tiny, interaction)
-    features = ranker._features(ranker.encode(tiny.split("test")), None)
+    features, _ = ranker.mixture_inputs(ranker.encode(tiny.split("test")), None)
     assert features.shape[1] == width

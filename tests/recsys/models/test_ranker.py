@@ -115,7 +115,7 @@ def test_numbers_are_standardised_and_missing_ones_are_the_mean(
     frame = tiny.split("test")[:3].assign(user=1, film="é1")
     frame["age"] = [age.mean(), np.nan, age.mean() + age.std(ddof=0)]
     inputs = ranker.encode(frame)
-    features = to_numpy(ranker._features(inputs, training=False))
+    features = to_numpy(ranker.mixture_inputs(inputs, training=False)[0])
     np.testing.assert_allclose(features[:, -9], [0, 0, 1], atol=1e-5)
 
 
