@@ -1,4 +1,4 @@
-"""Times a training step of `TopKGate` with each of its options, side by side.
+"""Times a training step of `TopKGate` with its options, and of `BudgetGate`.
 
     KERAS_BACKEND=tensorflow python benchmarks/top_k_options.py
 
@@ -17,6 +17,9 @@ from report import report
 from side_by_side import Function
 from side_by_side import medians
 
+from keras_moe.layers import BudgetGate
+from keras_moe.layers import Gate
+from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 
 GROUPS = {"num_groups": 8, "groups_per_example": 4}
@@ -34,7 +37,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def make_step(gate: TopKGate, rows: int, width: int) -> Function:
+def make_gates(experts: int, k: int) -> dict[str, Gate]:
+    """Each option by name, and a budget around all weights of a softmax."""
+    gates: dict[str, Gate] = {
+        name: TopKGate(experts, k, seed=1, **arguments)
+        for name, arguments in OPTIONS.items()
+    }
+    gates["budget"] = BudgetGate(SoftmaxGate(experts, seed=1), k)
+    return gates
+
+
+def make_step(gate: Gate, rows: int, width: int) -> Function:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, width)).astype("float32")
     y = rng.random(size=(rows, gate.num_experts)).astype("float32")
@@ -54,12 +67,8 @@ def main() -> None:
     options = parser.parse_args()
     for experts in options.experts:
         steps = {
-            name: make_step(
-                TopKGate(experts, options.k, seed=1, **arguments),
-                options.rows,
-                options.width,
-            )
-            for name, arguments in OPTIONS.items()
+            name: make_step(gate, options.rows, options.width)
+            for name, gate in make_gates(experts, options.k).items()
         }
         for step in steps.values():
             step()  # Compiles.

@@ -72,9 +72,9 @@ def merge(
 
     References:
         Li et al., Merge, Then Compress: Demystify Efficient SMoE with Hints
-        from Its Routing Policy, ICLR 2024, section 3 (M-SMoE; groups here
-        follow the weights of experts instead of router logits, which not all
-        gates have).
+        from Its Routing Policy, ICLR 2024 (M-SMoE; groups here follow the
+        weights of experts instead of router logits, which not all gates
+        have).
         Ainsworth et al., Git Re-Basin: Merging Models modulo Permutation
         Symmetries, ICLR 2023, section 3.2.
     """

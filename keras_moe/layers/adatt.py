@@ -108,7 +108,7 @@ class AdaTT(CGC):
 
     References:
         Li et al., AdaTT: Adaptive Task-to-Task Fusion Network for Multitask
-        Learning in Recommendations, KDD 2023, section 3.
+        Learning in Recommendations, KDD 2023.
     """
 
     _needs_shared = False

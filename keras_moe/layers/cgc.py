@@ -138,8 +138,7 @@ class CGC(GatedLayer):
         Learning (MTL) Model for Personalized Recommendations, RecSys 2020,
         section 4.1; the shared gate: section 4.2.
         Wang et al., HoME: Hierarchy of Multi-Gate Experts for Multi-Task
-        Learning at Kuaishou, 2024, sections 3.2 (group experts) and 3.3 (self
-        gates).
+        Learning at Kuaishou, 2024: the group experts, the self gates.
     """
 
     # Whether there have to be shared experts.

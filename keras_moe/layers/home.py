@@ -82,7 +82,7 @@ class HoME(CheckedLayer):
 
     References:
         Wang et al., HoME: Hierarchy of Multi-Gate Experts for Multi-Task
-        Learning at Kuaishou, 2024, section 3.2.
+        Learning at Kuaishou, 2024 (hierarchy mask, self gates).
     """
 
     @property
@@ -187,7 +187,6 @@ class HoME(CheckedLayer):
             renamed(of_groups.masks),
             renamed(of_groups.gates),
             renamed(of_groups.gate_inputs),
-            None,
         )
 
     def compute_mask(

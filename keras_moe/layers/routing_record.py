@@ -93,7 +93,7 @@ def record(
     masks: dict[str, Tensor | None],
     gates: dict[str, keras.layers.Layer],
     gate_inputs: dict[str, Tensor],
-    inputs: Tensor | None,
+    inputs: Tensor | None = None,
 ) -> None:
     """Adds a record, if records are kept."""
     records = _records.get()

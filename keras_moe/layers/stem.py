@@ -61,8 +61,8 @@ class STEM(CGC):
 
     References:
         Su et al., STEM: Unleashing the Power of Embeddings for Multi-Task
-        Recommendation, AAAI 2024, section 4 (All Forward Task-specific
-        Backward gating).
+        Recommendation, AAAI 2024 (All Forward Task-specific Backward
+        gating).
     """
 
     def _groups(self, output: str) -> list[str]:

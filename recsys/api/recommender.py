@@ -73,8 +73,9 @@ class Recommender(BaseEstimator):
             and the test split.
 
     Args:
-        tasks: Names of the labels, or their kinds by name. Columns with usual
-            names, such as "click" and "rating", unless given.
+        tasks: Name of the label, or names of several, or their kinds by name.
+            Columns with usual names, such as "click" and "rating", unless
+            given.
         user: Column with the user; one with a usual name unless given.
         item: Column with the item; one with a usual name unless given.
         time: Column with the time; one with a usual name, or the only one
@@ -381,7 +382,8 @@ class Recommender(BaseEstimator):
         _table(rows)
         if labels is None:
             return rows
-        tasks = list(self.tasks or ())
+        tasks = [self.tasks] if isinstance(self.tasks, str) else self.tasks
+        tasks = list(tasks or ())
         if len(tasks) != 1:
             raise ValueError(
                 "`labels` must be left out unless `tasks` names a single one. "

@@ -14,7 +14,7 @@ from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.errors.shown import did_you_mean
 
-Tasks = Sequence[str] | Mapping[str, Declaration]
+Tasks = str | Sequence[str] | Mapping[str, Declaration]
 Kinds = Mapping[str, Declaration | None]
 
 # Names without their capitals and signs, most usual ones first.
@@ -115,9 +115,9 @@ def infer_schema(
 
     Args:
         rows: The table.
-        tasks: Names of the labels, or their kinds by name. Columns with names
-            that labels usually have, such as "click" and "rating", unless
-            given.
+        tasks: Name of the label, or names of several, or their kinds by name.
+            Columns with names that labels usually have, such as "click" and
+            "rating", unless given.
         user: Column with the user; one with a usual name unless given.
         item: Column with the item; likewise.
         time: Column with the time; likewise, or the only one with dates.
@@ -140,6 +140,8 @@ def infer_schema(
     'user_id'
     """
     kinds = dict(kinds or {})
+    if isinstance(tasks, str):
+        tasks = [tasks]
     given = [*(tasks or ()), user, item, time, *kinds]
     _check_there(rows, [name for name in given if name is not None], name)
     labels = _labels(rows, tasks, name)
@@ -206,7 +208,7 @@ def _check_there(rows: pd.DataFrame, names: Iterable[str], source: str) -> None:
 
 def _labels(
     rows: pd.DataFrame,
-    tasks: Tasks | None,
+    tasks: Sequence[str] | Mapping[str, Declaration] | None,
     source: str,
 ) -> dict[str, tuple[Declaration, str]]:
     """By label, its kind and why."""

@@ -64,7 +64,7 @@ def test_layer_execution(run: Run, arguments: str) -> None:
 def test_options_of_a_gate(run: Run) -> None:
     (line,) = run("top_k_options.py", "--experts 8 --rows 8 --width 4 --runs 1")
     assert line["times_plain"]["plain"] == 1
-    for option in ("sigmoid", "bias", "groups", "deepseek_v3"):
+    for option in ("sigmoid", "bias", "groups", "deepseek_v3", "budget"):
         assert line["ms"][option] > 0
 
 

@@ -73,8 +73,8 @@ class HoMEExperts(MLPExperts):
 
     References:
         Wang et al., HoME: Hierarchy of Multi-Gate Experts for Multi-Task
-        Learning at Kuaishou, 2024, sections 3.1 (normalization and swish) and
-        3.3 (feature gates).
+        Learning at Kuaishou, 2024 (expert normalization and swish, feature
+        gates).
     """
 
     def __init__(

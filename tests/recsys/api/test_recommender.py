@@ -172,7 +172,7 @@ def test_a_fitted_one_can_be_fitted_again() -> None:
 def test_it_is_cross_validated(task: str, labels: Any) -> None:
     log = log_of(KINDS[1])
     options = {**OPTIONS, "retrieval": False}
-    recommender = Recommender([task], options=options, verbose=False)
+    recommender = Recommender(task, options=options, verbose=False)
     features = log[["user_id", "movieId", "age"]]
     scores = cross_val_score(recommender, features, labels(log), cv=2)
     assert np.isfinite(scores).all()

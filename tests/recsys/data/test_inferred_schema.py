@@ -73,7 +73,7 @@ def test_a_column_has_a_kind(column: Any, name: str, expected: Any) -> None:
 )
 def test_labels_have_a_kind(labels: Any, expected: str) -> None:
     rows = pd.DataFrame({"user": range(COUNT), "opinion": labels})
-    schema = infer_schema(rows, ["opinion"]).schema
+    schema = infer_schema(rows, "opinion").schema
     assert schema.tasks["opinion"].type == expected
     dataset_from_table(rows, schema)  # It can be read so.
 
