@@ -22,6 +22,7 @@ from recsys.errors.shown import shortened
 from recsys.errors.shown import shown
 from recsys.files.json_files import JsonObject
 from recsys.serving.batcher import GoneError
+from recsys.serving.budget_shedding import CAP_HEADER
 from recsys.serving.connection_close import CloseUnread
 from recsys.serving.documents import Documents
 from recsys.serving.loaded_model import LoadedModel
@@ -179,7 +180,7 @@ class Api:
         headers: dict[str, str] = {}
 
         def note(cap: float) -> None:
-            headers["Budget-Cap"] = f"{cap:g}"
+            headers[CAP_HEADER] = f"{cap:g}"
 
         try:
             async with asyncio.timeout(seconds):

@@ -12,6 +12,7 @@ from recsys.files.json_files import JsonObject
 from recsys.serving.predict_request import BUDGET
 from recsys.serving.predict_request import PredictRequest
 
+CAP_HEADER = "Budget-Cap"  # Of an answer to a request with a lowered budget.
 # Shares of what a server bears, the pressure, at which the cap falls, and below
 # which it may rise. Between them it stays, so that it does not swing.
 _FALLS_AT = 0.5

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from recsys.files.json_files import JsonObject
+from recsys.serving.budget_shedding import CAP_HEADER
 from recsys.serving.openapi_answer import described_answer
 from recsys.serving.openapi_values import ELEMENTS
 from recsys.serving.openapi_values import nested
+from recsys.serving.predict_request import BUDGET
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
@@ -48,6 +50,8 @@ def describe(
     predict = _operation(
         "predict", "The predictions", described_answer(signature, max_rows)
     )
+    if BUDGET in signature.inputs:
+        predict["responses"]["200"]["headers"] = {CAP_HEADER: _CAP}
     body = _body(signature, max_rows)
     predict["requestBody"] = {"required": True, **_content(body)}
     status = _operation("status", "The versions and how they are")
@@ -93,6 +97,11 @@ def _operation(
     }
 
 
+_CAP = {
+    "description": "What a budget of the request was lowered to under load, "
+    "in experts per row on average",
+    "schema": {"type": "number", "minimum": 1},
+}
 _ERROR = {
     "type": "object",
     "properties": {"error": {"type": "string"}},
@@ -122,7 +131,7 @@ def _body(signature: Signature, max_rows: int) -> JsonObject:
     )
     name = {"enum": ["", DEFAULT_SIGNATURE]}
     # Of all rows, for a model with an input of this name.
-    budget = {key: values[key] for key in ("budget",) if key in values}
+    budget = {key: values[key] for key in (BUDGET,) if key in values}
     return {
         "oneOf": [
             {

@@ -193,6 +193,18 @@ def test_a_server_that_sheds_nothing_says_nothing(tmp_path: Path) -> None:
     assert [*client.get("/v1/models/m").json()] == ["model_version_status"]
 
 
+@pytest.mark.parametrize("spends", [True, False])
+def test_the_header_is_described_where_there_is_a_budget(
+    spends: bool, tmp_path: Path
+) -> None:
+    write = write_spending if spends else write_tiny
+    write(tmp_path)
+    paths = Client.of(tmp_path).get("/openapi.json").json()["paths"]
+    for address in (PREDICT, "/v1/models/m/versions/{version}:predict"):
+        answer = paths[address]["post"]["responses"]["200"]
+        assert list(answer.get("headers", ())) == ["Budget-Cap"] * spends
+
+
 def test_a_model_without_the_input_is_refused(tmp_path: Path) -> None:
     write_tiny(tmp_path)
     store = Client.of(tmp_path, shed=True).store
