@@ -20,6 +20,7 @@ from keras import ops
 
 from keras_moe.layers import CGC
 from keras_moe.layers import PLE
+from keras_moe.layers import AdaTT
 from keras_moe.layers import Experts
 from keras_moe.layers import LayerExperts
 from keras_moe.layers import MMoE
@@ -272,6 +273,10 @@ def _weights_of(level: _Level, name: str) -> dict[str, np.ndarray]:
         if name in names:
             first = sum(counts[n] for n in names[: names.index(name)])
             found[output] = weights[:, first : first + counts[name]]
+    if isinstance(layer, AdaTT) and name in found:
+        # Each row of a task has its own experts, whatever the gate says.
+        native = layer.self_gates[name].compute_weights(None, False, None)
+        found[name] = found[name] + ops.convert_to_numpy(native)
     return found
 
 

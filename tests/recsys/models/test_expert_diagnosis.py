@@ -8,6 +8,7 @@ from keras import ops
 from keras_moe.compress import quantize
 from keras_moe.layers import LayerExperts
 from keras_moe.layers import MMoE
+from keras_moe.layers import record_routing
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.models.build import build_model
@@ -234,6 +235,29 @@ def test_levels_and_their_banks(tiny: Dataset) -> None:
         **{"watch": 2, "rating": 2},
         "shared": 1,
     }
+
+
+def test_native_experts_have_weight_in_each_row(tiny: Dataset) -> None:
+    model, inputs, labels = made(
+        tiny, architecture="adatt", task_experts=2, num_experts=2, num_levels=1
+    )
+    banks = {bank.name: bank for bank in diagnosed(model, inputs, labels).banks}
+    (layer,) = model.mixture.levels
+    for task in ("watch", "rating"):
+        (native,) = layer.self_gates[task].trainable_weights
+        assert (banks[task].load[task] == 1).all()
+        assert not banks[task].dead.any()
+        with record_routing() as records:
+            model(inputs)
+        gated = array(records[0].weights[task])
+        first = 2 + 2 * ["watch", "rating"].index(task)
+        np.testing.assert_allclose(
+            banks[task].weight[task],
+            gated[:, first : first + 2].mean(axis=0) + array(native),
+            rtol=1e-5,
+        )
+    # By the other task's gate alone.
+    assert banks["watch"].load["rating"].max() < 1
 
 
 @pytest.mark.once("torch")
