@@ -209,5 +209,6 @@ def _experts_of_rows(group_sizes: Tensor, num_rows: int | Tensor) -> Tensor:
     """
     ends = ops.cumsum(ops.cast(group_sizes, "int32"))  # (E,)
     rows = ops.arange(num_rows, dtype="int32")
-    experts = ops.cast(ops.searchsorted(ends, rows, side="right"), "int32")
+    # A binary search has no operator in ONNX.
+    experts = ops.sum(ops.cast(rows[:, None] >= ends, "int32"), axis=-1)
     return ops.minimum(experts, group_sizes.shape[0] - 1)
