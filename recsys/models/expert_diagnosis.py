@@ -275,8 +275,9 @@ def _weights_of(level: _Level, name: str) -> dict[str, np.ndarray]:
             found[output] = weights[:, first : first + counts[name]]
     if isinstance(layer, AdaTT) and name in found:
         # Each row of a task has its own experts, whatever the gate says.
-        native = layer.self_gates[name].compute_weights(None, False, None)
-        found[name] = found[name] + ops.convert_to_numpy(native)
+        gated = ops.convert_to_tensor(found[name])
+        native = layer.self_gates[name].compute_weights(gated, False, None)
+        found[name] = ops.convert_to_numpy(gated + native)
     return found
 
 
