@@ -378,6 +378,28 @@ class TrainConfig(TowerConfig):
         return ArgsKwargs(given.args, fields)
 
     @model_validator(mode="after")
+    def _check_architecture(self) -> Self:
+        if self.architecture == "adatt" and self.execution == "sparse":
+            raise ValueError(
+                "`execution` must not be 'sparse' for the architecture "
+                "'adatt', where each example needs all experts of each task. "
+                "Received: execution='sparse'"
+            )
+        if self.architecture == "home" and self.task_experts < 2:
+            raise ValueError(
+                "`task_experts` must be at least 2 for the architecture "
+                "'home', whose self gates choose among them. "
+                f"Received: task_experts={self.task_experts}"
+            )
+        if self.task_groups and self.architecture != "home":
+            raise ValueError(
+                "`task_groups` must be left out for the architecture "
+                f"{self.architecture!r}; it is an option of home. "
+                f"Received: task_groups={self.task_groups}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_k(self) -> Self:
         # The data decide on a preset that is not given.
         presets = [PRESETS[self.preset]] if self.preset else PRESETS.values()
@@ -404,28 +426,6 @@ class TrainConfig(TowerConfig):
                     f"{self.architecture!r}; it is an option of mmoe and moe. "
                     f"Received: {name}={value}"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _check_architecture(self) -> Self:
-        if self.architecture == "adatt" and self.execution == "sparse":
-            raise ValueError(
-                "`execution` must not be 'sparse' for the architecture "
-                "'adatt', where each example needs all experts of each task. "
-                "Received: execution='sparse'"
-            )
-        if self.architecture == "home" and self.task_experts < 2:
-            raise ValueError(
-                "`task_experts` must be at least 2 for the architecture "
-                "'home', whose self gates choose among them. "
-                f"Received: task_experts={self.task_experts}"
-            )
-        if self.task_groups and self.architecture != "home":
-            raise ValueError(
-                "`task_groups` must be left out for the architecture "
-                f"{self.architecture!r}; it is an option of home. "
-                f"Received: task_groups={self.task_groups}"
-            )
         return self
 
     @model_validator(mode="after")

@@ -291,15 +291,19 @@ class ImageArchitectures(Architectures):
     shared bottom is one such CNN, as in appendix D.2 of DSelect-k.
 
     Raises:
-        ValueError: The architecture feeds experts with the outputs of others.
+        ValueError: The architecture feeds experts with the outputs of others,
+            or with embeddings.
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.config.architecture in ("ple", "adatt", "stem", "home"):
+            what = "its second level takes vectors"
+            if self.config.architecture == "stem":
+                what = "it takes embeddings of each task"
             raise ValueError(
                 f"`architecture` must not be {self.config.architecture!r} for "
-                "images: its second level takes vectors. "
+                f"images: {what}. "
                 f"Received: architecture={self.config.architecture!r}"
             )
         if self.config.split_experts > 1:

@@ -235,6 +235,15 @@ def test_how_many_experts_there_are_may_be_said_elsewhere(
             "`task_experts` must be at least 2 for the architecture 'home'",
         ),
         (
+            # Which is why two of them cannot be chosen.
+            {"architecture": "home", "task_experts": 1, "gate": "comet"},
+            "`task_experts` must be at least 2 for the architecture 'home'",
+        ),
+        (
+            {"architecture": "stem", "scenario_model": "pepnet"},
+            "`scenario_model` must be none for the architecture 'stem'",
+        ),
+        (
             {"task_groups": {"watch": "time"}},
             "`task_groups` must be left out for the architecture 'mmoe'",
         ),
