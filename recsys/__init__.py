@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from recsys.api.baseline import baseline as baseline
     from recsys.api.compare import compare as compare
     from recsys.api.compress import compress as compress
+    from recsys.api.describe import describe as describe
     from recsys.api.evaluate import evaluate as evaluate
     from recsys.api.explain import explain as explain
     from recsys.api.export import export as export
@@ -71,6 +72,7 @@ _HOMES = {
     "recsys.api.compare": ("compare",),
     "recsys.reporting.comparison": ("Comparison",),
     "recsys.api.compress": ("compress",),
+    "recsys.api.describe": ("describe",),
     "recsys.api.evaluate": ("evaluate",),
     "recsys.api.explain": ("explain",),
     "recsys.api.export": ("export",),

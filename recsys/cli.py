@@ -12,6 +12,7 @@ from recsys.commands.add_items import add_items
 from recsys.commands.baseline import baseline
 from recsys.commands.compare import compare
 from recsys.commands.compress import compress
+from recsys.commands.describe import describe
 from recsys.commands.evaluate import evaluate
 from recsys.commands.explain import explain
 from recsys.commands.export import export
@@ -146,6 +147,7 @@ def help_unless_told(
 for function in (
     quickstart,
     prepare,
+    describe,
     train,
     baseline,
     evaluate,

@@ -7,6 +7,7 @@ from recsys.backend import check_backend
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import load
+from recsys.data.description.description import quick_warnings
 from recsys.data.labels import check_labelled
 from recsys.data.labels import warn_of_missing_labels
 from recsys.data.load import AnyDataset
@@ -27,6 +28,7 @@ from recsys.runs.data_file import check_data
 from recsys.runs.run import Run
 from recsys.tasks.task_options import with_task_options
 from recsys.terminal.progress import announce
+from recsys.terminal.progress import is_shown
 from recsys.terminal.progress import shown_progress
 from recsys.terminal.tensorflow_log import relevant_log
 from recsys.training.callbacks.in_order import has_search
@@ -41,6 +43,8 @@ from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
 
+# About the data, at the top of a training.
+_MOST_WARNINGS = 5
 # What a run may be resumed with that it was not started with.
 _MAY_CHANGE = ("out", "checkpoint_steps", "distribute", "expert_devices")
 
@@ -151,6 +155,8 @@ def _train(
     run: Run,
 ) -> JsonObject:
     """Trains in a run folder that nobody else writes to."""
+    if start is None and config.data != "synthetic":
+        _announce_warnings(config.data, dataset)
     # What is measured is read from the run. Of large tables, memory has no
     # room for a second model.
     if config.refit:
@@ -177,6 +183,19 @@ def _train(
         warn_if_apart(metrics)
         warn_if_idle(config, metrics["validation"])
     return metrics
+
+
+def _announce_warnings(source: str, dataset: AnyDataset) -> None:
+    """Prints what in the data makes a training fail or its metrics lie."""
+    found = quick_warnings(dataset) if is_shown() else []
+    for line in found[:_MOST_WARNINGS]:
+        announce(f"Warning: {printable(line)}")
+    if found:
+        more = len(found) - _MOST_WARNINGS
+        announce(
+            (f"{more} more warnings. " if more > 0 else "")
+            + f"All about the data: recsys describe --data {printable(source)}"
+        )
 
 
 def _before_refit(

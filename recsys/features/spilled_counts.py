@@ -1,18 +1,12 @@
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from recsys.errors import RunError
+from recsys.features.scratch_database import ScratchDatabase
 
-# Of the engine alone: what it holds beyond this is in its folder.
-MEMORY_LIMIT = "512MB"
-# Each takes a share of the memory, however many cores there are.
-_THREADS = 2
+_CONTENT = "the different values of a column"
 _ROWS = 1 << 17  # Values that are read back at once.
 _SORTED = """
     select value, sum(n)::bigint as n
@@ -33,17 +27,7 @@ class SpilledCounts:
     """
 
     def __init__(self) -> None:
-        import duckdb
-
-        self._folder = tempfile.TemporaryDirectory(prefix="recsys-counts-")
-        self._database = duckdb.connect(
-            config={
-                "memory_limit": MEMORY_LIMIT,
-                "temp_directory": self._folder.name,
-                "threads": _THREADS,
-                "preserve_insertion_order": False,
-            }
-        )
+        self._database = ScratchDatabase("recsys-counts-")
         self._holds_strings: bool | None = None  # None before the first part.
 
     def add(self, counts: pd.Series) -> None:
@@ -53,8 +37,8 @@ class SpilledCounts:
         values = pa.array(counts.index)
         are_strings = _is_text(values.type)
         part = pa.table({"value": values, "n": pa.array(counts)})
-        with self._running():
-            self._database.register("part", part)
+        with self._database.running(_CONTENT):
+            self._database.connection.register("part", part)
             if self._holds_strings is None:
                 self._run("create table counts as select * from part")
                 self._holds_strings = are_strings
@@ -71,10 +55,10 @@ class SpilledCounts:
         """
         if self._holds_strings is None:
             return
-        file = Path(self._folder.name, "sorted.parquet")
-        with self._running():
+        file = self._database.folder / "sorted.parquet"
+        with self._database.running(_CONTENT):
             # A result of the engine's own would be in memory.
-            self._database.sql(_SORTED).write_parquet(
+            self._database.connection.sql(_SORTED).write_parquet(
                 str(file), row_group_size=_ROWS
             )
         with parquet.ParquetFile(file) as written:
@@ -84,22 +68,9 @@ class SpilledCounts:
     def close(self) -> None:
         """Removes the folder."""
         self._database.close()
-        self._folder.cleanup()
 
     def _run(self, query: str) -> None:
-        self._database.execute(query)
-
-    @contextmanager
-    def _running(self) -> Iterator[None]:
-        import duckdb
-
-        try:
-            yield
-        except duckdb.Error as error:
-            raise RunError(
-                f"{self._folder.name}: expected a folder with room for the "
-                f"different values of a column. Received: {error}"
-            ) from error
+        self._database.connection.execute(query)
 
 
 def _is_text(kind: pa.DataType) -> bool:

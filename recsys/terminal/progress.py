@@ -32,6 +32,11 @@ def shown_progress(shown: bool = True) -> Iterator[None]:
         _shown = before
 
 
+def is_shown() -> bool:
+    """Returns whether `announce` prints."""
+    return _shown
+
+
 def announce(doing: str) -> None:
     """Prints what is being done now, after the time since the process began.
 

@@ -126,6 +126,7 @@ def _prepare(name: str, options: str = "", tree: str = "") -> Target:
 
 
 _TRAIN = "train --out {}/out --data {}"
+_DESCRIBE = "describe --out {}/out --data {}"
 _RUNS = "out/even/*/*/*.*"
 _RUN = "--run {}/run"
 _INPUT = "--input {}/data/test.csv --out {}/out.csv"
@@ -157,6 +158,9 @@ TARGETS = [
     Target("images", "*", _TRAIN),
     Target("kinds", "*", _TRAIN, 12),
     Target("kinds-parquet", "*", _TRAIN, 8),
+    Target("kinds", "*", _DESCRIBE),
+    Target("kinds-parquet", "*", _DESCRIBE, 2),
+    Target("images", "*", _DESCRIBE, 1),
     _prepare("ali-ccp"),
     _prepare("books", "--option min_records=1"),
     _prepare("celeba", "--option attributes=Male --option height=8"),

@@ -15,6 +15,7 @@ from recsys.errors import RunError
 from recsys.features import Bucket
 from recsys.features import Id
 from recsys.features import Ids
+from recsys.features import scratch_database
 from recsys.features import spilled_counts
 from recsys.features import value_counts
 from recsys.features.id_values import as_ids
@@ -194,7 +195,7 @@ def test_the_folder_is_removed_after_an_error(scratch: Path) -> None:
 def test_the_engine_needs_more_memory_than_it_may_take(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spilled_counts, "MEMORY_LIMIT", "1MB")
+    monkeypatch.setattr(scratch_database, "MEMORY_LIMIT", "1MB")
     with pytest.raises(RunError, match=r"recsys-counts-.*room for.*Received"):
         counted([pd.Series(range(200_000))], most_held=1)
     assert not [*scratch.iterdir()]
