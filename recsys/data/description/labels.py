@@ -182,8 +182,8 @@ def _of_labels(
         rarer = min(classes, key=lambda label: classes[label])
         yield DataWarning(
             "labels",
-            f"{task!r} is {rarer} in {classes[rarer]:,} rows of the {split} "
-            "split alone",
+            f"{task!r} is {rarer} in only {classes[rarer]:,} rows of the "
+            f"{split} split",
             "Take more rows, or read its metrics with intervals (recsys "
             "evaluate --intervals 200)",
         )

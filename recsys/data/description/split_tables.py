@@ -16,11 +16,15 @@ from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.data.times import parse_times
 from recsys.features.id_list import IdList
+from recsys.features.list_values import lengths_of
+from recsys.features.list_values import values_of
 from recsys.features.scratch_database import ScratchDatabase
 
 # Names of DuckDB differ by more than their case: columns get numbers.
 TIME = "time"
 _LISTS = "lists"
+# Of the content of a list, null if it is empty.
+_HASH = "case when len({0}) > 0 then hash({0}::varchar[]) end as {0}"
 _CONTENT = "a copy of the data"
 
 
@@ -130,8 +134,7 @@ class SplitTables:
                 kind = self.schema.features[name]
                 if isinstance(kind, IdList):
                     self._add_ids(f"{split}_{number}", kind.occurring(column))
-                arrays[number] = pa.array(_hashes(column), pa.int64())
-                self._types[split, number] = _LISTS
+                arrays[number] = _lists(column)
             else:
                 arrays[number] = pa.array(column, from_pandas=True)
         if self.schema.time is not None:
@@ -146,21 +149,23 @@ class SplitTables:
         part = pa.table(
             {name: _of_one_type(array) for name, array in arrays.items()}
         )
+        kinds = {name: _kind(array.type) for name, array in arrays.items()}
+        select = ", ".join(
+            _HASH.format(name) if kind == _LISTS else name
+            for name, kind in kinds.items()
+        )
         with self._database.running(_CONTENT):
             connection = self._database.connection
             connection.register("part", part)
             connection.execute(
                 f"create table if not exists {table} as "
-                "select * from part limit 0"
+                f"select {select} from part limit 0"
             )
-            for name, array in arrays.items():
-                kind = "DOUBLE"
-                if not pa.types.is_floating(array.type):
-                    kind = "BIGINT" if _is_whole(array.type) else "VARCHAR"
+            for name, kind in kinds.items():
                 was = self._types.setdefault((table, name), kind)
                 if kind == "VARCHAR" != was:
                     self._make_texts(table, name)
-            connection.execute(f"insert into {table} select * from part")
+            connection.execute(f"insert into {table} select {select} from part")
             connection.unregister("part")
 
     def _make_texts(self, table: str, column: str) -> None:
@@ -212,24 +217,24 @@ def _holds_lists(column: pd.Series) -> bool:
     return bool(len(known)) and isinstance(known.iloc[0], np.ndarray)
 
 
-def _hashes(column: pd.Series) -> list[int | None]:
-    lists = [
-        None if not isinstance(row, np.ndarray | list) or not len(row) else row
-        for row in column
-    ]
-    return [None if row is None else _hash(np.asarray(row)) for row in lists]
+def _lists(column: pd.Series) -> pa.Array:
+    """A column of lists as Arrow has it."""
+    ends = np.cumsum(lengths_of(column), dtype=np.int64)
+    values = pa.array(values_of(column), from_pandas=True)
+    return pa.LargeListArray.from_arrays(np.append(0, ends), values)
 
 
-def _hash(row: np.ndarray) -> int:
-    content = tuple(row) if row.dtype == object else row.tobytes()
-    return hash(content)
-
-
-def _is_whole(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_null(kind)
+def _kind(kind: pa.DataType) -> str:
+    """What a column of Arrow becomes."""
+    if pa.types.is_large_list(kind):
+        return _LISTS
+    if pa.types.is_floating(kind):
+        return "DOUBLE"
+    whole = pa.types.is_integer(kind) or pa.types.is_null(kind)
+    return "BIGINT" if whole else "VARCHAR"
 
 
 def _of_one_type(array: pa.Array) -> pa.Array:
-    if pa.types.is_floating(array.type):
-        return array.cast(pa.float64())
-    return array.cast(pa.int64() if _is_whole(array.type) else pa.string())
+    types = {"DOUBLE": pa.float64(), "BIGINT": pa.int64()}
+    kind = _kind(array.type)
+    return array if kind == _LISTS else array.cast(types.get(kind, pa.string()))
