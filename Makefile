@@ -33,7 +33,7 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: help train test test-all test-quick fuzz lint format notebooks bench clean
+.PHONY: help train test test-all test-quick fuzz lint format notebooks site bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -50,6 +50,10 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
 	$(BIN)/pip install --quiet -e '.[recsys,faiss,gbdt,onnx,orbax,ray,report,serve,studies,tfrs,jax,torch,dev]'
 	touch $@ $(VENV)/.installed-train
+
+$(VENV)/.installed-site: $(VENV)/.installed-train
+	$(BIN)/pip install --quiet -e '.[recsys,site]'
+	touch $@
 
 train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built-in data
 	rm -rf $(RUN)
@@ -93,6 +97,9 @@ format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
 
 notebooks: $(VENV)/.installed-dev ## Execute the notebooks and keep what comes out
 	KERAS_BACKEND=tensorflow $(BIN)/python notebooks/execute.py
+
+site: $(VENV)/.installed-site ## Build the documentation as a web site in build/site
+	KERAS_BACKEND=none NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(VENV)/.installed-dev ## Time sparse against dense execution, briefly
 	@for backend in $(filter-out none,$(BACKENDS)); do \

@@ -1,4 +1,7 @@
-"""Runs "From logs to service" of `README.md`, on data of MovieLens' form."""
+"""Runs "From logs to service" of `docs/get_started.md`.
+
+The data have the form of MovieLens.
+"""
 
 import json
 import os
@@ -26,7 +29,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-SECTION = re.compile(r"### From logs to service\n(.*?)\n### ", re.DOTALL)
+SECTION = re.compile(r"## From logs to service\n(.*?)\n## ", re.DOTALL)
 BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What a shell does not have here, and where curl leaves its answers.
 PRELUDE = """
@@ -38,7 +41,7 @@ curl() {{ command curl -f --output "$(basename "${{@: -1}}").json" "$@"; }}
 
 def commands() -> list[str]:
     """The commands, with those that prepare and train on MovieLens-1M."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "get_started.md").read_text(encoding="utf-8")
     found = SECTION.search(text)
     assert found
     first, movielens = (lines(one) for one in BLOCK.findall(found[1]))

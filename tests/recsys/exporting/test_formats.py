@@ -16,7 +16,7 @@ from recsys.serving.formats import FORMATS
 pytestmark = pytest.mark.once("tensorflow")
 
 ROOT = Path(__file__).parents[3]
-PAGES = ("README.md", "docs/serving.md")
+PAGES = ("docs/get_started.md", "docs/serving.md")
 
 
 @pytest.mark.parametrize("name", FORMATS)
