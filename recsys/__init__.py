@@ -13,6 +13,7 @@ from recsys.backend import quiet_start
 if TYPE_CHECKING:
     from recsys.api.add_items import add_items as add_items
     from recsys.api.baseline import baseline as baseline
+    from recsys.api.calibrate import calibrate as calibrate
     from recsys.api.compare import compare as compare
     from recsys.api.compress import compress as compress
     from recsys.api.describe import describe as describe
@@ -69,6 +70,7 @@ _HOMES = {
     "recsys.runs.run": ("load_model", "load_ranker"),
     "recsys.api.add_items": ("add_items",),
     "recsys.api.baseline": ("baseline",),
+    "recsys.api.calibrate": ("calibrate",),
     "recsys.api.compare": ("compare",),
     "recsys.reporting.comparison": ("Comparison",),
     "recsys.api.compress": ("compress",),

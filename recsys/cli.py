@@ -10,6 +10,7 @@ import typer
 
 from recsys.commands.add_items import add_items
 from recsys.commands.baseline import baseline
+from recsys.commands.calibrate import calibrate
 from recsys.commands.compare import compare
 from recsys.commands.compress import compress
 from recsys.commands.describe import describe
@@ -155,6 +156,7 @@ for function in (
     predict,
     recommend,
     add_items,
+    calibrate,
     compress,
     export,
     serve,

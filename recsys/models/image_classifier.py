@@ -41,8 +41,8 @@ class ImageClassifier(MultiTaskModel):
             `(50, 50)`.
         num_classes: For each multiclass task, how many classes there are.
         feature: Name of the image feature. Defaults to `"image"`.
-        **kwargs: `constants` and `target_scales` of `MultiTaskModel`, `name`,
-            `trainable`, `dtype`.
+        **kwargs: `constants`, `target_scales` and `calibrations` of
+            `MultiTaskModel`, `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Dict of the feature to a tensor `(batch, *image_shape)` of

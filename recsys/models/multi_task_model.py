@@ -23,6 +23,8 @@ from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors.shown import shown
 from recsys.features import Feature
+from recsys.files.json_files import JsonObject
+from recsys.models.calibration.calibration import Calibration
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
 from recsys.models.task_training import TaskTraining
@@ -58,6 +60,8 @@ class MultiTaskModel(TaskTraining):
             of them a label is above its mean; the output of the model is in
             the label's own unit all the same, and `loss_of` weighs errors by
             the scale. Tasks that are left out are not standardised.
+        calibrations: By binary task, what maps its predictions, but for those
+            in training; `recsys.calibrate` fits it. None unless given.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
@@ -88,6 +92,7 @@ class MultiTaskModel(TaskTraining):
         num_classes: Mapping[str, int] | None = None,
         constants: Mapping[str, float | Sequence[float]] | None = None,
         target_scales: Mapping[str, float] | None = None,
+        calibrations: Mapping[str, Calibration | JsonObject] | None = None,
         **kwargs: Any,
     ) -> None:
         # Layers cast what they take; of a number, half precision loses much.
@@ -103,6 +108,10 @@ class MultiTaskModel(TaskTraining):
         self.num_classes = dict(num_classes or {})
         self.constants: dict[str, Any] = dict(constants or {})
         self.target_scales = dict(target_scales or {})
+        self.calibrations: dict[str, Calibration] = {
+            task: Calibration.model_validate(calibration)
+            for task, calibration in (calibrations or {}).items()
+        }
         for task, constant in self.constants.items():
             classes = self.num_classes.get(task)
             if np.shape(constant) != (() if classes is None else (classes,)):
@@ -357,6 +366,9 @@ class MultiTaskModel(TaskTraining):
             parent = self.tasks[task].parent
             if parent is not None:  # The head knows that the parent happened.
                 outputs[task] = outputs[parent] * outputs[task]
+        if not training:
+            for task, calibration in self.calibrations.items():
+                outputs[task] = calibration(outputs[task], inputs)
         return outputs
 
     def _in_own_unit(self, task: str, outputs: Tensor) -> Tensor:
@@ -381,6 +393,10 @@ class MultiTaskModel(TaskTraining):
             "num_classes": self.num_classes,
             "constants": self.constants,
             "target_scales": self.target_scales,
+            "calibrations": {
+                task: calibration.model_dump()
+                for task, calibration in self.calibrations.items()
+            },
         }
 
 

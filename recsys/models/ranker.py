@@ -76,8 +76,8 @@ class Ranker(MultiTaskModel):
         build: Boolean, whether the constructor builds the model. A subclass
             with further layers passes `False` and builds after setting them:
             Keras accepts none in a built model. Defaults to `True`.
-        **kwargs: `num_classes`, `constants` and `target_scales` of
-            `MultiTaskModel`, `name`, `trainable`, `dtype`.
+        **kwargs: `num_classes`, `constants`, `target_scales` and
+            `calibrations` of `MultiTaskModel`, `name`, `trainable`, `dtype`.
 
     Call arguments:
         inputs: Dict of feature to tensor `(batch,)`, as `encode` returns
@@ -213,6 +213,7 @@ class Ranker(MultiTaskModel):
             num_classes=self.num_classes,
             constants=self.constants,
             target_scales=self.target_scales,
+            calibrations=self.calibrations,
         )
 
     def build(self, input_shape: Structure = None) -> None:

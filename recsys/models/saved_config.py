@@ -18,6 +18,7 @@ from recsys.errors.bounds import Width
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
 from recsys.files.json_files import JsonObject
+from recsys.models.calibration.calibration import Calibration
 
 # Names of the dtypes that layers compute in.
 _FLOATS = (
@@ -66,6 +67,7 @@ class _Model(_Shape):
     num_classes: dict[str, Count] = {}
     constants: dict[str, FiniteFloat | list[FiniteFloat]] = {}
     target_scales: dict[str, Annotated[FiniteFloat, Field(gt=0)]] = {}
+    calibrations: dict[str, Calibration] = {}
     embedding_dim: Width | dict[str, Width] = 1
     hash_feature: str | None = None
     unknown_rate: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
@@ -78,19 +80,24 @@ class _Model(_Shape):
             if self.features and name is not None and name not in self.features:
                 raise ValueError(
                     "expected features that there are as hash_feature, as the "
-                    "item of retrieval, and as the scenario and its prior. "
+                    "item of retrieval, as the scenario and its prior, and of "
+                    "calibrations. "
                     f"Received: {shown(name)}"
                 )
         return self
 
     def _named(self) -> list[object]:
         """What the arguments refer to by name: a feature, or `None`."""
+        calibrated = [each.feature for each in self.calibrations.values()]
         config = (self.scenario_model or {}).get("config")
         if not isinstance(config, Mapping):
-            return [self.hash_feature]
+            return [self.hash_feature, *calibrated]
         prior = config.get("prior", [])
         prior = prior if isinstance(prior, list) else [prior]
-        return [self.hash_feature, config.get("feature"), *prior]
+        return [
+            *(self.hash_feature, *calibrated),
+            *(config.get("feature"), *prior),
+        ]
 
 
 class _TwoTower(_Model):

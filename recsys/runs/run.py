@@ -34,6 +34,7 @@ class Run:
         model: The trained model.
         optimizer: The optimizer state, for continuing from this run.
         metrics: The metrics of the model, by split.
+        calibration: The calibration error of its tasks before and after.
         history: A row per epoch.
         weights: The mean weight of each expert, by epoch and task.
         sample: Rows of the validation split, as the model takes them.
@@ -51,6 +52,7 @@ class Run:
         self.model = self.folder / "model.keras"
         self.optimizer = self.folder / "optimizer.npz"
         self.metrics = self.folder / "metrics.json"
+        self.calibration = self.folder / "calibration.json"
         self.history = self.folder / "history.csv"
         self.weights = self.folder / "weights.csv"
         self.sample = self.folder / "sample.npz"

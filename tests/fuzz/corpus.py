@@ -148,6 +148,7 @@ _PREDICT = f"predict {_RUN} {_INPUT}"
 _COMPRESS = (
     f"compress {_RUN} --data {{}}/data --out {{}}/out --experts 2 --int8"
 )
+_CALIBRATE = f"calibrate {_RUN} --data {{}}/data --by user --min-rows 2"
 _RECOMMEND = f"recommend {_RUN} --user 1 --top 2 --exclude-seen"
 _REPORT = "report {}/run --out {}/out"
 _SERVE = "serve --model {}/model --port 0 --name m"
@@ -206,6 +207,7 @@ TARGETS = [
     Target("kinds-run", "data/test.csv", _PREDICT, 6),
     Target("kinds-run", "run/model.keras", _PREDICT, 4),
     Target("run", "run/model.keras", f"export {_RUN} --out {{}}/out", 2),
+    Target("run", "*", _CALIBRATE, 1),
     Target("run", "run/model.keras", _COMPRESS, 1),
     Target("run", "data/*", _COMPRESS, 1),
     Target("catalogue-run", "run/*.*", _RECOMMEND, 2),

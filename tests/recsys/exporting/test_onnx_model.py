@@ -27,6 +27,8 @@ from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import verify
 from recsys.features.onnx_graph import OPSETS
 from recsys.models.build import build_ranker
+from recsys.models.calibration.calibration import CALIBRATORS
+from recsys.models.calibration.calibration import Calibration
 from recsys.models.gates import gate_class
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.test_feature_kinds import SCHEMA
@@ -109,6 +111,35 @@ def test_every_interaction(
     model = ranker(tiny, gate="top-k", interaction=interaction)
     written(model, tmp_path / "model")
     assert_same(model, tmp_path / "model", tiny.split("train"))
+
+
+@on_tensorflow
+@pytest.mark.parametrize("method", CALIBRATORS)
+def test_every_calibration(method: str, tiny: Dataset, tmp_path: Path) -> None:
+    """By a feature with values that have none of their own; SavedModels too."""
+    model = ranker(tiny, gate="top-k", num_experts=4, expert_units=[8])
+    rows = tiny.split("train")
+    encoded = model.encode(rows)
+    plain = keras.ops.convert_to_numpy(model(encoded)["watch"])[:, 0]
+    calibration = Calibration.fit(
+        method,
+        rows["watch"].to_numpy(),
+        plain.astype(float),
+        np.ones(len(rows)),
+        "user",
+        np.minimum(encoded["user"], 6),
+        min_rows=12,
+    )
+    model.calibrations = {"watch": calibration}
+    assert 0 < len(calibration.numbers) < 12
+    changed = keras.ops.convert_to_numpy(model(encoded)["watch"])[:, 0]
+    assert not np.allclose(changed, plain, atol=0.02)
+    written(model, tmp_path / "model")
+    assert_same(model, tmp_path / "model", rows)
+    form, served = export_format("tf_saved_model"), ServedRanker(model)
+    form.write(served, tmp_path / "saved")
+    received = form.load(tmp_path / "saved")(served.raw(rows))["watch"]
+    np.testing.assert_allclose(np.ravel(received), changed, atol=1e-5)
 
 
 @on_tensorflow
