@@ -13,6 +13,7 @@ from recsys.exporting import export_format
 from recsys.exporting.class_names import class_names
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.input_names import read_input_names
+from recsys.exporting.known_ids import known_ids
 from recsys.exporting.sample import rows_of_test_split
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import DATA_ROWS
@@ -28,6 +29,7 @@ from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
 from recsys.serving.formats import DEFAULT_FORMAT
 from recsys.serving.list_lengths import write_list_lengths
+from recsys.serving.monitoring.known_ids import write_known_ids
 from recsys.serving.task_classes import write_classes
 
 
@@ -113,6 +115,7 @@ def _export(
         form.write(served, unfinished)
         write_json(unfinished / INPUTS_FILE, served.input_names)
         write_classes(unfinished, class_names(ranker))
+        write_known_ids(unfinished, known_ids(served.inputs))
         write_list_lengths(
             unfinished,
             {

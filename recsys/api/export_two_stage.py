@@ -22,6 +22,7 @@ from recsys.errors import ExportError
 from recsys.errors.bounds import check_count
 from recsys.exporting.class_names import class_names
 from recsys.exporting.input_names import INPUTS_FILE
+from recsys.exporting.known_ids import known_ids
 from recsys.exporting.text_arrays import packed
 from recsys.exporting.text_arrays import unpacked
 from recsys.exporting.two_stage import TwoStage
@@ -44,6 +45,7 @@ from recsys.runs.run import Run
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.list_lengths import write_list_lengths
+from recsys.serving.monitoring.known_ids import write_known_ids
 from recsys.serving.task_classes import write_classes
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SEEN
@@ -192,12 +194,13 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         model.write(unfinished)
         write_json(unfinished / INPUTS_FILE, model.inputs)
         write_classes(unfinished, class_names(ranker))
+        features = {
+            input: ranker.fitted[name] for name, input in model.inputs.items()
+        }
+        write_known_ids(unfinished, known_ids(features))
         write_list_lengths(
             unfinished,
-            {
-                input: ranker.fitted[name].raw_length
-                for name, input in model.inputs.items()
-            },
+            {input: feature.raw_length for input, feature in features.items()},
         )
         written = {**options, "score": formula.text}
         if model.index in FAISS_INDEXES:

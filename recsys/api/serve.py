@@ -2,6 +2,9 @@ import os
 import re
 import sys
 import time
+from contextlib import AbstractContextManager
+from contextlib import closing
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from recsys.serving.daemon_threads import DaemonThreads
 from recsys.serving.daemon_threads import is_computing
 from recsys.serving.loaded_model import model_loader
 from recsys.serving.model_store import ModelStore
+from recsys.serving.monitoring.access_log import AccessLog
+from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.serve_options import NAME
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.server import listen
@@ -44,7 +49,7 @@ def serve(model: str | Path, **options: Any) -> None:
     Raises:
         FileError: There is no version that can be served.
         KeyboardInterrupt: Ctrl-C.
-        OSError: The port cannot be had.
+        OSError: The port cannot be had, or a log cannot be written.
         TypeError: An option has a value of another type.
         ValueError: There is no such option, or its value is out of bounds.
     """
@@ -57,9 +62,13 @@ def serve(model: str | Path, **options: Any) -> None:
             "`name` must consist of letters, digits, `.`, `_` and `-`; it is "
             f"the name of the folder by default. Received: {shown(name)}"
         )
-    with DaemonThreads(_THREADS, "predict") as executor:
-        store = ModelStore(folder, model_loader(checked, executor))
-        app = Api(name, store, checked).app()
+    metrics = ServerMetrics()
+    with (
+        DaemonThreads(_THREADS, "predict") as executor,
+        _access_log(checked.access_log) as access_log,
+    ):
+        store = ModelStore(folder, model_loader(checked, executor, metrics))
+        app = Api(name, store, checked, metrics, access_log).app()
         with listen(checked) as listener:
             port = listener.getsockname()[1]
 
@@ -78,7 +87,12 @@ def serve(model: str | Path, **options: Any) -> None:
                         flush=True,
                     )
 
-            run(app, store, checked, listener, ready)
+            refused = metrics.connection_refused
+            run(app, store, checked, listener, ready, refused)
+
+
+def _access_log(file: str | None) -> AbstractContextManager[AccessLog | None]:
+    return nullcontext() if file is None else closing(AccessLog(file))
 
 
 def end_if_computing(status: int) -> None:

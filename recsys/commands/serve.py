@@ -89,8 +89,19 @@ def serve(
         float, typer.Option(help="Lowest budget that --shed sets.")
     ] = 1.0,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log each request.")
-    ] = False,
+        str | None,
+        typer.Option(
+            help="File to log requests to, a line of JSON each; - for the "
+            "standard error."
+        ),
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Origin of web pages that may ask, such as "
+            "https://shop.example; * for all. Repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Serve an exported model over HTTP, as TensorFlow Serving does."""
     from recsys.api.serve import end_if_computing
@@ -119,6 +130,7 @@ def serve(
             shed_wait_ms=shed_wait_ms,
             shed_floor=shed_floor,
             access_log=access_log,
+            cors_origins=tuple(cors_origin or ()),
         )
     except KeyboardInterrupt:
         end_if_computing(_INTERRUPTED)

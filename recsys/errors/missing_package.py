@@ -9,6 +9,7 @@ _EXTRAS = {
     "onnxruntime": "onnx",
     "httptools": "serve",
     "orbax": "orbax",
+    "prometheus_client": "serve",
     "ray": "ray",
     "starlette": "serve",
     "tensorflow": "tensorflow",

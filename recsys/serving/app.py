@@ -2,11 +2,13 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -25,9 +27,19 @@ from recsys.serving.batcher import GoneError
 from recsys.serving.budget_shedding import CAP_HEADER
 from recsys.serving.connection_close import CloseUnread
 from recsys.serving.documents import Documents
+from recsys.serving.gzip_bodies import LEAST_BYTES
+from recsys.serving.gzip_bodies import accepts_gzip
+from recsys.serving.gzip_bodies import compressed
+from recsys.serving.gzip_bodies import decompressed
 from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.model_store import ModelStore
 from recsys.serving.model_store import Served
+from recsys.serving.monitoring.access_log import AccessLog
+from recsys.serving.monitoring.observed_requests import DETAILS
+from recsys.serving.monitoring.observed_requests import REQUEST_ID
+from recsys.serving.monitoring.observed_requests import ObservedRequests
+from recsys.serving.monitoring.server_metrics import CONTENT_TYPE
+from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.request_error import NotFoundError
 from recsys.serving.request_error import RequestError
 from recsys.serving.request_error import TooLargeError
@@ -83,14 +95,24 @@ class Api:
         name: The model's name.
         store: Where its versions are.
         options: Which requests are taken.
+        metrics: Counts them, and the batches of the store's models.
+        access_log: Logs them; nothing is logged unless given.
     """
 
     def __init__(
-        self, name: str, store: ModelStore[LoadedModel], options: ServeOptions
+        self,
+        name: str,
+        store: ModelStore[LoadedModel],
+        options: ServeOptions,
+        metrics: ServerMetrics,
+        access_log: AccessLog | None = None,
     ) -> None:
         self._name = name
         self._store = store
         self._options = options
+        self._metrics = metrics
+        self._access_log = access_log
+        metrics.watch(self._statuses)
         self._reader = RequestReader(
             options.max_request_rows, options.max_request_values
         )
@@ -110,12 +132,17 @@ class Api:
                 Route("/healthz", _alive),
                 Route("/readyz", self._ready),
                 Route("/openapi.json", self._openapi),
+                Route("/metrics", self._tell_metrics),
+                Route("/v1/models", self._models),
                 Route(f"{model}/metadata", self._metadata),
                 Route(f"{version}/metadata", self._metadata),
                 Route(model, self._status),
                 Route(version, self._status),
             ],
             middleware=[
+                Middleware(ObservedRequests, self._metrics, self._access_log),
+                # A browser asks without a token whether it may ask with one.
+                *_cross_origin(self._options.cors_origins),
                 Middleware(CloseUnread),
                 *([Middleware(BearerToken, token)] if token else []),
             ],
@@ -138,21 +165,38 @@ class Api:
         if served is None:
             return _unavailable("no version is loaded yet")
         content = await self._documents.openapi(served)
-        return Response(content, media_type=_JSON)
+        return await _json(request, content, {})
+
+    async def _tell_metrics(self, request: Request) -> Response:
+        return Response(
+            self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE}
+        )
+
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse(
+            {"models": [{"name": self._name, **self._statuses()}]}
+        )
 
     async def _status(self, request: Request) -> Response:
-        statuses = self._store.statuses()
+        status = self._statuses()
         if "version" in request.path_params:
             version = request.path_params["version"]
-            statuses = [item for item in statuses if item["version"] == version]
-            if not statuses:
+            status["model_version_status"] = [
+                item
+                for item in status["model_version_status"]
+                if item["version"] == version
+            ]
+            if not status["model_version_status"]:
                 raise self._no_such_version(version)
-        shown_statuses: JsonObject = {"model_version_status": statuses}
+        return JSONResponse(status)
+
+    def _statuses(self) -> JsonObject:
+        status: JsonObject = {"model_version_status": self._store.statuses()}
         served = self._store.served
         if served is not None and served.model.batcher.shedding is not None:
             shedding = served.model.batcher.shedding
-            shown_statuses["shedding"] = shedding.status()
-        return JSONResponse(shown_statuses)
+            status["shedding"] = shedding.status()
+        return status
 
     async def _metadata(self, request: Request) -> Response:
         served = self._store.served
@@ -160,7 +204,7 @@ class Api:
             return _unavailable("no version is loaded yet")
         self._check_version(served, request)
         content = await self._documents.metadata(served)
-        return Response(content, media_type=_JSON)
+        return await _json(request, content, {})
 
     async def _predict(self, request: Request) -> Response:
         if self._under_way >= self._options.max_concurrency:
@@ -168,10 +212,12 @@ class Api:
                 f"{self._under_way} requests are under way", _CLOSE
             )
         self._under_way += 1
+        self._metrics.under_way.inc()
         try:
             return await self._answer(request)
         finally:
             self._under_way -= 1
+            self._metrics.under_way.dec()
 
     async def _answer(self, request: Request) -> Response:
         """Answers within the time that a request has."""
@@ -192,11 +238,13 @@ class Api:
                 self._check_version(served, request)
                 parsed = await self._reader.read(body, served.model.signatures)
                 del body  # It may be large, and the answer take long.
+                details = request.scope[DETAILS]
+                details |= {"version": served.version, "rows": parsed.rows}
                 outputs = await served.model.batcher.predict(
                     parsed, request.is_disconnected, note
                 )
                 content = await self._reader.write(parsed, outputs)
-            return Response(content, 200, headers, _JSON)
+                return await _json(request, content, headers)
         except TimeoutError:
             if not has_come:
                 problem = f"the body has not come within {seconds:g} seconds"
@@ -213,12 +261,10 @@ class Api:
     async def _body(self, request: Request) -> bytes:
         """Reads the body, unless it is larger than it may be."""
         most = int(self._options.max_body_mib * 2**20)
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise RequestError.at(
-                "Content-Encoding",
-                "none",
-                shown(request.headers["content-encoding"]),
-            )
+        encoding = request.headers.get("content-encoding", "identity").lower()
+        if encoding not in ("identity", "gzip"):
+            expected = "none, or gzip"
+            raise RequestError.at("Content-Encoding", expected, shown(encoding))
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:
             raise _too_large(most, f"{int(length):,}")
@@ -227,7 +273,12 @@ class Api:
             body += part
             if len(body) > most:
                 raise _too_large(most, "more")
-        return bytes(body)
+        if encoding == "identity":
+            return bytes(body)
+        content = await decompressed(bytes(body), most)
+        if content is None:
+            raise _too_large(most, "more, compressed")
+        return content
 
     def _check_version(
         self, served: Served[LoadedModel], request: Request
@@ -259,6 +310,33 @@ class Api:
         return JSONResponse(
             {"error": problem}, error.status_code, error.headers
         )
+
+
+async def _json(
+    request: Request, content: bytes, headers: Mapping[str, str]
+) -> Response:
+    """Answers with JSON, compressed where that pays and the client can."""
+    headers = {**headers, "Vary": "Accept-Encoding"}
+    coding = request.headers.get("accept-encoding", "")
+    if len(content) >= LEAST_BYTES and accepts_gzip(coding):
+        content = await compressed(content)
+        headers["Content-Encoding"] = "gzip"
+    return Response(content, 200, headers, _JSON)
+
+
+def _cross_origin(origins: Sequence[str]) -> list[Middleware]:
+    """Lets pages of some origins ask."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("Authorization", "Content-Type", REQUEST_ID),
+            expose_headers=(CAP_HEADER, REQUEST_ID),
+        )
+    ]
 
 
 async def _alive(request: Request) -> Response:

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -36,12 +37,14 @@ class HttpBounds:
         max_connections: How many connections there may be.
         waiting: The connections on which no request is under way, the one
             that waits longest first, and since when.
+        on_refused: Called for each connection that is refused.
     """
 
     head_seconds: float = 10.0
     request_seconds: float = 30.0
     max_connections: int = 1024
     waiting: "dict[BoundedHttp, float]" = field(default_factory=dict)
+    on_refused: Callable[[], None] = lambda: None
 
 
 class BoundedHttp(_HttpProtocol):
@@ -64,6 +67,7 @@ class BoundedHttp(_HttpProtocol):
         super().connection_made(transport)
         crowded = len(self.connections) > self.bounds.max_connections
         if crowded and not self._make_room():
+            self.bounds.on_refused()
             transport.write(_BUSY)
             transport.close()
             self._arm(self.bounds.head_seconds)

@@ -7,6 +7,8 @@ from pathlib import Path
 from recsys.errors import FileError
 from recsys.serving.batcher import Batcher
 from recsys.serving.budget_shedding import BudgetShedding
+from recsys.serving.monitoring.observed_runner import ObservedRunner
+from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.predict_request import BUDGET
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.runner import load
@@ -29,19 +31,20 @@ class LoadedModel:
 
 
 def model_loader(
-    options: ServeOptions, executor: Executor
+    options: ServeOptions, executor: Executor, metrics: ServerMetrics
 ) -> Callable[[Path], LoadedModel]:
     """Returns what loads the model in a folder.
 
     Args:
         options: How it is served.
         executor: Where it is computed.
+        metrics: Counts its batches.
 
     It raises a `FileError` for a model that cannot be served so.
     """
 
     def load_model(folder: Path) -> LoadedModel:
-        runner = load(folder, options.index)
+        runner = ObservedRunner(load(folder, options.index), folder, metrics)
         batcher = Batcher(
             runner.run,
             executor,

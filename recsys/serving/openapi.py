@@ -77,8 +77,21 @@ def describe(
             },
             "/healthz": {"get": _operation("alive", "The server runs")},
             "/readyz": {"get": _operation("ready", "A version is loaded")},
+            "/v1/models": {"get": _operation("models", "The models served")},
+            "/metrics": {"get": _METRICS},
         },
     }
+
+
+_METRICS = {
+    "operationId": "metrics",
+    "responses": {
+        "200": {
+            "description": "Metrics for Prometheus",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+}
 
 
 def _operation(

@@ -11,6 +11,9 @@ from recsys.errors.clear_errors import with_clear_errors
 # A model's name is part of its address.
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
+# A scheme, a host and perhaps a port, without a path.
+_ORIGIN = r"^(\*|[a-z][a-z0-9+.-]*://[^/\s]+)$"
+
 _Count = Annotated[int, Field(ge=1, le=2**32)]
 _Positive = Annotated[float, Field(gt=0, le=1e6)]
 
@@ -50,7 +53,10 @@ class ServeOptions:
             computed, by which `shed` tells the pressure; its other measure is
             `max_concurrency`.
         shed_floor: Experts per row to which `shed` lowers a budget at most.
-        access_log: Whether each request is logged.
+        access_log: File to which a line of JSON per request is appended; `"-"`
+            for the standard error. None unless given.
+        cors_origins: Origins of web pages that may ask, such as
+            `"https://shop.example"`; `"*"` for all.
 
     Raises:
         TypeError: An option has a value of another type.
@@ -81,7 +87,8 @@ class ServeOptions:
     shed: bool = False
     shed_wait_ms: Annotated[float, Field(gt=0, le=1e6)] = 100.0
     shed_floor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
-    access_log: bool = False
+    access_log: Annotated[str, Field(min_length=1)] | None = None
+    cors_origins: tuple[Annotated[str, Field(pattern=_ORIGIN)], ...] = ()
 
     @property
     def is_local(self) -> bool:

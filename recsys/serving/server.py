@@ -60,6 +60,7 @@ def run(
     options: ServeOptions,
     listener: socket.socket,
     ready: Callable[[], None],
+    on_refused: Callable[[], None],
 ) -> None:
     """Serves until SIGTERM or Ctrl-C, then finishes what is under way.
 
@@ -69,6 +70,7 @@ def run(
         options: How it is served.
         listener: Where requests come in; it is closed.
         ready: Called once a version is served.
+        on_refused: Called for each connection beyond the most.
 
     Raises:
         FileError: There is no version that can be served.
@@ -78,6 +80,7 @@ def run(
         min(options.head_timeout, options.request_timeout),
         options.request_timeout,
         min(options.max_connections, _connections_with_files()),
+        on_refused=on_refused,
     )
     config = uvicorn.Config(
         CloseAtEnd(app, lambda: server.should_exit),
@@ -86,14 +89,14 @@ def run(
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=options.access_log,
+        access_log=False,  # `AccessLog` has more to tell.
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=int(options.request_timeout) + 5,
     )
     server = uvicorn.Server(config)
     with (
-        _log_lines(options.access_log),
+        _log_lines(),
         _end_in_peace(),
         _quick_turns(),
         asyncio.Runner(loop_factory=config.get_loop_factory()) as runner,
@@ -206,15 +209,13 @@ def _end_in_peace() -> Iterator[None]:
 
 
 @contextmanager
-def _log_lines(access: bool) -> Iterator[None]:
+def _log_lines() -> Iterator[None]:
     """Writes a line for each event to the standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     )
     levels = {"recsys.serving": logging.INFO, "uvicorn.error": logging.WARNING}
-    if access:  # A handler would cost time, also where it writes nothing.
-        levels["uvicorn.access"] = logging.INFO
     loggers = {logging.getLogger(name): levels[name] for name in levels}
     before = {log: (log.level, log.propagate) for log in loggers}
     for log, level in loggers.items():

@@ -10,6 +10,8 @@ from recsys.serving.app import Api
 from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.loaded_model import model_loader
 from recsys.serving.model_store import ModelStore
+from recsys.serving.monitoring.access_log import AccessLog
+from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.serve_options import ServeOptions
 
 PREDICT = "/v1/models/m:predict"
@@ -19,10 +21,14 @@ class Client:
     """Asks an application without a network."""
 
     def __init__(
-        self, app: Starlette, store: ModelStore[LoadedModel] | None = None
+        self,
+        app: Starlette,
+        store: ModelStore[LoadedModel] | None = None,
+        log: AccessLog | None = None,
     ) -> None:
         self.app = app
         self.store = store
+        self.log = log
 
     @classmethod
     def of(
@@ -30,11 +36,14 @@ class Client:
     ) -> "Client":
         """Serves the versions in a folder."""
         checked = ServeOptions(**options)
-        loader = model_loader(checked, ThreadPoolExecutor(1))
+        metrics = ServerMetrics()
+        loader = model_loader(checked, ThreadPoolExecutor(1), metrics)
         store = ModelStore(folder, loader)
         if load_now:
             store.refresh()
-        return cls(Api(checked.name or "m", store, checked).app(), store)
+        log = AccessLog(checked.access_log) if checked.access_log else None
+        api = Api(checked.name or "m", store, checked, metrics, log)
+        return cls(api.app(), store, log)
 
     def ask(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
         return asyncio.run(self.ask_at_once([(method, path, kwargs)]))[0]

@@ -100,3 +100,18 @@ def test_exports_are_versions_that_take_over(
     client.store.refresh()
     (status,) = client.get("/v1/models/m").json()["model_version_status"]
     assert (status["version"], status["state"]) == ("2", "AVAILABLE")
+
+
+def test_ids_that_the_model_does_not_know_are_counted(
+    tiny: Dataset, exported: Path
+) -> None:
+    client = Client.of(exported, name="m")
+    train, test = tiny.split("train"), tiny.split("test")
+    rows = test[["user", "film"]].dropna().head(20)
+    rows.loc[len(rows)] = [2**60 + 1, "unheard of"]
+    client.predict({"instances": rows.to_dict("records")})
+    text = client.get("/metrics").text
+    for name in ("user", "film"):
+        unknown = (~rows[name].isin(train[name])).sum()
+        counter = f'recsys_ids_total{{input="{name}",state="unknown"}}'
+        assert f"{counter} {float(unknown)}" in text
