@@ -17,6 +17,7 @@ from recsys.serving.daemon_threads import is_computing
 from recsys.serving.loaded_model import model_loader
 from recsys.serving.model_store import ModelStore
 from recsys.serving.monitoring.access_log import AccessLog
+from recsys.serving.monitoring.request_log import RequestLog
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.serve_options import NAME
 from recsys.serving.serve_options import ServeOptions
@@ -66,9 +67,11 @@ def serve(model: str | Path, **options: Any) -> None:
     with (
         DaemonThreads(_THREADS, "predict") as executor,
         _access_log(checked.access_log) as access_log,
+        _request_log(checked, metrics) as request_log,
     ):
         store = ModelStore(folder, model_loader(checked, executor, metrics))
-        app = Api(name, store, checked, metrics, access_log).app()
+        api = Api(name, store, checked, metrics, access_log, request_log)
+        app = api.app()
         with listen(checked) as listener:
             port = listener.getsockname()[1]
 
@@ -93,6 +96,15 @@ def serve(model: str | Path, **options: Any) -> None:
 
 def _access_log(file: str | None) -> AbstractContextManager[AccessLog | None]:
     return nullcontext() if file is None else closing(AccessLog(file))
+
+
+def _request_log(
+    options: ServeOptions, metrics: ServerMetrics
+) -> AbstractContextManager[RequestLog | None]:
+    if options.log_requests is None:
+        return nullcontext()
+    folder = Path(options.log_requests)
+    return closing(RequestLog(folder, options.sample, metrics.unlogged.inc))
 
 
 def end_if_computing(status: int) -> None:

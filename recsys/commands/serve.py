@@ -95,6 +95,16 @@ def serve(
             "standard error."
         ),
     ] = None,
+    log_requests: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder to write a sample of requests and predictions to, "
+            "as Parquet."
+        ),
+    ] = None,
+    sample: Annotated[
+        float, typer.Option(help="Share of requests that is logged.")
+    ] = 0.01,
     cors_origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -130,6 +140,8 @@ def serve(
             shed_wait_ms=shed_wait_ms,
             shed_floor=shed_floor,
             access_log=access_log,
+            log_requests=log_requests,
+            sample=sample,
             cors_origins=tuple(cors_origin or ()),
         )
     except KeyboardInterrupt:

@@ -5,9 +5,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from recsys.files.json_files import read_json
-
-# In a SavedModel, `assets.extra` is for what TensorFlow does not read.
-INPUTS_FILE = Path("assets.extra", "inputs.json")
+from recsys.serving.monitoring.request_columns import INPUTS_FILE as INPUTS_FILE
 
 _INPUT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

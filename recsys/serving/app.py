@@ -38,13 +38,18 @@ from recsys.serving.monitoring.access_log import AccessLog
 from recsys.serving.monitoring.observed_requests import DETAILS
 from recsys.serving.monitoring.observed_requests import REQUEST_ID
 from recsys.serving.monitoring.observed_requests import ObservedRequests
+from recsys.serving.monitoring.request_log import LoggedRequest
+from recsys.serving.monitoring.request_log import RequestLog
 from recsys.serving.monitoring.server_metrics import CONTENT_TYPE
 from recsys.serving.monitoring.server_metrics import ServerMetrics
+from recsys.serving.predict_request import PredictRequest
 from recsys.serving.request_error import NotFoundError
 from recsys.serving.request_error import RequestError
 from recsys.serving.request_error import TooLargeError
 from recsys.serving.request_reader import RequestReader
+from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.serve_options import ServeOptions
+from recsys.serving.tensor_spec import Arrays
 
 # What asks whether the server is alive bears no token.
 OPEN_PATHS = ("/healthz", "/readyz")
@@ -97,6 +102,7 @@ class Api:
         options: Which requests are taken.
         metrics: Counts them, and the batches of the store's models.
         access_log: Logs them; nothing is logged unless given.
+        request_log: Keeps a sample of predictions; none unless given.
     """
 
     def __init__(
@@ -106,12 +112,14 @@ class Api:
         options: ServeOptions,
         metrics: ServerMetrics,
         access_log: AccessLog | None = None,
+        request_log: RequestLog | None = None,
     ) -> None:
         self._name = name
         self._store = store
         self._options = options
         self._metrics = metrics
         self._access_log = access_log
+        self._request_log = request_log
         metrics.watch(self._statuses)
         self._reader = RequestReader(
             options.max_request_rows, options.max_request_values
@@ -243,6 +251,7 @@ class Api:
                 outputs = await served.model.batcher.predict(
                     parsed, request.is_disconnected, note
                 )
+                self._log(request, served, parsed, outputs)
                 content = await self._reader.write(parsed, outputs)
                 return await _json(request, content, headers)
         except TimeoutError:
@@ -257,6 +266,28 @@ class Api:
             raise
         except Exception as error:
             return await _failed(request, error)
+
+    def _log(
+        self,
+        request: Request,
+        served: Served[LoadedModel],
+        parsed: PredictRequest,
+        outputs: Arrays,
+    ) -> None:
+        log = self._request_log
+        # The columns are those of the signature that has all inputs.
+        if log is None or parsed.signature != DEFAULT_SIGNATURE:
+            return
+        if log.draws():
+            log.add(
+                LoggedRequest(
+                    served.model.columns,
+                    request.scope[DETAILS]["request_id"],
+                    served.version,
+                    parsed.inputs,
+                    outputs,
+                )
+            )
 
     async def _body(self, request: Request) -> bytes:
         """Reads the body, unless it is larger than it may be."""

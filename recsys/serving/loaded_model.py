@@ -8,6 +8,7 @@ from recsys.errors import FileError
 from recsys.serving.batcher import Batcher
 from recsys.serving.budget_shedding import BudgetShedding
 from recsys.serving.monitoring.observed_runner import ObservedRunner
+from recsys.serving.monitoring.request_columns import RequestColumns
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.predict_request import BUDGET
 from recsys.serving.runner import DEFAULT_SIGNATURE
@@ -24,10 +25,12 @@ class LoadedModel:
     Attributes:
         signatures: What it can be asked, by name.
         batcher: Whom to ask.
+        columns: What names the columns of logged requests.
     """
 
     signatures: dict[str, Signature]
     batcher: Batcher
+    columns: RequestColumns
 
 
 def model_loader(
@@ -53,7 +56,9 @@ def model_loader(
             options.max_request_values,
             _shedding(runner, folder, options) if options.shed else None,
         )
-        return LoadedModel(runner.signatures, batcher)
+        inputs = runner.signatures[DEFAULT_SIGNATURE].inputs
+        columns = RequestColumns.read(folder, inputs)
+        return LoadedModel(runner.signatures, batcher, columns)
 
     return load_model
 

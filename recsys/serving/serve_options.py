@@ -55,6 +55,9 @@ class ServeOptions:
         shed_floor: Experts per row to which `shed` lowers a budget at most.
         access_log: File to which a line of JSON per request is appended; `"-"`
             for the standard error. None unless given.
+        log_requests: Folder of Parquet files to which a sample of the requests
+            and their predictions is written. None unless given.
+        sample: Share of the requests in it.
         cors_origins: Origins of web pages that may ask, such as
             `"https://shop.example"`; `"*"` for all.
 
@@ -88,6 +91,8 @@ class ServeOptions:
     shed_wait_ms: Annotated[float, Field(gt=0, le=1e6)] = 100.0
     shed_floor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
     access_log: Annotated[str, Field(min_length=1)] | None = None
+    log_requests: Annotated[str, Field(min_length=1)] | None = None
+    sample: Annotated[float, Field(gt=0, le=1)] = 0.01
     cors_origins: tuple[Annotated[str, Field(pattern=_ORIGIN)], ...] = ()
 
     @property

@@ -11,6 +11,7 @@ from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.loaded_model import model_loader
 from recsys.serving.model_store import ModelStore
 from recsys.serving.monitoring.access_log import AccessLog
+from recsys.serving.monitoring.request_log import RequestLog
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.serve_options import ServeOptions
 
@@ -25,10 +26,12 @@ class Client:
         app: Starlette,
         store: ModelStore[LoadedModel] | None = None,
         log: AccessLog | None = None,
+        request_log: RequestLog | None = None,
     ) -> None:
         self.app = app
         self.store = store
         self.log = log
+        self.request_log = request_log
 
     @classmethod
     def of(
@@ -42,8 +45,14 @@ class Client:
         if load_now:
             store.refresh()
         log = AccessLog(checked.access_log) if checked.access_log else None
-        api = Api(checked.name or "m", store, checked, metrics, log)
-        return cls(api.app(), store, log)
+        requests = None
+        if checked.log_requests is not None:
+            folder = Path(checked.log_requests)
+            share, dropped = checked.sample, metrics.unlogged.inc
+            requests = RequestLog(folder, share, dropped)
+        name = checked.name or "m"
+        api = Api(name, store, checked, metrics, log, requests)
+        return cls(api.app(), store, log, requests)
 
     def ask(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
         return asyncio.run(self.ask_at_once([(method, path, kwargs)]))[0]

@@ -102,6 +102,35 @@ def test_exports_are_versions_that_take_over(
     assert (status["version"], status["state"]) == ("2", "AVAILABLE")
 
 
+def test_logged_requests_are_predicted_again(
+    run: Path, exported: Path, tmp_path: Path
+) -> None:
+    """With missing values, unknown ids and one beyond 2^53."""
+    log = tmp_path / "requests"
+    client = Client.of(exported, log_requests=str(log), sample=1.0)
+    rows = [
+        {"user": 1, "film": "é1", "age": 31.0},
+        {"user": 2**60 + 1, "film": "", "age": None},
+        {"user": None, "film": None, "age": 20.0},
+    ]
+    answers = client.predict({"instances": rows}).json()["predictions"]
+    client.predict({"instances": rows[:1]})
+    client.predict({"instances": "no rows"})
+    assert client.request_log is not None
+    client.request_log.close()
+    assert recsys.predict(run, log, tmp_path / "out.parquet") == 4
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    assert table["user"].tolist()[1] == 2**60 + 1
+    assert table["film"].isna().tolist() == [False, True, True, False]
+    assert table["age"].isna().tolist() == [False, True, False, False]
+    assert table["served/version"].tolist() == [1] * 4
+    assert table["served/request"].nunique() == 2
+    for task in ("watch", "rating"):
+        served = [row[task] for row in [*answers, answers[0]]]
+        for column in (task, f"served/{task}"):
+            np.testing.assert_allclose(table[column], served, 1e-5, 1e-5)
+
+
 def test_ids_that_the_model_does_not_know_are_counted(
     tiny: Dataset, exported: Path
 ) -> None:
