@@ -8,6 +8,8 @@ from keras import ops
 
 from keras_moe.checks import check_positive
 from keras_moe.checks import check_tensor
+from keras_moe.layers.gates.budget_quantiles import budget_quantiles
+from keras_moe.layers.gates.budget_quantiles import sample_rows
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.gates.running_mean import add_running_mean
@@ -41,7 +43,8 @@ class BudgetGate(WrapperGate):
     `budget` is the number of experts that examples have on average, and may
     differ from call to call: one trained model serves them all. While it
     trains, the gate keeps the threshold of each budget from 1 to `n`, in steps
-    of a quarter: a running mean of the batches' quantiles. At inference each
+    of a quarter: a running mean of the batches' quantiles, over a sample of
+    examples where a batch has more than 8,192 weights. At inference each
     example is compared with the kept threshold alone, so that a batch has
     about `budget` experts per example if it resembles the training data, and
     an example's output does not depend on its batch.
@@ -309,18 +312,21 @@ class BudgetGate(WrapperGate):
         self, shares: Tensor, largest: Tensor, mask: Tensor | None
     ) -> Tensor:
         """Moves the running thresholds towards those of a batch."""
-        shares = ops.reshape(shares, (-1, self.num_experts))  # (N, n)
-        largest = ops.reshape(largest, (-1, self.num_experts))
-        counts = ops.logical_not(ops.any(ops.isnan(shares), axis=1))  # (N,)
-        if mask is not None:
-            mask = ops.cast(ops.reshape(mask, (-1,)), "bool")
-            counts = ops.logical_and(counts, mask)
         # Every example has its largest, whatever the budget: the thresholds
         # are quantiles of the others.
-        others = ops.logical_and(counts[:, None], ops.logical_not(largest))
+        others = ops.where(largest, -1.0, shares)
+        if mask is not None:
+            mask = ops.cast(mask, "bool")[..., None]
+            others = ops.where(mask, others, float("nan"))
+        others = ops.reshape(others, (-1, self.num_experts))  # (N, n)
+        others = sample_rows(others, self._seed_generator)
+        counts = ops.logical_not(ops.any(ops.isnan(others), axis=1))  # (N,)
         num_rows = ops.sum(ops.cast(counts, "float32"))
-        batch = _quantiles(
-            ops.where(others, shares, -1.0), num_rows, self.thresholds.shape[0]
+        batch = budget_quantiles(
+            ops.where(counts[:, None], others, -1.0),
+            num_rows,
+            self.thresholds.shape[0],
+            STEPS_PER_EXPERT,
         )
         running = ops.convert_to_tensor(self.thresholds)
         kept = share_kept(self.num_updates, MOMENTUM)
@@ -349,25 +355,6 @@ def pairs_of(num_rows: IntegerLike, experts_per_row: float) -> IntegerLike:
         return ceil(num_rows * experts_per_row)
     pairs = ops.ceil(ops.cast(num_rows, "float32") * experts_per_row)
     return ops.cast(pairs, num_rows.dtype)
-
-
-def _quantiles(shares: Tensor, num_rows: Tensor, size: int) -> Tensor:
-    """The thresholds of budgets 1, 1.25, ...: `(size,)`.
-
-    With that of budget `b`, `(b - 1) num_rows` entries of `shares` are kept.
-
-    Args:
-        shares: Float32 `(N, n)`, negative where an entry does not count.
-        num_rows: Scalar, the rows that count.
-        size: How many thresholds.
-    """
-    ordered = ops.sort(ops.reshape(shares, (-1,)))  # (N n,)
-    # One more, so that an empty batch has an entry.
-    ordered = ops.pad(ordered, [[1, 0]], constant_values=-1.0)
-    extra = ops.arange(size, dtype="float32") / STEPS_PER_EXPERT  # b - 1
-    count = ops.cast(ops.round(extra * num_rows), "int32")
-    place = ops.shape(ordered)[0] - ops.maximum(count, 1)
-    return ops.take(ordered, place, axis=0)
 
 
 def _within_mass(shares: Tensor, mass: float) -> Tensor:

@@ -170,14 +170,38 @@ def test_each_example_of_a_training_batch_draws_its_budget(rng):
     counts = counts_of(narrow(weights, training=True))
     assert 2 < counts.mean() < 3
     single = BudgetGate(GivenGate(N), k=2, train_budgets=(2, 2))
-    counts = counts_of(single(weights, training=True))
+    counts = counts_of(single(weights[:1000], training=True))
     assert counts.mean() == pytest.approx(2, rel=0.001)
 
 
 def test_a_budget_in_training_replaces_the_draws(rng):
     gate = BudgetGate(GivenGate(N), k=2)
-    weights = gate(draw_weights(rng), training=True, budget=3)
+    weights = gate(draw_weights(rng, 1000), training=True, budget=3)
     assert counts_of(weights).mean() == pytest.approx(3, rel=0.001)
+
+
+def test_thresholds_of_large_batches_are_those_of_samples(rng):
+    gate = BudgetGate(GivenGate(N), k=2)
+    batch = draw_weights(rng, 20_000)
+    for _ in range(100):
+        gate(batch, training=True)
+    # A sample of 1,024 rows, 39 times on average. Nothing is compared with
+    # the last threshold, the smallest weight of all.
+    np.testing.assert_allclose(
+        to_numpy(gate.thresholds)[1:-1], quantiles(batch)[1:-1], rtol=0.05
+    )
+
+
+def test_a_graph_samples_batches_of_any_size(rng):
+    inputs = keras.Input((N,))
+    gate = BudgetGate(SoftmaxGate(N), k=2)
+    model = keras.Model(inputs, gate(inputs))
+    model.compile("sgd", "mse")
+    for rows in (3, 5000):
+        batch = draw_weights(rng, rows)
+        model.train_on_batch(batch, batch)
+    assert int(gate.num_updates) == 2
+    assert np.isfinite(to_numpy(gate.thresholds)).all()
 
 
 def test_unless_given_training_goes_up_to_four_times_k():
