@@ -133,7 +133,7 @@ class HoME(CheckedLayer):
             )
         for each in records:
             self._record(each)
-        streams = self._streams(outputs)
+        streams, seen = self.inputs_of_tasks(outputs, gate_inputs)
         if inputs_mask is not None:
             inputs_mask = self._streams(
                 self.groups.compute_mask(inputs, inputs_mask)
@@ -142,15 +142,29 @@ class HoME(CheckedLayer):
             task: ops.cast(output, self.compute_dtype)
             for task, output in self.tasks(
                 streams,
-                gate_inputs=self._seen(outputs)
-                if gate_inputs is None
-                else gate_inputs,
+                gate_inputs=seen,
                 training=training,
                 mask=mask,
                 inputs_mask=inputs_mask,
                 gate_inputs_mask=gate_inputs_mask,
             ).items()
         }
+
+    def inputs_of_tasks(
+        self, outputs: Mapping[str, Tensor], gate_inputs: Tensor | None = None
+    ) -> tuple[Structure, Structure]:
+        """What the second level is called on.
+
+        Args:
+            outputs: What `groups` returns.
+            gate_inputs: Those of the call, if any.
+
+        Returns:
+            The stream of each bank of `tasks`, tensors `(..., *outputs)`, and
+            the inputs of its gates.
+        """
+        seen = self._seen(outputs) if gate_inputs is None else gate_inputs
+        return self._streams(outputs), seen
 
     def _streams(self, of_groups: Mapping[str, Structure]) -> Structure:
         """The stream of each bank of the second level."""

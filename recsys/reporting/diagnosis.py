@@ -14,10 +14,10 @@ from recsys.measuring.measure import routing_figures
 from recsys.measuring.routing_warnings import balance_options
 from recsys.measuring.routing_warnings import idle_tasks
 from recsys.measuring.routing_warnings import routing_advice
-from recsys.models.expert_diagnosis import ROUTED
 from recsys.models.expert_diagnosis import ExpertBank
 from recsys.models.expert_diagnosis import ExpertDiagnosis
 from recsys.models.expert_diagnosis import diagnose
+from recsys.models.expert_levels import ROUTED
 from recsys.models.two_tower import TwoTower
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table

@@ -12,8 +12,8 @@ from keras_moe.layers import record_routing
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.models.build import build_model
+from recsys.models.dead_units import dead_units
 from recsys.models.expert_diagnosis import ExpertDiagnosis
-from recsys.models.expert_diagnosis import _dead_units
 from recsys.models.expert_diagnosis import diagnose
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
@@ -260,6 +260,50 @@ def test_native_experts_have_weight_in_each_row(tiny: Dataset) -> None:
     assert banks["watch"].load["rating"].max() < 1
 
 
+@pytest.mark.parametrize("group", ["act", "one"])
+def test_a_hierarchy_has_levels_of_groups_and_of_tasks(
+    tiny: Dataset, group: str
+) -> None:
+    model, inputs, labels = made(
+        tiny,
+        architecture="home",
+        task_experts=2,
+        num_experts=2,
+        task_groups={"watch": group, "rating": "one"},
+    )
+    found = diagnosed(model, inputs, labels)
+    groups = list(dict.fromkeys([group, "one"]))
+    assert [(bank.level, bank.name) for bank in found.banks] == [
+        *((1, name) for name in ("shared", *groups)),
+        *((2, name) for name in ("shared", *groups, "watch", "rating")),
+    ]
+    banks = {(bank.level, bank.name): bank for bank in found.banks}
+    both = {"watch", "rating"} if group == "one" else {"watch"}
+    assert set(banks[1, group].load) == {*both, "shared"}
+    assert set(banks[2, "watch"].load) == {"watch"}
+    with record_routing() as records:
+        model(inputs)
+    layers = model.mixture.groups, model.mixture.tasks
+    for level, bank in ((1, "one"), (2, "rating")):
+        record = records[level - 1]
+        gate = layers[level - 1].self_gates[bank]
+        own = gate(record.gate_inputs["rating"])
+        gated = array(record.weights["rating"])[:, -2:]
+        np.testing.assert_allclose(
+            banks[level, bank].weight["rating"],
+            (gated + array(own)).mean(axis=0),
+            rtol=1e-5,
+        )
+    assert banks[2, "watch"].gradient["watch"].any()
+    assert not banks[2, "watch"].gradient["rating"].any()
+    # Another group's experts of the first level are in the shared stream.
+    assert banks[1, group].gradient["rating"].any()
+    assert {task: len(use) for task, use in found.use.items()} == {
+        **{"watch": 2, "rating": 2},
+        "shared": 1,
+    }
+
+
 @pytest.mark.once("torch")
 def test_one_gate_and_shared_experts(tiny: Dataset) -> None:
     model, inputs, labels = made(tiny, architecture="moe", shared_experts=2)
@@ -315,10 +359,10 @@ def test_channels_of_convolutions_are_units() -> None:
     images = np.zeros((5, 4, 4, 1), "float32")
     images[3, 2, 2] = 1.0
     computed = np.ones((5, 1), bool)
-    shares = _dead_units(LayerExperts([layer]), images, computed, size=2)
+    shares = dead_units(LayerExperts([layer]), images, computed, size=2)
     assert shares == pytest.approx([1 / 3])
     computed[3] = False
-    shares = _dead_units(LayerExperts([layer]), images, computed, size=2)
+    shares = dead_units(LayerExperts([layer]), images, computed, size=2)
     assert shares == pytest.approx([1])
 
 
