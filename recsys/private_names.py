@@ -57,6 +57,32 @@ def table_of(embedding: "keras.layers.Embedding") -> "keras.Variable":
     return embedding._embeddings
 
 
+def replace_layer(
+    owner: "keras.layers.Layer",
+    layers: "dict[str, Any]",
+    name: str,
+    layer: "keras.layers.Layer",
+) -> None:
+    """Puts another layer in the place of one that a built layer holds.
+
+    `Layer._tracker` of Keras, its `lock` and `unlock`; a built layer takes no
+    new layers, and a copy of it would hold what the old one does until both
+    are gone. Keras 3.12 to 3.15.
+
+    Args:
+        owner: The built layer.
+        layers: An attribute of it, the layers by name.
+        name: That of the old one.
+        layer: The new one.
+    """
+    owner._tracker.unlock()
+    try:
+        layers.pop(name)
+        layers[name] = layer
+    finally:
+        owner._tracker.lock()
+
+
 def sharing_layers() -> AbstractContextManager[object]:
     """Within it, a layer that several configurations hold is made once.
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import keras
 import pandas as pd
 
+from recsys.api.compact_export import TABLES_FILE
+from recsys.api.compact_export import check_tables
+from recsys.api.compact_export import compacted
 from recsys.errors import DataError
 from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
@@ -24,6 +27,7 @@ from recsys.exporting.versions import write_model
 from recsys.files.atomic import replacing
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
+from recsys.models.compact_rows import FLOAT32
 from recsys.models.ranker import Ranker
 from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
@@ -39,6 +43,7 @@ def export(
     format: str = DEFAULT_FORMAT,
     version: bool = True,
     expert_weights: bool = False,
+    tables: str = FLOAT32,
 ) -> dict[str, str]:
     """Exports the model of a run in a form that is served without Keras.
 
@@ -60,6 +65,12 @@ def export(
             itself, which has to be new or empty. Defaults to `True`.
         expert_weights: Whether the model also returns, as `"<task>/experts"`,
             how much each expert weighs for the task. Defaults to `False`.
+        tables: How embedding tables are stored: `"float32"` (default),
+            `"float16"`, half of that, or `"int8"`, with a scale for each row:
+            a row of width w takes w + 4 bytes instead of 4 w. The rows that
+            are looked up become floats in the graph. The losses on the test
+            split before and after, and the sizes, are in
+            `assets.extra/tables.json`.
 
     Returns:
         By feature, the name of the model's input for it: the feature's own,
@@ -67,13 +78,13 @@ def export(
         the model has it, too.
 
     Raises:
-        ExportError: What was written does not predict what the model does;
-            nothing of it is left.
+        ExportError: What was written does not predict what the model does,
+            or a table cannot be stored so; nothing of it is left.
         RunError: There is no trained run on tables in the folder, or `out`
             holds something else, or another process is writing to it.
-        ValueError: There is no such format.
+        ValueError: There is no such format, or tables cannot be stored so.
     """
-    _, names = export_to(run, out, format, version, expert_weights)
+    _, names = export_to(run, out, format, version, expert_weights, tables)
     return names
 
 
@@ -83,37 +94,50 @@ def export_to(
     format: str = DEFAULT_FORMAT,
     version: bool = True,
     expert_weights: bool = False,
+    tables: str = FLOAT32,
 ) -> tuple[Path, dict[str, str]]:
     """Does what `export` does, and returns the folder of the model as well."""
     form = export_format(format)
+    check_tables(tables)
     folder = write_model(
         out,
         version,
-        lambda folder: _write(Run(run), folder, form, expert_weights),
+        lambda folder: _write(Run(run), folder, form, expert_weights, tables),
     )
     return folder, read_input_names(folder)
 
 
 def _write(
-    run: Run, folder: Path, form: ExportFormat, expert_weights: bool
+    run: Run,
+    folder: Path,
+    form: ExportFormat,
+    expert_weights: bool,
+    tables: str,
 ) -> None:
     if keras.backend.backend() != form.backend:
         run.check_model()
-        _export_elsewhere(run, folder, form, expert_weights)
+        _export_elsewhere(run, folder, form, expert_weights, tables)
         return
     with sole_writer(folder):
         check_vacant(folder)
-        _export(run, folder, form, expert_weights)
+        _export(run, folder, form, expert_weights, tables)
 
 
 def _export(
-    run: Run, folder: Path, form: ExportFormat, expert_weights: bool
+    run: Run,
+    folder: Path,
+    form: ExportFormat,
+    expert_weights: bool,
+    tables: str,
 ) -> None:
     ranker = run.load_ranker()
+    cost = None if tables == FLOAT32 else compacted(run, ranker, tables)
     served = ServedRanker(ranker, expert_weights)
     with replacing(folder) as unfinished:
         form.write(served, unfinished)
         write_json(unfinished / INPUTS_FILE, served.input_names)
+        if cost is not None:
+            write_json(unfinished / TABLES_FILE, cost)
         write_classes(unfinished, class_names(ranker))
         write_known_ids(unfinished, known_ids(served.inputs))
         write_list_lengths(
@@ -142,7 +166,11 @@ def _rows_of_data(run: Run, ranker: Ranker) -> pd.DataFrame | None:
 
 
 def _export_elsewhere(
-    run: Run, folder: Path, form: ExportFormat, expert_weights: bool
+    run: Run,
+    folder: Path,
+    form: ExportFormat,
+    expert_weights: bool,
+    tables: str,
 ) -> None:
     """Exports in a process with the backend of the format."""
     words = ["--run", str(run.folder), "--out", str(folder), "--no-version"]
@@ -151,7 +179,7 @@ def _export_elsewhere(
     process = run_alongside(
         [
             *(sys.executable, "-m", "recsys.child_process", "export"),
-            *(*words, "--format", form.name),
+            *(*words, "--format", form.name, "--tables", tables),
         ],
         env={**os.environ, "KERAS_BACKEND": form.backend},
     )

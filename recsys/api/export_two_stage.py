@@ -14,6 +14,9 @@ import keras
 import numpy as np
 import pandas as pd
 
+from recsys.api.compact_export import TABLES_FILE
+from recsys.api.compact_export import check_tables
+from recsys.api.compact_export import compacted
 from recsys.api.recommend import CANDIDATES
 from recsys.api.recommend import ranked
 from recsys.api.recommend import retrieved
@@ -40,6 +43,7 @@ from recsys.files.atomic import replacing
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
+from recsys.models.compact_rows import FLOAT32
 from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
 from recsys.serving.import_faiss import import_faiss
@@ -68,6 +72,7 @@ def export_two_stage(
     index: str = BRUTE_FORCE,
     recall: float = RECALL,
     version: bool = True,
+    tables: str = FLOAT32,
 ) -> Path:
     """Exports retrieval and ranking as one TensorFlow SavedModel.
 
@@ -92,6 +97,10 @@ def export_two_stage(
             find, which decides how hard it looks. Defaults to 0.99.
         version: Whether to number the model; otherwise it is written to `out`
             itself, which has to be new or empty. Defaults to `True`.
+        tables: How tables are stored, as in `recsys.export`, and the items'
+            vectors that the model searches by itself; those of the other
+            indexes are float32. Free vectors of the query's id are stored so,
+            too, and the tables of a sequence tower are not.
 
     Returns:
         The folder of the model. `assets.extra/two_stage.json` in it has what
@@ -106,9 +115,10 @@ def export_two_stage(
         RunError: There is no trained run with retrieval in the folder, or
             `out` holds something else, or another process is writing to it.
         ValueError: The score is no formula, a number is less than 1, `top` is
-            above `candidates`, `recall` no share above 0, or there is no
-            such index.
+            above `candidates`, `recall` no share above 0, there is no
+            such index, or tables cannot be stored so.
     """
+    check_tables(tables)
     check_count("top", top)
     check_count("candidates", candidates)
     if top > candidates:
@@ -140,6 +150,7 @@ def export_two_stage(
         "candidates": candidates,
         "index": index,
         "recall": recall,
+        "tables": tables,
     }
     return write_model(
         out, version, lambda folder: _write(source, folder, options)
@@ -181,7 +192,10 @@ def _export_elsewhere(run: Run, folder: Path, options: JsonObject) -> None:
 
 
 def _export(run: Run, folder: Path, options: JsonObject) -> None:
-    ranker = run.load_two_tower()
+    ranker, tables = run.load_two_tower(), options["tables"]
+    cost = None
+    if tables != FLOAT32:
+        cost = compacted(run, ranker, tables, two_stages=True)
     formula = score_formula(ranker, options["score"])
     model = TwoStage(
         ranker,
@@ -189,10 +203,13 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         options["top"],
         options["candidates"],
         options["index"],
+        tables,
     )
     with replacing(folder) as unfinished:
         model.write(unfinished)
         write_json(unfinished / INPUTS_FILE, model.inputs)
+        if cost is not None:
+            write_json(unfinished / TABLES_FILE, cost)
         write_classes(unfinished, class_names(ranker))
         features = {
             input: ranker.fitted[name] for name, input in model.inputs.items()
@@ -203,6 +220,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
             {input: feature.raw_length for input, feature in features.items()},
         )
         written = {**options, "score": formula.text}
+        del written["tables"]  # Of `TABLES_FILE`.
         if model.index in FAISS_INDEXES:
             written |= write_index(model, options["recall"], unfinished)
         else:

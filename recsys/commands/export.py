@@ -67,6 +67,13 @@ def export(
             help="Also return expert weights, as TASK/experts.",
         ),
     ] = False,
+    tables: Annotated[
+        str,
+        typer.Option(
+            help="Embedding tables: float32, float16 (half the size) or int8 "
+            "(a quarter)."
+        ),
+    ] = "float32",
 ) -> None:
     """Export the model of a run, verified without Keras."""
     if two_stage:
@@ -75,8 +82,9 @@ def export(
         from recsys.api.export_two_stage import export_two_stage
 
         folder = export_two_stage(
-            run, out, score, top, candidates, index, recall, version
+            run, out, score, top, candidates, index, recall, version, tables
         )
+        _print_cost(folder)
         print(f"Two stages written to {folder}, and verified without Keras")
         return
     form = known_format(format)
@@ -84,8 +92,18 @@ def export(
         start_backend(form.backend)
     from recsys.api.export import export_to
 
-    folder, inputs = export_to(run, out, format, version, expert_weights)
+    folder, inputs = export_to(
+        run, out, format, version, expert_weights, tables
+    )
     for feature, input in inputs.items():
         if input != feature:
             print(f"Feature {feature!r} is input {input!r}")
+    _print_cost(folder)
     print(f"{form.title} written to {folder}, and verified without Keras")
+
+
+def _print_cost(folder: Path) -> None:
+    from recsys.api.compact_export import described
+
+    for line in described(folder):
+        print(line)

@@ -17,6 +17,7 @@ from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.two_stage_model import TwoStageModel
 from recsys.exporting.warmup import BATCH_SIZES
 from recsys.exporting.warmup import write_warmup
+from recsys.models.compact_rows import FLOAT32
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.serving.index_file import FAISS_INDEXES
@@ -65,6 +66,9 @@ class TwoStage:
         candidates: How many are ranked.
         index: One of `INDEXES`, of which all but `"brute-force"` and `"tfrs"`
             are approximate.
+        tables: How brute force holds the items' vectors, one of
+            `recsys.models.compact_rows.TABLE_TYPES`; those of the ranker's
+            tables are up to the ranker.
 
     Raises:
         ExportError: A feature, or a prediction, has the name of another input
@@ -76,6 +80,7 @@ class TwoStage:
     top: int
     candidates: int
     index: str = BRUTE_FORCE
+    tables: str = FLOAT32
 
     def __post_init__(self) -> None:
         inputs = (SEEN, CANDIDATES) if self.index in FAISS_INDEXES else (SEEN,)
@@ -115,7 +120,12 @@ class TwoStage:
             encoders[input], needed = feature.raw_encoder()
             resources += needed
         model = TwoStageModel(
-            self.ranker, self.formula, self.top, self.candidates, self.index
+            self.ranker,
+            self.formula,
+            self.top,
+            self.candidates,
+            self.index,
+            self.tables,
         )
 
         def encoded(

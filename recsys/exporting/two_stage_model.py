@@ -1,11 +1,17 @@
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from typing import Any
 
+import numpy as np
+
 from recsys.errors import ExportError
 from recsys.exporting.brute_force import BruteForce
+from recsys.exporting.compact_brute_force import CompactBruteForce
 from recsys.features.feature import MISSING
+from recsys.models.compact_rows import FLOAT32
+from recsys.models.compact_rows import CompactRows
 from recsys.models.folding import with_folded_permutation
 from recsys.models.pruning import without_unused_experts
 from recsys.models.two_tower import TwoTower
@@ -17,7 +23,6 @@ from recsys.serving.two_stage_runner import SCANN
 from recsys.serving.two_stage_runner import TFRS
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
 
 
@@ -35,6 +40,8 @@ class TwoStageModel:
         top: How many items are returned.
         candidates: How many are ranked.
         index: One of `INDEXES`; those of faiss have brute force here.
+        tables: How brute force holds the items' vectors, one of
+            `recsys.models.compact_rows.TABLE_TYPES`.
 
     Call arguments:
         query: By feature of the query, a tensor of what
@@ -56,6 +63,7 @@ class TwoStageModel:
         top: int,
         candidates: int,
         index: str = BRUTE_FORCE,
+        tables: str = FLOAT32,
     ) -> None:
         import tensorflow as tf
 
@@ -71,12 +79,6 @@ class TwoStageModel:
         self._ids = tf.constant(
             [MISSING[item.raw_dtype], *vocabulary.values], item.raw_dtype
         )
-        # By number, 0 for none, for a formula that asks for it.
-        self._vectors = None
-        if RETRIEVAL in formula.used:
-            self._vectors = tf.pad(
-                tf.constant(retrieval.vectors), [[1, 0], [0, 0]]
-            )
         self._of_items = {
             name: tf.constant(variable.numpy())
             for name, variable in retrieval.features.items()
@@ -85,7 +87,11 @@ class TwoStageModel:
         # It shares the tables of the ranker, of which no more is needed.
         self._served, _ = with_folded_permutation(pruned)
         inside = index_inside(index)
-        self._index = create_index(inside, retrieval.vectors, self.size)
+        self._index = create_index(inside, retrieval.vectors, self.size, tables)
+        # For a formula that asks for it.
+        self._vectors = None
+        if RETRIEVAL in formula.used:
+            self._vectors = create_vectors(retrieval.vectors, tables)
         # Not the layers: TensorFlow would describe them in the file.
         self.resources = [
             *(each.value for each in self._served.ranking_variables),
@@ -120,7 +126,7 @@ class TwoStageModel:
         if self._vectors is None:
             return {}
         queries = self.ranker.query_vectors(query)
-        vectors = tf.gather(self._vectors, numbers)  # (batch, size, D)
+        vectors = self._vectors(numbers)  # (batch, size, D)
         return {RETRIEVAL: tf.einsum("bd,bsd->bs", queries, vectors)}
 
     def _retrieve(self, queries: "tf.Tensor", seen: "tf.Tensor") -> "tf.Tensor":
@@ -209,13 +215,43 @@ def index_inside(index: str) -> str:
     return BRUTE_FORCE if index in FAISS_INDEXES else index
 
 
-def create_index(name: str, vectors: "np.ndarray", count: int) -> Any:
+def create_vectors(
+    vectors: np.ndarray, tables: str
+) -> "Callable[[tf.Tensor], tf.Tensor]":
+    """Returns a lookup of items' vectors by number, zeros for 0.
+
+    Args:
+        vectors: Float32 array `(items, D)`.
+        tables: How they are held, one of
+            `recsys.models.compact_rows.TABLE_TYPES`.
+    """
+    import tensorflow as tf
+
+    if tables == FLOAT32:
+        floats = tf.pad(tf.constant(vectors), [[1, 0], [0, 0]])
+        return lambda numbers: tf.gather(floats, numbers)
+    rows = CompactRows.of(np.pad(vectors, [[1, 0], [0, 0]]), tables)
+    values = tf.constant(rows.values)
+    if rows.scales is None:
+        return lambda numbers: tf.cast(tf.gather(values, numbers), tf.float32)
+    scales = tf.constant(rows.scales[:, None])
+    return lambda numbers: (
+        tf.cast(tf.gather(values, numbers), tf.float32)
+        * tf.gather(scales, numbers)
+    )
+
+
+def create_index(
+    name: str, vectors: np.ndarray, count: int, tables: str = FLOAT32
+) -> Any:
     """Returns an index over items, which are numbered from 1.
 
     Args:
         name: One of `INDEXES` but those of faiss.
         vectors: Float32 array `(items, D)`.
         count: How many items it is mostly asked for.
+        tables: How brute force holds the vectors, one of
+            `recsys.models.compact_rows.TABLE_TYPES`. Defaults to float32.
 
     Raises:
         ExportError: It comes from a package that is not there, or does not
@@ -223,6 +259,8 @@ def create_index(name: str, vectors: "np.ndarray", count: int) -> Any:
     """
     import tensorflow as tf
 
+    if name == BRUTE_FORCE and tables != FLOAT32:
+        return CompactBruteForce(CompactRows.of(vectors, tables))
     if name == BRUTE_FORCE:
         return BruteForce(vectors)
     if name == SCANN and find_spec(SCANN) is None:

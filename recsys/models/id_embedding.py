@@ -1,4 +1,6 @@
 from collections.abc import Mapping
+from typing import Any
+from typing import Protocol
 
 import keras
 from keras import ops
@@ -70,8 +72,17 @@ class IdEmbedding(TableEmbedding):
         return {**super().get_config(), "unknown_rate": self.unknown_rate}
 
 
+class RowTable(Protocol):
+    """A layer that looks rows up, `output_dim` wide."""
+
+    output_dim: int
+
+    def __call__(self, inputs: Tensor, training: bool | None = None) -> Any:
+        """Returns the rows `(..., output_dim)` for ids `(...)`."""
+
+
 def look_up(
-    table: IdEmbedding, ids: Mapping[str, Tensor], training: bool | None
+    table: RowTable, ids: Mapping[str, Tensor], training: bool | None
 ) -> dict[str, Tensor]:
     """Looks up whatever takes the rows of a table, all at once.
 
