@@ -54,14 +54,17 @@ class Feature(Kind):
     what needs it, or TensorFlow, imports it in the method that does.
 
     Attributes:
-        routable: Whether gates that route by an id can route by it.
         has_vocabulary: Whether it has ids that are numbered.
         groups: Whether its values can tell which rows belong together.
     """
 
-    routable: ClassVar[bool] = False
     has_vocabulary: ClassVar[bool] = False
     groups: ClassVar[bool] = False
+
+    @property
+    def routable(self) -> bool:
+        """Whether gates that route by an id can route by it."""
+        return False
 
     @property
     def shares(self) -> str | None:

@@ -26,9 +26,12 @@ class OneId(Feature):
     """
 
     groups = True
-    routable = True
 
     dim: Width | None = None
+
+    @property
+    def routable(self) -> bool:
+        return True
 
     def check(self, column: pd.Series, file: object) -> pd.Series:
         return as_ids(column, file)

@@ -28,6 +28,7 @@ from recsys.private_names import inner_layers
 from recsys.private_names import loss_and_updates
 from recsys.private_names import onnx_errors
 from recsys.private_names import onnx_graph
+from recsys.private_names import replace_layer
 from recsys.private_names import seed_bayesian
 from recsys.private_names import set_allocator
 from recsys.private_names import set_number_of_batches
@@ -65,6 +66,30 @@ def test_layers_are_found_at_any_depth_or_at_the_first() -> None:
     assert each_layer(outer).count(dense) == 1
     assert inner in inner_layers(outer)
     assert dense not in inner_layers(outer)
+
+
+def test_a_built_layer_gets_another_layer() -> None:
+    """Whose weights are its own then, and it takes no more after that."""
+
+    class Parts(keras.layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.parts = {
+                "a": keras.layers.Dense(1),
+                "b": keras.layers.Dense(2),
+            }
+            for part in self.parts.values():
+                part.build(shape)
+
+    owner = Parts()
+    owner.build((None, 3))
+    new = keras.layers.Dense(5)
+    new.build((None, 3))
+    replace_layer(owner, owner.parts, "a", new)
+    assert owner.parts["a"] is new
+    sizes = [weight.shape[-1] for weight in owner.weights]
+    assert sorted(sizes) == [2, 2, 5, 5]
+    with pytest.raises(ValueError, match="cannot add new elements"):
+        owner.parts["c"] = keras.layers.Dense(1)
 
 
 @pytest.mark.parametrize("starts_tensorflow", [False, True])

@@ -76,6 +76,11 @@ CASES: dict[str, tuple[Feature, "pd.Series[Any]"]] = {
     "bucket between borders": (Bucket(borders=[0.0, 2.0]), NUMBERS),
     "hash of integers": (Hash(buckets=4), INTEGERS.fillna(5)),
     "hash of strings": (Hash(buckets=4), STRINGS),
+    "two hashes of strings": (Hash(buckets=3, functions=2), STRINGS),
+    "two hashes of large integers": (
+        Hash(buckets=1000, functions=2),
+        pd.Series(LARGE, dtype="Int64").fillna(5),
+    ),
     "hash of large integers": (
         Hash(buckets=1000),
         pd.Series(LARGE, dtype="Int64").fillna(5),

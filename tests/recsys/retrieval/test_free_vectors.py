@@ -12,13 +12,19 @@ import pytest
 from keras import ops
 
 import recsys
+from recsys.api.compact_export import TABLES_FILE
 from recsys.api.export_two_stage import export_two_stage
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import Schema
+from recsys.files.json_files import read_json
 from recsys.models.build import build_model
+from recsys.models.compact_rows import CompactRows
+from recsys.models.compact_tables import compact_retrieval
+from recsys.models.id_embedding import IdEmbedding
 from recsys.models.two_tower import TwoTower
+from recsys.private_names import table_of
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.retrieval import Retrieval
 from recsys.runs.run import Run
@@ -211,13 +217,21 @@ def test_a_run_finds_what_is_watched_and_is_what_is_saved(
     reason="starts processes of its own; once is enough",
 )
 def test_both_stages_are_exported_without_the_items_table(
-    free_run: Path, tmp_path: Path
+    free_run: Path, ids: IdKinds, tmp_path: Path
 ) -> None:
+    """With compact tables in one of the two runs."""
+    kind = "int8" if ids.texts else "float32"
     # What was written recommends what the model does, or the export fails.
     export_two_stage(
-        free_run, tmp_path / "served", score="watch", top=4, candidates=12
+        free_run,
+        tmp_path / "served",
+        score="watch",
+        top=4,
+        candidates=12,
+        tables=kind,
     )
-    shapes = stored_shapes(tmp_path / "served" / "1")
+    folder = tmp_path / "served" / "1"
+    shapes = stored_shapes(folder)
     retrieval = Run(free_run).load_two_tower().retrieval
     tables = {
         name: [*layer.embeddings.shape]
@@ -225,6 +239,41 @@ def test_both_stages_are_exported_without_the_items_table(
     }
     assert tables["user"] in shapes
     assert tables["item"] not in shapes
+    if kind == "float32":
+        assert not (folder / TABLES_FILE).exists()
+        return
+    integers = stored_shapes(folder, "int8")
+    assert tables["user"] in integers
+    assert [1, 30, 33] in integers  # A block of all items.
+    assert tables["user"] not in stored_shapes(folder, "float32")
+    cost = read_json(folder / TABLES_FILE)
+    assert {"loss of watch", "recall@5 of retrieval"} < cost["test"].keys()
+    assert cost["bytes"]["int8"] < cost["bytes"]["float32"] / 2
+
+
+@pytest.mark.parametrize("name", ["user", "item"])
+def test_compact_free_vectors_are_those_that_numpy_returns(name: str) -> None:
+    """Those of the query; the items' own are in the catalogue alone."""
+    vectors = {"user": IdEmbedding(9, 4), "item": IdEmbedding(7, 4)}
+    retrieval = Retrieval("item", [], 6, {}, dim=4, vectors=vectors)
+    retrieval.build((None, 0), (None, 0))
+    catalogue = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
+    retrieval.update_index(catalogue)
+    held = ops.convert_to_numpy(table_of(vectors[name]))
+    sizes = compact_retrieval(retrieval, "int8")
+    assert (sizes.before, sizes.after) == (4 * 4 * 15, (4 + 4) * 15)
+    rows = CompactRows.of(catalogue, "int8").floats()
+    np.testing.assert_array_equal(retrieval.vectors, rows)
+    ids = np.array([0, 3, 6], np.int32)
+    looked_up = ops.convert_to_numpy(retrieval.id_vectors[name](ids))
+    if name == "user":
+        held = CompactRows.of(held, "int8").floats()
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(retrieval.query_vectors(None, ids)),
+            2 * held[ids],
+            rtol=1e-6,
+        )
+    np.testing.assert_allclose(looked_up, held[ids], rtol=1e-6)
 
 
 @pytest.mark.once("torch")
