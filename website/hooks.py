@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 from mkdocs.structure.files import Files
@@ -17,6 +18,7 @@ from website.api_pages import api_pages  # noqa: E402
 from website.api_pages import api_sections  # noqa: E402
 from website.api_pages import names_without_page  # noqa: E402
 from website.cli_page import cli_page  # noqa: E402
+from website.demo.files import demo_files  # noqa: E402
 from website.offline import requests_elsewhere  # noqa: E402
 from website.repository_links import RepositoryLinks  # noqa: E402
 from website.shelf_rows import with_shelf_rows  # noqa: E402
@@ -56,6 +58,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             config, f"files/{name}", abs_src_path=str(ROOT / name)
         )
         files.append(file)
+    try:
+        demonstration = demo_files(ROOT)
+    except FileNotFoundError as error:
+        raise PluginError(str(error)) from error
+    for name, path in demonstration.items():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
 
 
@@ -66,6 +74,8 @@ def on_page_markdown(
     name = page.file.src_uri
     if name == "index.md":
         markdown = with_shelf_rows(markdown, ROOT / "README.md")
+    if name == "demo.md":
+        markdown += '\n<script type="module" src="demo.js"></script>\n'
     if name.startswith("api/") or name == "cli.md":
         return markdown
     return LINKS.rewritten(name, markdown)

@@ -1,0 +1,1 @@
+"""The model in the page: what the site's demonstration computes with."""
