@@ -17,7 +17,7 @@ SLOWER ?= 1
 # PyTorch is pinned: other releases are not tested, and may bring CUDA along.
 TORCH ?= torch==2.13.0
 RUN ?= runs/quickstart
-# What runs the model of the demonstration in a browser; other releases are not tested.
+# What runs the model of the demonstration in a browser; others are not tested.
 ORT_WEB ?= 1.30.0
 # What `make fuzz` runs; `python -m tests.fuzz --case SEED:NUMBER` repeats a case.
 CASES ?= 10000
@@ -53,7 +53,64 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet -e '.[recsys,faiss,gbdt,onnx,orbax,ray,report,serve,studies,tfrs,jax,torch,dev]'
 	touch $@ $(VENV)/.installed-train
 
-$(VENV)/.installed-site: $(VENV)/.installed-site build/demo/expected.json build/npm/onnxruntime-web-$(ORT_WEB) ## Build the documentation as a web site in build/site
+$(VENV)/.installed-site: $(VENV)/.installed-train
+	$(BIN)/pip install --quiet -e '.[recsys,onnx,site]'
+	touch $@
+
+# The model that runs in a page of the site, and what runs it there.
+build/demo/expected.json: website/demo/model.py | $(VENV)/.installed-site
+	KERAS_BACKEND=tensorflow $(BIN)/python -m website.demo.model \
+		--out build/demo --work build/demo-work
+
+build/npm/onnxruntime-web-$(ORT_WEB):
+	npm install --silent --no-audit --no-fund --no-save \
+		--prefix build/npm onnxruntime-web@$(ORT_WEB)
+	touch $@
+
+train: $(VENV)/.installed-train ## Train, evaluate, plot and export on the built-in data
+	rm -rf $(RUN)
+	$(BIN)/recsys train --data synthetic --gate comet --num-experts 16 --k 2 \
+		--learning-rate 0.001 --epochs 8 \
+		--out $(RUN)
+	$(BIN)/recsys export --run $(RUN) --out $(RUN)/export
+
+test: lint ## Run every check on every backend; what needs none, without
+	@for backend in $(BACKENDS); do \
+		echo "== $$backend"; \
+		tests='$(WITHOUT_KERAS:%=--ignore=%)'; \
+		if [ $$backend = none ]; then tests='$(WITHOUT_KERAS)'; fi; \
+		KERAS_BACKEND=$$backend $(PYTEST) $(ONCE) $$tests \
+			--junitxml=.durations/$$backend.xml \
+			--left-out=.durations/$$backend.left_out.txt || exit 1; \
+	done
+	$(BIN)/python -m tests.durations.budget --slower $(SLOWER) \
+		$(if $(ONCE),,--all) .durations $(BACKENDS)
+
+test-all: ## Run each check on every backend that can, for hours
+	$(MAKE) test ONCE=
+
+test-quick: lint ## Run what needs no training, on PyTorch, which compiles nothing
+	KERAS_BACKEND=torch $(PYTEST) -m 'not slow'
+
+fuzz: $(VENV)/.installed-dev ## Run commands on broken files, for an hour, and kill them
+	KERAS_BACKEND=torch $(BIN)/python -m tests.fuzz --cases $(CASES) \
+		--seed $(SEED) --workers $(WORKERS)
+	KERAS_BACKEND=torch $(BIN)/python -m tests.fuzz.kills --cases $(KILLS) \
+		--seed $(SEED)
+
+lint: $(VENV)/.installed-dev ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+notebooks: $(VENV)/.installed-dev ## Execute the notebooks and keep what comes out
+	KERAS_BACKEND=tensorflow $(BIN)/python notebooks/execute.py
+
+site: $(VENV)/.installed-site build/demo/expected.json build/npm/onnxruntime-web-$(ORT_WEB) ## Build the documentation as a web site, build/site
 	KERAS_BACKEND=none NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	$(BIN)/python -m website.demo.check build/site
 

@@ -141,3 +141,16 @@ def test_forms_of_issues_are_valid() -> None:
             for part in content["body"]:
                 assert part["type"] in ("checkboxes", "textarea")
                 assert part["attributes"]["label"]
+
+
+def test_what_pages_say_of_make_is_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.M))
+    said = {
+        target
+        for page in PAGES
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", text(page), re.M)
+    }
+    assert {"train", "test", "site"} <= said
+    assert said - targets == set()
+    (listed,) = re.findall(r"^\.PHONY: (.*)$", text("Makefile"), re.M)
+    assert targets == set(listed.split())
