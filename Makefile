@@ -8,8 +8,9 @@ BACKENDS ?= none tensorflow jax torch
 WITHOUT_KERAS := $(shell cat tests/without_keras.txt)
 # For 2 cores: tests that start processes wait for them.
 WORKERS ?= 3
-# Idle workers steal tests: the last ones are long.
-PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
+# A file stays with one worker, which makes what its tests share once; the order
+# is that of tests/conftest.py, by what files take.
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # What no backend can change is tested on one of them, and many variants on PyTorch.
 ONCE ?= --once
 # How many times the CPU seconds of the budget the tests may take here.

@@ -15,7 +15,7 @@ from PIL import Image
 from tests.examples import Drawn
 from tests.once import WITH_ALL
 from tests.once import left_out
-from tests.once import longest_first
+from tests.once import longest_files_first
 from tests.once import name_in_report
 from tests.once import once_on
 
@@ -29,6 +29,9 @@ os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
 # Threads that wait for each other over batches of a few rows take more than
 # half of what a training takes on PyTorch, which reads this when it starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# UMAP's Numba sets the same number, of all of the process, when it starts: every
+# training after it on PyTorch took five times as long.
+os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
 
 # Most programs run once here: optimising them takes longer than they do, and
 # so do the emitters of fused operations, and so does splitting a program into
@@ -80,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """With `--once`, leaves out what others run; the longest come first."""
+    """With `--once`, leaves out what others run; long files come first."""
     if not config.getoption("--once"):
         return
     elsewhere = left_out(items, _backend())
@@ -92,7 +95,7 @@ def pytest_collection_modifyitems(
         names = sorted(name_in_report(item) for item in elsewhere)
         file.write_text("".join(f"{name}\n" for name in names))
     own = [item for item in items if item not in elsewhere]
-    items[:] = longest_first(own, _backend())
+    items[:] = longest_files_first(own, _backend())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -182,6 +185,19 @@ def _seeded() -> None:
     import keras
 
     keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _threads_are_kept() -> Iterator[None]:
+    """No test makes PyTorch use more threads in those after it."""
+    if _backend() != "torch":
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    yield
+    assert torch.get_num_threads() == before
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ own. Without `--once`, as in `make test-all`, every backend has every test.
 """
 
 import csv
+from collections import Counter
 from collections import defaultdict
 from collections.abc import Iterator
 from hashlib import sha256
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 
 DURATIONS = Path(__file__).parent / "durations"  # What was kept of each.
-LONG = 20.0  # CPU seconds.
 BACKENDS = ("tensorflow", "jax", "torch")
 # What has all variants: it compiles nothing, and is the fastest by far.
 WITH_ALL = "torch"
@@ -52,21 +52,30 @@ def name_in_report(item: pytest.Item) -> str:
     return f"{'.'.join([module, *path[:-1]])}::{path[-1]}{bracket}{variant}"
 
 
-def longest_first(items: list[pytest.Item], backend: str) -> list[pytest.Item]:
-    """Tests that take minutes come first: at the end, one worker had them.
+def longest_files_first(
+    items: list[pytest.Item], backend: str
+) -> list[pytest.Item]:
+    """Files that take minutes come first: at the end, one worker had them.
 
-    All others stay in their order, in which they share fixtures.
+    The tests of a file stay together, in their order, and share its fixtures.
     """
     file = DURATIONS / f"{backend}.csv"
+    seconds: Counter[str] = Counter()
     with file.open(encoding="utf-8") as lines:
-        seconds = {
-            row["test"]: float(row["cpu_seconds"])
-            for row in csv.DictReader(lines)
-        }
-    taken = {item: seconds.get(name_in_report(item), 0.0) for item in items}
-    long = [item for item in items if taken[item] >= LONG]
-    long.sort(key=lambda item: -taken[item])
-    return [*long, *(item for item in items if taken[item] < LONG)]
+        for row in csv.DictReader(lines):
+            seconds[_module(row["test"])] += float(row["cpu_seconds"])
+    return sorted(
+        items, key=lambda item: -seconds[_module(name_in_report(item))]
+    )
+
+
+def _module(name: str) -> str:
+    """`tests.test_a` of `tests.test_a.TestB::test_c[1]`."""
+    return ".".join(
+        part
+        for part in name.partition("::")[0].split(".")
+        if not part.startswith("Test")
+    )
 
 
 def _beyond_the_sample(

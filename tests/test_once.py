@@ -8,7 +8,7 @@ import pytest
 
 from tests.once import BACKENDS
 from tests.once import left_out
-from tests.once import longest_first
+from tests.once import longest_files_first
 from tests.once import name_in_report
 
 TESTS = Path(__file__).parent
@@ -107,13 +107,14 @@ def test_names_are_those_of_reports(nodeid: str, name: str) -> None:
     assert name_in_report(item) == name
 
 
-def test_long_tests_come_first(
+def test_long_files_come_first_and_stay_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = "test,cpu_seconds\na::x,1.5\na::y,25\nb::z[1],300\n"
+    kept = "test,cpu_seconds\na::x,15\na.TestB::y,25\nb.c::z[1],30\n"
     (tmp_path / "torch.csv").write_text(kept)
     monkeypatch.setattr("tests.once.DURATIONS", tmp_path)
-    names = ["a.py::x", "a.py::y", "a.py::new", "b.py::z[1]", "b.py::z[2]"]
-    found = longest_first([Item(name) for name in names], "torch")
-    order = [item.nodeid for item in found]
-    assert order == ["b.py::z[1]", names[1], names[0], names[2], names[4]]
+    new, long = "0.py::new", ["a.py::x", "a.py::TestB::y", "a.py::new"]
+    short = ["b/c.py::z[2]", "b/c.py::z[1]"]
+    items: Any = [Item(name) for name in (new, *short, *long)]
+    found = longest_files_first(items, "torch")
+    assert [item.nodeid for item in found] == [*long, *short, new]
