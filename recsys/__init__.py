@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from recsys.api.explain import explain as explain
     from recsys.api.export import export as export
     from recsys.api.fit_baselines import fit_baselines as fit_baselines
+    from recsys.api.info import info as info
     from recsys.api.predict import predict as predict
     from recsys.api.recommend import recommend as recommend
     from recsys.api.recommender import Recommender as Recommender
@@ -79,6 +80,7 @@ _HOMES = {
     "recsys.api.explain": ("explain",),
     "recsys.api.export": ("export",),
     "recsys.api.fit_baselines": ("fit_baselines",),
+    "recsys.api.info": ("info",),
     "recsys.api.predict": ("predict",),
     "recsys.api.recommend": ("recommend",),
     "recsys.api.recommender": ("Recommender",),

@@ -17,6 +17,7 @@ from recsys.commands.describe import describe
 from recsys.commands.evaluate import evaluate
 from recsys.commands.explain import explain
 from recsys.commands.export import export
+from recsys.commands.info import info
 from recsys.commands.options import SingleOptions
 from recsys.commands.predict import predict
 from recsys.commands.prepare import prepare
@@ -151,6 +152,7 @@ for function in (
     describe,
     train,
     baseline,
+    info,
     evaluate,
     explain,
     predict,

@@ -150,8 +150,15 @@ _DRAW = Figure.savefig
 
 
 def _save_blank(
-    figure: Figure, file: Any, dpi: float | None = None, **_: Any
+    figure: Figure,
+    file: Any,
+    dpi: float | None = None,
+    format: str = "png",
+    **_: Any,
 ) -> None:
+    if format == "svg":
+        file.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>')
+        return
     width, height = figure.get_size_inches() * (dpi or figure.dpi)
     blank = Image.new("1", (int(width), int(height)))
     blank.save(file, "png", compress_level=0)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_NUMBERED_EXPERTS = 16
 _DARK_FROM = 50  # Percent, where the colours of a heat map become dark.
+_INK = "0.1"  # Of numbers on light cells; black would follow a dark page.
 LINE_STYLES = ("-", "--", "-.", ":")
 
 
@@ -181,5 +182,5 @@ def _write_numbers(axes: "Axes", percent: np.ndarray) -> None:
                 "<1" if 0 < value < 0.5 else f"{value:.0f}",
                 ha="center",
                 va="center",
-                color="white" if value > _DARK_FROM else "black",
+                color="white" if value > _DARK_FROM else _INK,
             )

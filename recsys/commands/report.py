@@ -12,13 +12,27 @@ def report(
         list[Path],
         typer.Argument(help="Folders of sweeps, comparisons and runs."),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the report.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="New folder for the report. Default, of a single run: report "
+            "in its folder, replaced."
+        ),
+    ] = None,
     sparse_only: SparseOnly = True,
+    embeddings: Annotated[
+        bool,
+        typer.Option(
+            "--embeddings",
+            help="Draw embedded rows by UMAP, which takes many seconds.",
+        ),
+    ] = False,
 ) -> None:
-    """Report on sweeps, comparisons and runs: tables and figures."""
+    """Report on a run, or on sweeps, comparisons and many runs."""
     start_backend(None)
     from recsys.api.report import report
 
-    for title in report(folders, out, sparse_only):
+    for title in report(folders, out, sparse_only, embeddings):
         print(title)
-    print(f"Written to {out / 'index.html'}")
+    place = folders[0] / "report" if out is None else out
+    print(f"Written to {place / 'index.html'}")

@@ -1,6 +1,5 @@
 """A report as files: an HTML page, the same as Markdown, and the figures."""
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,9 @@ from recsys.files.json_files import write_json
 from recsys.reporting.markdown import markdown_table
 from recsys.reporting.markdown import markdown_text
 from recsys.reporting.section import Section
+from recsys.reporting.themed_svg import themed_svg
+
+PAGE = "index.html"
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,17 @@ class Pages:
                 write_json(file, section.values)
             for picture in section.pictures:
                 file = folder / "figures" / f"{picture.name}.png"
+                images[picture.name] = themed_svg(picture.figure, picture.name)
+                # The layout is found already, which takes most of the time.
+                picture.figure.set_layout_engine("none")
                 plots.save(picture.figure, file)
-                images[picture.name] = b64encode(file.read_bytes()).decode()
         page = _TEMPLATES.get_template("page.html").render(
             title=self.title,
             summary=self.summary,
             sections=self.sections,
             images=images,
         )
-        (folder / "index.html").write_text(page, encoding="utf-8")
+        (folder / PAGE).write_text(page, encoding="utf-8")
         (folder / "report.md").write_text(self.markdown(), encoding="utf-8")
 
     def markdown(self) -> str:

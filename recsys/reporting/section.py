@@ -1,3 +1,4 @@
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
@@ -5,6 +6,9 @@ from dataclasses import field
 from matplotlib.figure import Figure
 
 from recsys.files.json_files import JsonMapping
+
+# Such as 0.4, *-1,000 ± 3 and 12 %; nothing, or a dash, stands for a number.
+_NUMBER = re.compile(r"\*?[-+]?[\d.,]*( ?±.*| %| MiB)?")
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,21 @@ class Table:
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+    @property
+    def text_columns(self) -> set[int]:
+        """Positions of columns with more texts than numbers.
+
+        Example:
+        >>> Table("", ["gate", "k"], [["comet", "2 ± 0"]]).text_columns
+        {0}
+        """
+        return {
+            position
+            for position in range(len(self.header))
+            if sum(map(_is_text, cells := [r[position] for r in self.rows]))
+            > len(cells) / 2
+        }
 
 
 @dataclass(frozen=True)
@@ -56,3 +75,7 @@ class Section:
     pictures: Sequence[Picture] = field(default_factory=list)
     findings: Sequence[str] = field(default_factory=list)
     values: JsonMapping = field(default_factory=dict)
+
+
+def _is_text(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is None

@@ -15,6 +15,7 @@ from recsys.reporting.trained import Trained
 from recsys.reporting.trained import titled_best_runs
 
 MOST_NUMBERED_TASKS = 12
+_INK = "0.1"  # Of numbers on light cells; black would follow a dark page.
 
 
 def shared_experts(trained: Sequence[Trained]) -> Section | None:
@@ -84,7 +85,7 @@ def _draw(overlap: Mapping[str, np.ndarray]) -> Figure:
     figure.colorbar(image, label="Jaccard index", shrink=0.8)
     if len(tasks) <= MOST_NUMBERED_TASKS:
         for (row, column), value in np.ndenumerate(values):
-            color = "white" if value > 0.5 else "black"
+            color = "white" if value > 0.5 else _INK
             text = f"{value:.2f}"
             axis.text(column, row, text, ha="center", va="center", color=color)
     return figure

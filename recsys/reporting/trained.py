@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -29,7 +30,8 @@ class Trained:
 
     Attributes:
         model: What it is called in tables: in a comparison the name of the
-            model, otherwise that of the gate, or "shared-bottom".
+            model, otherwise that of the gate, or "shared-bottom", or of runs
+            that differ in more than their seed that of their folder.
         searched: Whether it is a trial of a sweep.
         run: Its run folder.
         config: What it was trained with.
@@ -120,7 +122,7 @@ def read_trained(folders: Sequence[str | Path]) -> list[Trained]:
                 + ("none in it" if folder.is_dir() else "no folder there")
             )
         trained += of_folder
-    return trained
+    return _told_apart(trained)
 
 
 def by_setting(
@@ -161,6 +163,32 @@ def count_failed(folders: Sequence[str | Path]) -> int:
         for folder in folders
         for record in Sweep(Path(folder)).log.read()
     )
+
+
+def _told_apart(trained: Sequence[Trained]) -> list[Trained]:
+    """Runs that differ in more than their seed, by the names of their folders.
+
+    In tables, trainings of one name are repetitions of one another.
+    """
+    by_name: dict[tuple[str, str], list[Trained]] = {}
+    for run in trained:
+        if not run.searched:
+            by_name.setdefault((run.setting, run.model), []).append(run)
+    mixed = {
+        name
+        for name, runs in by_name.items()
+        if any(_but_seed(run) != _but_seed(runs[0]) for run in runs)
+    }
+    return [
+        replace(run, model=run.run.folder.name)
+        if not run.searched and (run.setting, run.model) in mixed
+        else run
+        for run in trained
+    ]
+
+
+def _but_seed(run: Trained) -> ResolvedConfig:
+    return replace(run.config, seed=0, out="")
 
 
 def _sweep(folder: Path) -> Iterator[Trained]:

@@ -215,6 +215,7 @@ TARGETS = [
     Target("served", "model/1/*", _SERVE),
     Target("run", "run/*.*", _REPORT, 1),
     Target("image-run", "run/*.*", _REPORT, 1),
+    Target("run", "run/*.*", "info {}/run", 1),
     Target("sweep", "sweep/*.json*", "report {}/sweep --out {}/out", 1),
     Target("comparison", _RUNS, "report {}/out --out {}/report", 1),
     Target("sweep", "sweep/*.json*", _RERUN),

@@ -35,7 +35,8 @@ def test_a_browser_shows_the_page_offline_on_a_phone(
             *("Results", "Best trials", "Cost of tuning")
         ]
         widths = page.eval_on_selector_all(
-            "img", "images => images.map(image => image.naturalWidth)"
+            "figure svg",
+            "figures => figures.map(f => f.getBoundingClientRect().width)",
         )
         assert len(widths) == 1
         assert min(widths) > 0

@@ -1,0 +1,24 @@
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.errors.shown import printable
+
+
+def info(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+) -> None:
+    """Show what a run is, its metrics, and what it beats."""
+    from recsys.api.info import info
+    from recsys.reporting.run.scores_table import scores_table
+    from recsys.reporting.terminal_table import print_table
+
+    found = info(run)
+    width = max(map(len, found["facts"]))
+    for name, fact in found["facts"].items():
+        print(f"{name:{width}}  {printable(fact)}")
+    table = scores_table(found["scores"])
+    print_table(table.header, table.rows)
+    for verdict in found["verdicts"]:
+        print(printable(verdict))
