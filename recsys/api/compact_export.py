@@ -7,6 +7,7 @@ from pathlib import Path
 from recsys.data import load
 from recsys.errors import DataError
 from recsys.errors.shown import did_you_mean
+from recsys.exporting.two_stage_model import index_inside
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
@@ -20,6 +21,7 @@ from recsys.models.compact_tables import compact_tables
 from recsys.models.ranker import Ranker
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
+from recsys.serving.two_stage_runner import BRUTE_FORCE
 
 # In the folder of a model: what its tables cost, as `compacted` returns it.
 TABLES_FILE = Path("assets.extra", "tables.json")
@@ -35,7 +37,7 @@ def check_tables(tables: str) -> None:
 
 
 def compacted(
-    run: Run, ranker: Ranker, tables: str, two_stages: bool = False
+    run: Run, ranker: Ranker, tables: str, index: str | None = None
 ) -> JsonObject:
     """Stores the tables of a ranker in fewer bytes, in place.
 
@@ -43,8 +45,10 @@ def compacted(
         run: The run, whose test split the cost is measured on.
         ranker: Its model, which is only exported after that.
         tables: `"float16"` or `"int8"`.
-        two_stages: Whether its retrieval is exported, too. Defaults to
-            `False`.
+        index: Index of two stages, one of
+            `recsys.exporting.two_stage_model.INDEXES`; `None` (default) where
+            the retrieval is not exported. The items' vectors are stored so if
+            the model itself searches them by brute force.
 
     Returns:
         `"tables"`; `"bytes"` of all tables in `"float32"` and as they are
@@ -55,10 +59,12 @@ def compacted(
     Raises:
         ExportError: A table has numbers that cannot be stored so.
     """
+    two_stages = index is not None
     before = _measured(run, ranker, two_stages)
     sizes = compact_tables(ranker, tables)
-    if two_stages and isinstance(ranker, TwoTower):
-        sizes += compact_retrieval(ranker.retrieval, tables)
+    if index is not None and isinstance(ranker, TwoTower):
+        by_force = index_inside(index) == BRUTE_FORCE
+        sizes += compact_retrieval(ranker.retrieval, tables, by_force)
     cost: JsonObject = {
         "tables": tables,
         "bytes": {FLOAT32: sizes.before, tables: sizes.after},
@@ -92,7 +98,9 @@ def _measured(
         measured = measuring.measure(
             scores_of(ranker, rows), rows[dataset.schema.truth_columns]
         )
-        found = measure_retrieval(ranker, dataset, "test", config)
+        found = {}
+        if two_stages:
+            found = measure_retrieval(ranker, dataset, "test", config)
     except DataError as error:
         warnings.warn(
             f"the tables' cost is not measured: {error}", stacklevel=2
@@ -102,8 +110,8 @@ def _measured(
         f"loss of {task}": metrics["loss"]
         for task, metrics in measured["tasks"].items()
     }
-    if two_stages:
-        for name in (f"recall@{config.metrics_k}", f"ndcg@{config.metrics_k}"):
+    for name in (f"recall@{config.metrics_k}", f"ndcg@{config.metrics_k}"):
+        if found:
             metrics[f"{name} of retrieval"] = found["retrieval"][name]
     return metrics
 

@@ -195,7 +195,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
     ranker, tables = run.load_two_tower(), options["tables"]
     cost = None
     if tables != FLOAT32:
-        cost = compacted(run, ranker, tables, two_stages=True)
+        cost = compacted(run, ranker, tables, options["index"])
     formula = score_formula(ranker, options["score"])
     model = TwoStage(
         ranker,
@@ -203,7 +203,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         options["top"],
         options["candidates"],
         options["index"],
-        tables,
+        tables if index_inside(options["index"]) == BRUTE_FORCE else FLOAT32,
     )
     with replacing(folder) as unfinished:
         model.write(unfinished)

@@ -6,6 +6,7 @@ import pandas as pd
 from recsys.features.feature import Feature
 from recsys.features.feature import RawEncoder
 from recsys.features.hashed_id import HashedId
+from recsys.features.one_id import OneRow
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxValue
 
 
-class HashBucket(HashedId):
+class HashBucket(HashedId, OneRow):
     """One bucket for each id, with a row of the table; row 0 is for none.
 
     Args:

@@ -57,7 +57,10 @@ class HashPair(HashedId):
             raise DataError.at(
                 f"feature {name!r}", "two numbers per row", f"{values.shape}"
             )
-        check_numbered(name, values, 0, self.num_rows - 1)
+        check_numbered(name, values, 0, 2 * self.buckets)
+
+    def width(self, dim: int) -> int:
+        return dim
 
     def vectors(
         self,

@@ -11,10 +11,10 @@ from siphash24 import siphash24
 
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
 from recsys.features.feature import State
 from recsys.features.id_values import as_ids
-from recsys.features.one_id import OneRow
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -29,7 +29,7 @@ _KEY = (0, 0)
 RawNumbers = Callable[["tf.Tensor"], "tuple[tf.Tensor, tf.Tensor]"]
 
 
-class HashedId(OneRow):
+class HashedId(FittedFeature):
     """An id without a vocabulary: the hash of its text is its number.
 
     Args:

@@ -48,7 +48,9 @@ def compact_tables(ranker: Ranker, stored: str) -> TableBytes:
     return _compact(ranker, ranker.embeddings, [*ranker.embeddings], stored)
 
 
-def compact_retrieval(retrieval: Retrieval, stored: str) -> TableBytes:
+def compact_retrieval(
+    retrieval: Retrieval, stored: str, items: bool = True
+) -> TableBytes:
     """Stores what items are retrieved with in fewer bytes, in place.
 
     That is the vectors of the items, and free vectors of the query's id; what
@@ -57,18 +59,22 @@ def compact_retrieval(retrieval: Retrieval, stored: str) -> TableBytes:
     Args:
         retrieval: The trained retrieval of a ranker.
         stored: `"float16"` or `"int8"`.
+        items: Whether the vectors of the items are stored so; their index has
+            what they are rounded to. Defaults to `True`.
 
     Returns:
-        The sizes of the items' vectors and of the free vectors.
+        The sizes of what is stored so.
 
     Raises:
         ExportError: A vector has numbers that cannot be stored so.
     """
+    names = [] if retrieval.query_id is None else [retrieval.query_id]
+    sizes = _compact(retrieval, retrieval.id_vectors, names, stored)
+    if not items:
+        return sizes
     vectors = retrieval.vectors
     rows = CompactRows.of(vectors, stored)
     retrieval.update_index(rows.floats())
-    names = [] if retrieval.query_id is None else [retrieval.query_id]
-    sizes = _compact(retrieval, retrieval.id_vectors, names, stored)
     return sizes + TableBytes(vectors.nbytes, rows.nbytes)
 
 

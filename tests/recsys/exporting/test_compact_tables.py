@@ -14,6 +14,8 @@ from recsys import Dataset
 from recsys import Ranker
 from recsys import Schema
 from recsys.api import export as stage
+from recsys.api.compact_export import TABLES_FILE
+from recsys.api.compact_export import described
 from recsys.cli import run as command_line
 from recsys.exporting import compact_brute_force
 from recsys.exporting import export_format
@@ -21,6 +23,7 @@ from recsys.exporting.compact_brute_force import CompactBruteForce
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.two_stage_model import create_vectors
 from recsys.files.json_files import read_json
+from recsys.files.json_files import write_json
 from recsys.models.compact_rows import CompactRows
 from recsys.models.compact_tables import compact_tables
 from recsys.private_names import table_of
@@ -212,6 +215,19 @@ def test_the_command_says_what_it_costs(
         assert losses["int8"] != losses["float32"]
         assert losses["int8"] == pytest.approx(wanted, rel=0.01)
         assert f"Test loss of {task}: {losses['int8']:.6f} in int8" in printed
+
+
+def test_without_the_data_only_the_size_is_said(tmp_path: Path) -> None:
+    cost = {
+        "tables": "int8",
+        "bytes": {"float32": 4_000_000, "int8": 1_250_000},
+    }
+    (tmp_path / TABLES_FILE).parent.mkdir()
+    write_json(tmp_path / TABLES_FILE, cost)
+    assert [*described(tmp_path)] == [
+        "Tables of 1.25 MB in int8, 3.20 times smaller than in float32"
+    ]
+    assert not [*described(tmp_path / "float32")]
 
 
 def recsys_data(run: Path) -> str:

@@ -11,6 +11,7 @@ from recsys.columns.kind import declared
 from recsys.data import DataError
 from recsys.features import FEATURES
 from recsys.features import Hash
+from recsys.features.one_id import OneRow
 from tests.recsys.features.id_columns import columns
 from tests.recsys.features.id_columns import texts_of
 
@@ -101,9 +102,13 @@ def test_two_functions_tell_more_ids_apart() -> None:
     assert len(numbers) > 6000
 
 
-def test_gates_cannot_route_by_two_buckets() -> None:
-    assert Hash(buckets=9).routable
+def test_neither_gates_nor_calibrations_go_by_two_buckets() -> None:
+    one = Hash(buckets=9)
+    assert one.routable
     assert not PAIR.routable
+    ids = [pd.Series(["a"])]
+    assert isinstance(one.fit(ids), OneRow)
+    assert not isinstance(PAIR.fit(ids), OneRow)
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,17 @@ def test_both_stages_are_exported_without_the_items_table(
     assert cost["bytes"]["int8"] < cost["bytes"]["float32"] / 2
 
 
+def test_an_index_that_holds_floats_is_not_rounded() -> None:
+    vectors = {"user": IdEmbedding(9, 4)}
+    retrieval = Retrieval("item", [], 6, {}, dim=4, vectors=vectors)
+    retrieval.build((None, 0), (None, 3))
+    catalogue = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
+    retrieval.update_index(catalogue)
+    sizes = compact_retrieval(retrieval, "float16", items=False)
+    assert (sizes.before, sizes.after) == (4 * 4 * 9, 2 * 4 * 9)
+    np.testing.assert_array_equal(retrieval.vectors, catalogue)
+
+
 @pytest.mark.parametrize("name", ["user", "item"])
 def test_compact_free_vectors_are_those_that_numpy_returns(name: str) -> None:
     """Those of the query; the items' own are in the catalogue alone."""
