@@ -4,6 +4,7 @@ Names come from the syntax of `__init__.py`, so that nothing is imported.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def summary(package: str, name: str | None = None) -> str:
         ValueError: There is no docstring.
     """
     if name is None:
-        node: Any = ast.parse(_source(package))
+        node: Any = _tree(package)
     else:
         node = _definition(_imported(package)[name], name)
     text = ast.get_docstring(node)
@@ -103,7 +104,7 @@ def names_without_page(site: Path) -> list[str]:
 def _imported(package: str) -> dict[str, str]:
     return {
         name.name: str(node.module)
-        for node in ast.walk(ast.parse(_source(package)))
+        for node in ast.walk(_tree(package))
         if isinstance(node, ast.ImportFrom)
         for name in node.names
         if name.asname == name.name
@@ -112,14 +113,15 @@ def _imported(package: str) -> dict[str, str]:
 
 def _definition(module: str, name: str) -> Any:
     """The class or function; `None` for a constant."""
-    for node in ast.parse(_source(module)).body:
+    for node in _tree(module).body:
         if getattr(node, "name", "") == name:
             return node
     origin = _imported(module).get(name)
     return _definition(origin, name) if origin else None
 
 
-def _source(module: str) -> str:
+@cache
+def _tree(module: str) -> ast.Module:
     path = ROOT / module.replace(".", "/")
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return file.read_text(encoding="utf-8")
+    return ast.parse(file.read_text(encoding="utf-8"))

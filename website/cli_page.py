@@ -1,6 +1,7 @@
 """The page of the command line, from its parser."""
 
 import re
+from functools import cache
 from typing import Any
 
 import typer
@@ -8,12 +9,14 @@ import typer
 from recsys.cli import app
 
 
+@cache
 def commands() -> dict[str, Any]:
     """Returns the commands of `recsys` by name, in the order of its help."""
     group: Any = typer.main.get_command(app)
     return dict(group.commands)
 
 
+@cache
 def cli_page() -> str:
     """Returns the Markdown of the page."""
     found = commands()
