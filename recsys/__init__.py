@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recsys.api.fit_baselines import fit_baselines as fit_baselines
     from recsys.api.info import info as info
     from recsys.api.predict import predict as predict
+    from recsys.api.promote import promote as promote
     from recsys.api.recommend import recommend as recommend
     from recsys.api.recommender import Recommender as Recommender
     from recsys.api.report import report as report
@@ -82,6 +83,7 @@ _HOMES = {
     "recsys.api.fit_baselines": ("fit_baselines",),
     "recsys.api.info": ("info",),
     "recsys.api.predict": ("predict",),
+    "recsys.api.promote": ("promote",),
     "recsys.api.recommend": ("recommend",),
     "recsys.api.recommender": ("Recommender",),
     "recsys.api.report": ("report",),

@@ -22,6 +22,7 @@ from recsys.commands.options import SingleOptions
 from recsys.commands.predict import predict
 from recsys.commands.prepare import prepare
 from recsys.commands.prepare_help import PrepareHelp
+from recsys.commands.promote import promote
 from recsys.commands.quickstart import quickstart
 from recsys.commands.recommend import recommend
 from recsys.commands.report import report
@@ -161,6 +162,7 @@ for function in (
     calibrate,
     compress,
     export,
+    promote,
     serve,
     compare,
     tune,

@@ -88,6 +88,13 @@ def serve(
     shed_floor: Annotated[
         float, typer.Option(help="Lowest budget that --shed sets.")
     ] = 1.0,
+    promoted_only: Annotated[
+        bool,
+        typer.Option(
+            "--promoted-only",
+            help="Serve only versions that recsys promote has accepted.",
+        ),
+    ] = False,
     access_log: Annotated[
         str | None,
         typer.Option(
@@ -139,6 +146,7 @@ def serve(
             shed=shed,
             shed_wait_ms=shed_wait_ms,
             shed_floor=shed_floor,
+            promoted_only=promoted_only,
             access_log=access_log,
             log_requests=log_requests,
             sample=sample,

@@ -11,6 +11,7 @@ from recsys.serving.monitoring.observed_runner import ObservedRunner
 from recsys.serving.monitoring.request_columns import RequestColumns
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.predict_request import BUDGET
+from recsys.serving.promotion import check_promoted
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.runner import load
 from recsys.serving.serve_options import ServeOptions
@@ -47,6 +48,8 @@ def model_loader(
     """
 
     def load_model(folder: Path) -> LoadedModel:
+        if options.promoted_only:
+            check_promoted(folder)
         runner = ObservedRunner(load(folder, options.index), folder, metrics)
         batcher = Batcher(
             runner.run,

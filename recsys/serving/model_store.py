@@ -1,4 +1,5 @@
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,10 @@ from recsys.errors import FileError
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
 from recsys.files.json_files import JsonObject
+from recsys.serving.request_error import ConflictError
+from recsys.serving.rollbacks import ROLLBACKS_FILE
+from recsys.serving.rollbacks import read_rollbacks
+from recsys.serving.rollbacks import write_rollbacks
 from recsys.serving.runner import FILES
 from recsys.serving.runner import holds_model
 
@@ -41,7 +46,8 @@ class ModelStore(Generic[Model]):
 
     Versions are folders `1`, `2`, ... of a folder, as TensorFlow Serving has
     them, or the folder itself, which is version 1 then. A version that cannot
-    be loaded is tried again once its files have changed.
+    be loaded is tried again once its files have changed. A version that was
+    rolled back is not served again, also after a restart.
 
     Attributes:
         served: The version that answers; `None` before the first `refresh`
@@ -51,6 +57,9 @@ class ModelStore(Generic[Model]):
     Args:
         folder: Where the versions are.
         load: Loads the model in a folder.
+
+    Raises:
+        FileError: The file of rolled back versions is broken.
     """
 
     def __init__(self, folder: Path, load: Callable[[Path], Model]) -> None:
@@ -60,6 +69,8 @@ class ModelStore(Generic[Model]):
         self._loading: int | None = None
         self._broken: dict[int, _Broken] = {}
         self._all_removed = False
+        self._rolled_back = read_rollbacks(folder)
+        self._changing = threading.Lock()
 
     def refresh(self) -> None:
         """Looks for versions and loads the highest one that can be.
@@ -67,6 +78,10 @@ class ModelStore(Generic[Model]):
         What has answered until then goes on until another one can, also when
         it is removed and no other is left.
         """
+        with self._changing:
+            self._refresh()
+
+    def _refresh(self) -> None:
         folders = self._find()
         self._broken = {
             version: broken
@@ -76,6 +91,8 @@ class ModelStore(Generic[Model]):
         for version in sorted(folders, reverse=True):
             if self.served is not None and version == self.served.version:
                 break
+            if version in self._rolled_back:
+                continue
             if self._try(version, folders[version]):
                 break
         removed = self.served is not None and self.served.version not in folders
@@ -85,6 +102,51 @@ class ModelStore(Generic[Model]):
                 self.served and self.served.version,
             )
         self._all_removed = removed
+
+    def rollback(self) -> tuple[int, int]:
+        """Goes back to the highest lower version that can be loaded.
+
+        The version that was left is not served again.
+
+        Returns:
+            The version that was left, and the one that is served now.
+
+        Raises:
+            ConflictError: There is no lower version that can be served; the
+                current one goes on.
+        """
+        with self._changing:
+            left = self.served
+            folders = self._find()
+            lower = [
+                version
+                for version in sorted(folders, reverse=True)
+                if left is not None
+                and version < left.version
+                and version not in self._rolled_back
+            ]
+            for version in lower:
+                if left is not None and self._try(version, folders[version]):
+                    self._reject(left.version)
+                    return left.version, version
+            raise ConflictError.at(
+                "rollback",
+                "a lower version that can be served",
+                f"{len(lower)} lower ones, none of which can"
+                if lower
+                else "none",
+            )
+
+    def _reject(self, version: int) -> None:
+        self._rolled_back.add(version)
+        try:
+            write_rollbacks(self._folder, self._rolled_back)
+        except OSError as error:
+            _LOG.warning(
+                "version %s will be served again after a restart: %s",
+                version,
+                printable(str(error)),
+            )
 
     def check_served(self) -> None:
         """Checks that some version could be loaded.
@@ -96,6 +158,12 @@ class ModelStore(Generic[Model]):
             return
         if self._broken:
             raise FileError(self._broken[max(self._broken)].message)
+        if self._rolled_back:
+            raise FileError.at(
+                self._folder / ROLLBACKS_FILE,
+                "a version that was not rolled back",
+                f"{sorted(self._rolled_back)} rolled back, no other there",
+            )
         raise FileError.at(
             self._folder,
             f"a file of {FILES}, or folders 1, 2, ... with one of them",
@@ -108,6 +176,8 @@ class ModelStore(Generic[Model]):
             version: _status(version, "END", broken.message)
             for version, broken in dict(self._broken).items()
         }
+        for version in {*self._rolled_back}:
+            versions[version] = _status(version, "END", "rolled back")
         if self._loading is not None:
             versions[self._loading] = _status(self._loading, "LOADING")
         if self.served is not None:

@@ -15,9 +15,11 @@ from recsys.serving.tensor_spec import TensorSpec
 _ERRORS = {
     "400": "What is wrong with the request",
     "401": "The token is missing or wrong",
+    "403": "Only whom the server trusts may ask for it",
     "404": "There is no such model or version",
     "405": "The address takes another method",
     "408": "The body has not come in time",
+    "409": "There is no version to go back to",
     "413": "The request is too large",
     "500": "The prediction has failed",
     "503": "Too many requests, or no version loaded; try again",
@@ -56,6 +58,7 @@ def describe(
     predict["requestBody"] = {"required": True, **_content(body)}
     status = _operation("status", "The versions and how they are")
     metadata = _operation("metadata", "The inputs and outputs")
+    rollback = _operation("rollback", "The version left, and that served now")
     return {
         "openapi": "3.1.0",
         "info": {"title": f"recsys serve: {name}", "version": "1"},
@@ -65,6 +68,7 @@ def describe(
                 "parameters": [by_version],
                 "post": _named(predict, "predictByVersion"),
             },
+            f"{model}:rollback": {"post": rollback},
             model: {"get": status},
             version: {
                 "parameters": [by_version],

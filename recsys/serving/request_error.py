@@ -15,6 +15,18 @@ class RequestError(FileError):
     status = 400
 
 
+class ForbiddenError(RequestError):
+    """This client may not ask for it."""
+
+    status = 403
+
+
+class ConflictError(RequestError):
+    """The server is in no state to do it."""
+
+    status = 409
+
+
 class NotFoundError(RequestError):
     """There is no such model, version or page."""
 

@@ -53,6 +53,8 @@ class ServeOptions:
             computed, by which `shed` tells the pressure; its other measure is
             `max_concurrency`.
         shed_floor: Experts per row to which `shed` lowers a budget at most.
+        promoted_only: Whether only versions are served that `recsys promote`
+            has accepted and that have not changed since.
         access_log: File to which a line of JSON per request is appended; `"-"`
             for the standard error. None unless given.
         log_requests: Folder of Parquet files to which a sample of the requests
@@ -90,6 +92,7 @@ class ServeOptions:
     shed: bool = False
     shed_wait_ms: Annotated[float, Field(gt=0, le=1e6)] = 100.0
     shed_floor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
+    promoted_only: bool = False
     access_log: Annotated[str, Field(min_length=1)] | None = None
     log_requests: Annotated[str, Field(min_length=1)] | None = None
     sample: Annotated[float, Field(gt=0, le=1)] = 0.01

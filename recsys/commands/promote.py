@@ -1,0 +1,45 @@
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import SplitName
+
+_NO = 3
+
+
+def promote(
+    old: Annotated[
+        Path,
+        typer.Option(help="The served model: a run, an export, or versions."),
+    ],
+    new: Annotated[Path, typer.Option(help="The new model, likewise.")],
+    data: Annotated[
+        Path, typer.Option(help="Data folder of a day after training.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="New folder for the verdict and its page.")
+    ],
+    rules: Annotated[
+        Path | None, typer.Option(help="YAML file of rules. Default: careful.")
+    ] = None,
+    split: SplitName = "test",
+) -> None:
+    """Decide whether a new model takes over from the served one.
+
+    The exit status is 0 for yes and 3 for no.
+    """
+    with suppress(ValueError):  # Runs are exported in a process of their own.
+        start_backend("tensorflow")
+    from recsys.api.promote import promote
+
+    content = promote(old, new, data, out, rules, split)
+    checks = content["checks"]
+    print(f"Verdict: {content['verdict']} ({len(checks)} checks)")
+    for reason in content["reasons"]:
+        print(f"  no: {reason}")
+    print(f"Page: {out / 'promotion.md'}")
+    if content["reasons"]:
+        raise typer.Exit(_NO)

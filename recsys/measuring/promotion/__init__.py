@@ -1,0 +1,1 @@
+"""The decision whether a new model takes over from an old one."""

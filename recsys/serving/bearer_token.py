@@ -1,0 +1,41 @@
+import hmac
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
+from starlette.types import Receive
+from starlette.types import Scope
+from starlette.types import Send
+
+# What asks whether the server is alive bears no token.
+OPEN_PATHS = ("/healthz", "/readyz")
+
+
+class BearerToken:
+    """Lets through what bears a token: `Authorization: Bearer TOKEN`.
+
+    Args:
+        app: What the requests are for.
+        token: The token.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = token.encode()
+
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        app = self._app
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            header = Headers(scope=scope).get("authorization", "")
+            kind, _, token = header.partition(" ")
+            # In constant time: nobody can guess it letter by letter.
+            same = hmac.compare_digest(token.strip().encode(), self._expected)
+            if kind.lower() != "bearer" or not same:
+                app = JSONResponse(
+                    {"error": "expected `Authorization: Bearer TOKEN`"},
+                    401,
+                    {"WWW-Authenticate": "Bearer"},
+                )
+        await app(scope, receive, send)
