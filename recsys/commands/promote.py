@@ -17,7 +17,7 @@ def promote(
     ],
     new: Annotated[Path, typer.Option(help="The new model, likewise.")],
     data: Annotated[
-        Path, typer.Option(help="Data folder of a day after training.")
+        str, typer.Option(help="Data folder of a day after training.")
     ],
     out: Annotated[
         Path, typer.Option(help="New folder for the verdict and its page.")
