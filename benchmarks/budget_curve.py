@@ -41,10 +41,11 @@ def measure(given: argparse.Namespace) -> pd.DataFrame:
             "train_rows": given.train_rows,
             **json.loads(given.train),
         }
-        gate: dict[str, Any] = {"gate": "budget", "k": 2}
-        if given.inner:
-            gate["gate_options"] = {"inner": given.inner}
-        run = given.out / f"budget-{given.inner or 'default'}-{seed}"
+        options = {"inner": given.inner, "train_budgets": given.train_budgets}
+        options = {name: value for name, value in options.items() if value}
+        gate = {"gate": "budget", "k": 2, "gate_options": options}
+        drawn = "".join(f"-{budget}" for budget in given.train_budgets or [])
+        run = given.out / f"budget-{given.inner or 'default'}{drawn}-{seed}"
         train(run, shared | gate)
         for budget in given.budgets:
             line = {"seed": seed, "model": ONE, "budget": budget}
@@ -167,6 +168,12 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
     parser.add_argument("--inner", help="gate inside; default: recsys train's")
+    parser.add_argument(
+        "--train-budgets",
+        type=int,
+        nargs=2,
+        help="smallest and largest that the one model draws; default: 1 and 8",
+    )
     parser.add_argument("--experts", type=int, default=16)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=8)

@@ -11,6 +11,8 @@ pytestmark = pytest.mark.once("torch")
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "budget_curve.json"
+DRAWS = RESULTS.with_name("budget_curve_draws.json")
+PAGES = ["docs/one_model_any_budget.md", "benchmarks/README.md"]
 
 
 @pytest.fixture
@@ -45,12 +47,26 @@ def test_differences_are_paired_by_seed(script: ModuleType) -> None:
     assert row[f"experts {script.EACH}"] == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize(
-    "page", ["docs/one_model_any_budget.md", "benchmarks/README.md"]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_the_pages_have_the_table(script: ModuleType, page: str) -> None:
     table = script.table(pd.read_json(RESULTS))
     assert table in (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_pages_have_the_losses_of_a_wider_draw(page: str) -> None:
+    results = pd.read_json(DRAWS)
+    results["drawn"] = results["train_budgets"].map(max)
+    losses = results.groupby(["drawn", "split", "budget"])["loss"].mean()
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for budget, loss in losses[16, "test"].items():
+        (line,) = (
+            line
+            for line in text.splitlines()
+            if line.startswith(f"| {budget} |") and f"| {loss:.4f} |" in line
+        )
+        chosen, default = (losses[n, "validation"][budget] for n in (16, 8))
+        assert line.endswith(f"| {chosen:.4f}; {default:.4f} |")
 
 
 @pytest.mark.draws

@@ -565,7 +565,7 @@ def test_budget_curve(run: Run, tmp_path: Path) -> None:
     run(
         "budget_curve.py",
         f"--data {tmp_path / 'data'} --out {tmp_path} --budgets 1 3 --seeds 1 "
-        "--experts 3 --epochs 1 --train-rows 200 "
+        "--experts 3 --epochs 1 --train-rows 200 --train-budgets 1 3 "
         f"--figure {tmp_path / 'figure.svg'}",
     )
     lines = json.loads((tmp_path / "results.json").read_text())
@@ -577,6 +577,9 @@ def test_budget_curve(run: Run, tmp_path: Path) -> None:
         assert line["experts"] == pytest.approx(line["budget"])
         assert line["loss"] > 0
         assert line["cpu_us"] > 0
+    run_folder = tmp_path / "budget-default-1-3-0"
+    config = json.loads((run_folder / "config.json").read_text())
+    assert config["gate_options"]["train_budgets"] == [1, 3]
     assert (tmp_path / "figure.svg").stat().st_size > 0
 
 
