@@ -19,6 +19,7 @@ from recsys.commands.explain import explain
 from recsys.commands.export import export
 from recsys.commands.info import info
 from recsys.commands.options import SingleOptions
+from recsys.commands.policy_value import policy_value
 from recsys.commands.predict import predict
 from recsys.commands.prepare import prepare
 from recsys.commands.prepare_help import PrepareHelp
@@ -155,6 +156,7 @@ for function in (
     baseline,
     info,
     evaluate,
+    policy_value,
     explain,
     predict,
     recommend,

@@ -229,7 +229,9 @@ def _check_labels(
         for split, rows in dataset.splits.items()
     }
     for split, truth in truths.items():
-        check_labelled(truth, counting, f"{name}, {split} split", schema.weight)
+        check_labelled(
+            truth, counting, f"{name}, {split} split", schema.row_weights
+        )
     warn_of_missing_labels(truths, schema.tasks, name)
 
 

@@ -80,7 +80,7 @@ class Bias(RankingBaseline):
             schema.item_id: options["lambda-item"],
         }
         penalties = [by_role[column] for column in ids]
-        weights = weights_of(train, schema.weight)
+        weights = weights_of(train, schema.row_weights)
         biases = {}
         for task, labels in labels_of(train, schema.tasks).items():
             known = ~np.isnan(labels)

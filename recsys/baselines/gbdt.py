@@ -57,7 +57,7 @@ class Gbdt(RankingBaseline):
         splits = []
         for split in ("train", "validation"):
             rows = dataset.split(split)
-            weights = weights_of(rows, schema.weight)
+            weights = weights_of(rows, schema.row_weights)
             encoded = columns.encode(rows)
             splits.append(
                 {

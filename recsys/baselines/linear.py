@@ -86,7 +86,7 @@ class Linear(RankingBaseline):
         schema, train = dataset.schema, dataset.split("train")
         columns = TreeColumns.fit(dataset)
         inputs = design(columns.features, train)
-        weights = weights_of(train, schema.weight)
+        weights = weights_of(train, schema.row_weights)
         if weights is None:
             weights = np.ones(len(train))
         coefficients = {}

@@ -36,7 +36,7 @@ _FIELDS = {
         *("bottom_units", "shared_experts", "split_experts"),
         *("task_experts", "task_groups", "num_levels", "execution"),
         *("embedding_dim", "interaction", "cross_layers", "unknown_rate"),
-        *("scenario_model", "hash_feature", "hash_tables"),
+        *("scenario_model", "position_model", "hash_feature", "hash_tables"),
         "target_statistics",
     ),
     "Permutation local search (gates with a +)": (

@@ -46,6 +46,7 @@ from recsys.files.json_files import JsonObject
 DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
 SCENARIO_MODELS = ("none", "pepnet", "star")
+POSITION_MODELS = ("none", "pal")
 RETRIEVAL_IDS = ("embeddings", "vectors")
 ARCHITECTURES = (
     *("mmoe", "moe", "cgc", "ple", "adatt", "stem", "home"),
@@ -177,6 +178,11 @@ class TrainConfig(TowerConfig):
     other), pepnet (gates scale the features by scenario, and the hidden units
     of heads by scenario, user and item) or star (heads with weights of each
     scenario, which scale shared ones, and features normalized by scenario)."""
+
+    position_model: Annotated[Text, one_of(POSITION_MODELS)] = "none"
+    """Model of the position in which a row was shown, where the data name one:
+    none, or pal (a factor per position, the probability of being seen, which
+    is trained with the binary tasks and left out of predictions)."""
 
     expert_units: Units | None = None
     """Width of each dense layer of an expert. Default: the preset's; 64 for

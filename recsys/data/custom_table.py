@@ -71,6 +71,8 @@ def custom_table(
     item: str | None = None,
     item_features: Sequence[str] = (),
     scenario: str | None = None,
+    position: str | None = None,
+    propensity: str | None = None,
     positive: str | None = None,
     negatives: int = 0,
     negative_sampling: str = "uniform",
@@ -127,6 +129,8 @@ def custom_table(
             Default: those that never differ between two training rows of the
             same item.
         scenario: Id feature of the scenario, such as the country of a row.
+        position: Column with the place in which a row was shown, from 1.
+        propensity: Column with the probability that the log shows a row.
         positive: Binary task without a column in the files: 1 in all of their
             rows, 0 in the negatives.
         negatives: Rows to add for each training row with a 1 in a binary
@@ -172,6 +176,8 @@ def custom_table(
         "item": item,
         "item_features": item_features or None,
         "scenario": scenario,
+        "position": position,
+        "propensity": propensity,
     }
     if positive is not None and not negatives:
         raise ValueError(
@@ -184,12 +190,13 @@ def custom_table(
     if "train" not in files:
         raise ValueError(f"`train` must name a file. Received: train={train!r}")
     described = None
+    hidden = (time, weight, position, propensity)
     if schema is not None:
         columns_of = {**kinds, "binary": binary, "exclude": exclude, **roles}
         described = _read_description(raw_dir / schema, columns_of)
         wanted = [*described.columns, time]
     else:
-        wanted = [*chain(*kinds.values()), group, weight, time]
+        wanted = [*chain(*kinds.values()), group, *hidden]
     read = {}
     named_files = [file for paths in files.values() for file in paths]
     for file in progress.track(named_files, description="Reading files"):
@@ -206,10 +213,10 @@ def custom_table(
     if described is None:
         options = {
             **kinds,
-            "exclude": [name for name in exclude if name not in (time, weight)],
+            "exclude": [name for name in exclude if name not in hidden],
         }
         there = [
-            *(n for n in table.column_names if n not in (time, weight)),
+            *(n for n in table.column_names if n not in hidden),
             *([] if positive is None else [positive]),
         ]
         name = raw_dir.resolve().name

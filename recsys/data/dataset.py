@@ -138,7 +138,7 @@ class Dataset(SplitDataset[pd.DataFrame]):
                 )
             splits[name] = split
             check_rows(split, place)
-            check_labelled(split, schema.tasks, place, schema.weight)
+            check_labelled(split, schema.tasks, place, schema.row_weights)
         counts = checked_classes(
             schema, splits["train"], places["train"], parts.items()
         )

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from recsys.data.split import Split
 from recsys.errors import DataError
+from recsys.tasks.row_weight import Weighing
+from recsys.tasks.row_weight import columns_of
+from recsys.tasks.row_weight import weights_of
 
 _log = logging.getLogger(__name__)
 
@@ -14,7 +17,7 @@ def check_labelled(
     split: Split,
     tasks: Iterable[str],
     source: object,
-    weight: str | None = None,
+    weight: Weighing = None,
 ) -> None:
     """Raises DataError where a split has no label of any of the tasks.
 
@@ -24,8 +27,8 @@ def check_labelled(
         split: The split.
         tasks: Names of the tasks.
         source: Where the split comes from, for the error message.
-        weight: Column with the weights of rows; labels of rows of weight 0 do
-            not count. None unless given.
+        weight: What says what rows count; labels of rows of weight 0 do not.
+            Nothing unless given.
 
     Example:
     >>> import pandas as pd
@@ -39,7 +42,8 @@ def check_labelled(
     """
     tasks = list(tasks)
     if len(_unlabelled(split, tasks, weight)) == len(tasks):
-        weighing = "" if weight is None else f" with a {weight!r} above 0"
+        names = " and a ".join(map(repr, columns_of(weight)))
+        weighing = f" with a {names} above 0" if names else ""
         raise DataError.at(
             source,
             f"a label of at least one of {tasks}{weighing}",
@@ -71,7 +75,8 @@ def warn_of_missing_labels(
 
 
 def _unlabelled(
-    split: Split, tasks: Iterable[str], weight: str | None = None
+    split: Split, tasks: Iterable[str], weight: Weighing = None
 ) -> list[str]:
-    counts = True if weight is None else split[weight] > 0
+    weights = weights_of(split, weight)
+    counts = True if weights is None else weights > 0
     return [task for task in tasks if not (split[task].notna() & counts).any()]

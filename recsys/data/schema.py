@@ -17,6 +17,8 @@ from recsys.columns.kind import declarations
 from recsys.columns.kind import declared
 from recsys.data.item_roles import check_item_roles
 from recsys.data.item_roles import found_id
+from recsys.data.log_roles import LEAST_PROPENSITY
+from recsys.data.log_roles import check_log_roles
 from recsys.data.row_time import RowTime
 from recsys.data.schema_names import check_task_name
 from recsys.data.schema_names import checked_columns
@@ -34,8 +36,13 @@ from recsys.files.json_files import parse_json
 from recsys.tasks import TASKS
 from recsys.tasks import RowRoles
 from recsys.tasks import Task
+from recsys.tasks.row_position import RowPosition
+from recsys.tasks.row_propensity import RowPropensity
 from recsys.tasks.row_roles import DEFAULT_K
 from recsys.tasks.row_weight import RowWeight
+from recsys.tasks.row_weight import RowWeights
+from recsys.tasks.row_weight import Weighing
+from recsys.tasks.row_weight import columns_of
 
 AnyColumn = TypeVar("AnyColumn", Feature, Task)
 
@@ -75,6 +82,15 @@ class Schema:
         scenario: Id feature that says where a row is from, such as its
             country or the page: an option of `recsys train` fits the model to
             each, and metrics are also given for each. None unless given.
+        position: Column beside the features and tasks with the place in which
+            a row was shown, 1 for the first; an option of `recsys train` fits
+            a position tower. Missing in rows that were not shown. None unless
+            given.
+        propensity: Column beside the features and tasks with the probability
+            with which the log shows a row: losses and metrics weigh rows by
+            its inverse, and rows without one by 0. None unless given.
+        least_propensity: Smaller propensities count as this one. Defaults to
+            0.01.
         file: Where the schema was read, for error messages. `None` (default)
             where it was made. Schemas that differ in this alone are equal.
 
@@ -106,6 +122,9 @@ class Schema:
     item_features: list[str] | None = None
     user: str | None = None
     scenario: str | None = None
+    position: str | None = None
+    propensity: str | None = None
+    least_propensity: float | None = None
     file: Path | None = field(default=None, compare=False, repr=False)
 
     # It takes declarations, and the fields are the kinds that they stand for.
@@ -121,13 +140,17 @@ class Schema:
         item_features: Sequence[str] | None = None,
         user: str | None = None,
         scenario: str | None = None,
+        position: str | None = None,
+        propensity: str | None = None,
+        least_propensity: float | None = None,
         file: Path | None = None,
     ) -> None:
         checked_name("name", name, "a text")
         features = checked_columns("features", features)
         tasks = checked_columns("tasks", tasks)
         roles = {"group": group, "weight": weight, "time": time, "item": item}
-        named = {**roles, "user": user, "scenario": scenario}
+        of_log = {"position": position, "propensity": propensity}
+        named = {**roles, "user": user, "scenario": scenario, **of_log}
         for role, column in named.items():
             if column is not None:
                 checked_name(role, column, "a column's name")
@@ -155,14 +178,21 @@ class Schema:
         _check_roles(group, weight, time, inputs, labels)
         check_item_roles(item, item_features, user, inputs)
         _check_scenario(scenario, inputs)
+        check_log_roles(
+            of_log,
+            least_propensity,
+            [*inputs, *labels, group, weight, time],
+            images,
+        )
         vars(self).update(
-            roles,
+            roles | of_log,
             name=name,
             features=inputs,
             tasks=labels,
             item_features=item_features,
             user=user,
             scenario=scenario,
+            least_propensity=least_propensity,
             file=file,
         )
 
@@ -196,19 +226,31 @@ class Schema:
             columns.setdefault(self.group, Id())
         if self.weight is not None:
             columns[self.weight] = RowWeight()
+        if self.position is not None:
+            columns[self.position] = RowPosition()
+        if self.propensity is not None:
+            columns[self.propensity] = RowPropensity()
         if self.time is not None:
             columns[self.time] = RowTime(feature=columns.get(self.time))
         return columns
 
     @property
     def truth_columns(self) -> list[str]:
-        """Columns of metrics: tasks, group, weight and scenario.
+        """Columns of metrics: tasks, group, weights and scenario.
 
         Exact metrics look at all rows together, but not at other features.
         """
-        roles = (self.group, self.weight, self.scenario)
+        roles = (self.group, *columns_of(self.row_weights), self.scenario)
         named = [name for name in roles if name is not None]
         return list(dict.fromkeys([*self.tasks, *named]))
+
+    @property
+    def row_weights(self) -> Weighing:
+        """What says what rows count: weights and propensities, if any."""
+        if self.propensity is None:
+            return self.weight
+        least = self.least_propensity or LEAST_PROPENSITY
+        return RowWeights(self.weight, self.propensity, least)
 
     def with_tasks(self, tasks: Mapping[str, Task]) -> "Schema":
         """Returns the schema with other kinds of its tasks.
@@ -225,7 +267,7 @@ class Schema:
             rows: A split with these columns.
             k: How many rows of a group a ranking shows. Defaults to 10.
         """
-        return RowRoles.of(rows, self.weight, self.group, k)
+        return RowRoles.of(rows, self.row_weights, self.group, k)
 
     @classmethod
     def from_json(cls, text: str, file: object = "dataset.json") -> "Schema":

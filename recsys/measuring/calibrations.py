@@ -43,7 +43,7 @@ def calibrations(
     columns = schema.truth_columns
     rows = split[list(dict.fromkeys([*columns, *([by] if by else [])]))]
     labels = labels_of(rows, model.tasks)
-    weights = weights_of(rows, schema.weight)
+    weights = weights_of(rows, schema.row_weights)
     if weights is None:
         weights = np.ones(len(rows))
     codes = None

@@ -184,6 +184,7 @@ def build_ranker(
             features,
             None if source is None else source.scenario_model,
         ),
+        num_positions=_num_positions(config, dataset, source),
         **_label_statistics(config, dataset, source),
     )
     _fill(ranker, catalogue)
@@ -340,6 +341,23 @@ def _label_statistics(
         "constants": constant_predictions(dataset),
         "target_scales": scales,
     }
+
+
+def _num_positions(
+    config: ResolvedConfig,
+    dataset: Dataset | StreamedDataset,
+    source: Ranker | None,
+) -> int:
+    """Positions of a tower: those of the training split, or its source's."""
+    if source is not None:
+        return source.num_positions
+    position = dataset.schema.position
+    if config.position_model == "none" or position is None:
+        return 0
+    return max(
+        int(part.max()) if part.notna().any() else 1
+        for part in column_parts(dataset.split("train"), position)
+    )
 
 
 def _routed_id(config: ResolvedConfig, dataset: AnyDataset) -> str | None:

@@ -19,6 +19,8 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import targets_by_task
 from recsys.tasks.chains import labels_of
+from recsys.tasks.row_weight import Weighing
+from recsys.tasks.row_weight import columns_of
 from recsys.tasks.row_weight import weights_of
 from recsys.terminal.progress import announce
 
@@ -77,7 +79,7 @@ class LabelDeviations:
         cls,
         ranker: Ranker,
         train: pd.DataFrame | SplitStream,
-        weight: str | None,
+        weight: Weighing,
         seed: int,
     ) -> Self:
         """Takes the labels of a training split, for a model's statistics.
@@ -86,7 +88,7 @@ class LabelDeviations:
             ranker: A model with target statistics.
             train: The training split, in memory or not. Of each row, the
                 numbers of its ids and its labels are held.
-            weight: Column with the weights of rows, if any.
+            weight: What says what rows count, if anything does.
             seed: Seed of the folds.
         """
         assert ranker.statistics is not None, "what they are for"
@@ -96,8 +98,7 @@ class LabelDeviations:
         targets: dict[str, list[np.ndarray]] = {task: [] for task in tasks}
         weights = []
         names = [*num_rows, *ranker.tasks]
-        if weight is not None:
-            names.append(weight)
+        names += columns_of(weight)
         for frame in frames_of(train, names):
             for name, parts in codes.items():
                 parts.append(ranker.fitted[name].encode(frame[name]))
@@ -282,7 +283,7 @@ class LabelDeviations:
 def fill_statistics(
     model: MultiTaskModel,
     train: "pd.DataFrame | Images | SplitStream",
-    weight: str | None,
+    weight: Weighing,
     seed: int,
     start: MultiTaskModel | None = None,
 ) -> None:
@@ -291,7 +292,7 @@ def fill_statistics(
     Args:
         model: The model, untrained.
         train: The training split.
-        weight: Column with the weights of rows, if any.
+        weight: What says what rows count, if anything does.
         seed: Seed of the training.
         start: The model that the training goes on from, if any.
     """

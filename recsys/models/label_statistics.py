@@ -72,7 +72,7 @@ def _known_labels(
     """The training split's labels of rows that count, and their weights."""
     split = dataset.split("train")[dataset.schema.truth_columns]
     labels = labels_of(split, dataset.schema.tasks)[task]
-    weights = weights_of(split, dataset.schema.weight)
+    weights = weights_of(split, dataset.schema.row_weights)
     known = ~np.isnan(labels)
     if weights is None:
         return labels[known], None

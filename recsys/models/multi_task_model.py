@@ -27,9 +27,12 @@ from recsys.files.json_files import JsonObject
 from recsys.models.calibration.calibration import Calibration
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
+from recsys.models.position_tower import POSITIONS
+from recsys.models.position_tower import PositionTower
 from recsys.models.task_training import TaskTraining
 from recsys.tasks import TASKS
 from recsys.tasks import Task
+from recsys.tasks.binary import Binary
 from recsys.tasks.chains import parents_first
 from recsys.terminal.tensorflow_log import relevant_log
 
@@ -62,6 +65,10 @@ class MultiTaskModel(TaskTraining):
             the scale. Tasks that are left out are not standardised.
         calibrations: By binary task, what maps its predictions, but for those
             in training; `recsys.calibrate` fits it. None unless given.
+        num_positions: Positions of a `PositionTower`, by whose output binary
+            tasks are multiplied, but for those after another task, where
+            positions are among the inputs: in training and the choice of its
+            epoch. 0 (default) without a tower.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
@@ -93,6 +100,7 @@ class MultiTaskModel(TaskTraining):
         constants: Mapping[str, float | Sequence[float]] | None = None,
         target_scales: Mapping[str, float] | None = None,
         calibrations: Mapping[str, Calibration | JsonObject] | None = None,
+        num_positions: int = 0,
         **kwargs: Any,
     ) -> None:
         # Layers cast what they take; of a number, half precision loses much.
@@ -112,6 +120,8 @@ class MultiTaskModel(TaskTraining):
             task: Calibration.model_validate(calibration)
             for task, calibration in (calibrations or {}).items()
         }
+        self.num_positions = num_positions
+        self.position_tower = self._make_position_tower()
         for task, constant in self.constants.items():
             classes = self.num_classes.get(task)
             if np.shape(constant) != (() if classes is None else (classes,)):
@@ -309,6 +319,17 @@ class MultiTaskModel(TaskTraining):
             for task, kind in self.tasks.items()
         }
 
+    def _make_position_tower(self) -> PositionTower | None:
+        # A task after another one has its factor.
+        seen = [
+            task
+            for task, kind in self.tasks.items()
+            if isinstance(kind, Binary) and kind.parent is None
+        ]
+        if not self.num_positions or not seen:
+            return None
+        return PositionTower(seen, self.num_positions)
+
     def _build_towers(
         self,
         inputs_shape: Shape,
@@ -324,6 +345,8 @@ class MultiTaskModel(TaskTraining):
             if not head.built:
                 given = () if condition_shape is None else (condition_shape,)
                 head.build(shapes[task], *given)
+        if self.position_tower is not None:
+            self.position_tower.build()
         self.built = True
 
     def mixture_inputs(
@@ -362,6 +385,10 @@ class MultiTaskModel(TaskTraining):
             )
             for task, head in self.heads.items()
         }
+        tower = self.position_tower
+        if tower is not None and POSITIONS in inputs:
+            for task, seen in tower(inputs[POSITIONS]).items():
+                outputs[task] = seen * outputs[task]
         for task in parents_first(self.tasks):
             parent = self.tasks[task].parent
             if parent is not None:  # The head knows that the parent happened.
@@ -393,6 +420,7 @@ class MultiTaskModel(TaskTraining):
             "num_classes": self.num_classes,
             "constants": self.constants,
             "target_scales": self.target_scales,
+            "num_positions": self.num_positions,
             "calibrations": {
                 task: calibration.model_dump()
                 for task, calibration in self.calibrations.items()

@@ -76,8 +76,9 @@ class Ranker(MultiTaskModel):
         build: Boolean, whether the constructor builds the model. A subclass
             with further layers passes `False` and builds after setting them:
             Keras accepts none in a built model. Defaults to `True`.
-        **kwargs: `num_classes`, `constants`, `target_scales` and
-            `calibrations` of `MultiTaskModel`, `name`, `trainable`, `dtype`.
+        **kwargs: `num_classes`, `constants`, `target_scales`,
+            `calibrations` and `num_positions` of `MultiTaskModel`, `name`,
+            `trainable`, `dtype`.
 
     Call arguments:
         inputs: Dict of feature to tensor `(batch,)`, as `encode` returns

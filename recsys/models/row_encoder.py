@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.position_tower import POSITIONS
+from recsys.models.position_tower import encoded_positions
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.row_weights import row_weights
 from recsys.tasks.chains import labels_of
+from recsys.tasks.row_weight import Weighing
 from recsys.tasks.row_weight import weights_of
 
 if TYPE_CHECKING:
@@ -26,9 +29,11 @@ class RowEncoder:
 
     Args:
         model: The model.
-        weight: Column with the weights of rows; each counts once with `None`.
+        weight: What says what rows count; each counts once with `None`.
         retrieval_label: The task whose label is 1 in the rows that count for
             retrieval, "all" where all rows do; `None` without retrieval.
+        position: Column with the positions of rows, which a model with a
+            position tower is trained with; `None` without one.
 
     Call arguments:
         rows: Rows in memory, with the features and labels of the model.
@@ -39,8 +44,9 @@ class RowEncoder:
     """
 
     model: MultiTaskModel
-    weight: str | None = None
+    weight: Weighing = None
     retrieval_label: str | None = None
+    position: str | None = None
 
     def __call__(self, rows: "pd.DataFrame | Images") -> TrainingArrays:
         labels = labels_of(rows, self.model.tasks)
@@ -50,6 +56,8 @@ class RowEncoder:
             inputs[ROW_WEIGHTS] = row_weights(
                 labels, self.retrieval_label, weights, len(rows)
             )
+        if self.position is not None and self.model.num_positions:
+            inputs[POSITIONS] = encoded_positions(rows[self.position])
         return training_arrays(inputs, labels, weights)
 
 

@@ -19,6 +19,7 @@ from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
 from recsys.files.json_files import JsonObject
 from recsys.models.calibration.calibration import Calibration
+from recsys.tasks.row_position import LARGEST_POSITION
 
 # Names of the dtypes that layers compute in.
 _FLOATS = (
@@ -68,6 +69,7 @@ class _Model(_Shape):
     constants: dict[str, FiniteFloat | list[FiniteFloat]] = {}
     target_scales: dict[str, Annotated[FiniteFloat, Field(gt=0)]] = {}
     calibrations: dict[str, Calibration] = {}
+    num_positions: Annotated[int, Field(ge=0, le=LARGEST_POSITION)] = 0
     embedding_dim: Width | dict[str, Width] = 1
     hash_feature: str | None = None
     unknown_rate: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0

@@ -28,6 +28,8 @@ from recsys.models.feeding import InputBatches
 from recsys.models.feeding import StreamedInputs
 from recsys.models.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.position_tower import POSITIONS
+from recsys.models.position_tower import encoded_positions
 from recsys.terminal.tensorflow_log import relevant_log
 
 
@@ -97,6 +99,9 @@ class Scorer(keras.Model):
         batch_size: Rows in a step; as many as suit the model unless given.
         budget: Experts per row on average; that of the model's gates unless
             given.
+        position: Column with the positions of rows, for the probability of
+            what happens there, by a model with a position tower; as if they
+            were seen unless given.
     """
 
     def __init__(
@@ -104,10 +109,12 @@ class Scorer(keras.Model):
         model: MultiTaskModel,
         batch_size: int | None = None,
         budget: float | None = None,
+        position: str | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self.budget = budget
+        self.position = position
         self.batch_size = batch_size or model.rows_per_step
         self.built = True
 
@@ -188,10 +195,16 @@ class Scorer(keras.Model):
         size = -(-self.batch_size // devices) * devices
         if isinstance(split, SplitStream):
             return _Shares(StreamedInputs(split, self._encoded, size), devices)
-        return _Shares(InputBatches(self.model.encode(split), size), devices)
+        return _Shares(InputBatches(self._inputs(split), size), devices)
 
     def _encoded(self, rows: pd.DataFrame) -> Arrays:
-        return (self.model.encode(rows),)
+        return (self._inputs(rows),)
+
+    def _inputs(self, rows: Any) -> dict[str, np.ndarray]:
+        inputs = self.model.encode(rows)
+        if self.position is not None and self.model.num_positions:
+            inputs[POSITIONS] = encoded_positions(rows[self.position])
+        return inputs
 
 
 class _Shares(keras.utils.PyDataset):

@@ -32,7 +32,7 @@ def counting_rows(
     for frame in frames_of(split):
         labels = labels_of(frame, tasks)
         weights = row_weights(
-            labels, label, weights_of(frame, schema.weight), len(frame)
+            labels, label, weights_of(frame, schema.row_weights), len(frame)
         )
         counting = weights > 0
         yield frame[counting], weights[counting]

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from recsys.tasks.row_weight import Weighing
 from recsys.tasks.row_weight import weights_of
 
 DEFAULT_K = 10
@@ -50,13 +51,13 @@ class RowRoles:
 
     @classmethod
     def of(
-        cls, rows: pd.DataFrame, weight: str | None, group: str | None, k: int
+        cls, rows: pd.DataFrame, weight: Weighing, group: str | None, k: int
     ) -> Self:
         """Reads the roles that columns of a table have.
 
         Args:
             rows: The table.
-            weight: Column with the weights; `None` for none.
+            weight: What says what rows count; `None` for nothing.
             group: Column with the groups; `None` for none.
             k: How many rows of a group a ranking shows.
         """

@@ -24,6 +24,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.row_encoder import RowEncoder
 from recsys.models.target_statistics import ROW_STATISTICS
+from recsys.tasks.row_weight import Weighing
 from recsys.training.data_parallel import process_share
 
 if TYPE_CHECKING:
@@ -217,8 +218,9 @@ def create_batches(
     split: "pd.DataFrame | Images | SplitStream",
     model: MultiTaskModel,
     config: ResolvedConfig,
-    weight: str | None,
+    weight: Weighing,
     start: MultiTaskModel | None = None,
+    position: str | None = None,
 ) -> TrainingBatches | StreamedBatches:
     """Creates the batches that a model is trained on.
 
@@ -227,15 +229,16 @@ def create_batches(
         model: The model.
         config: The configuration; it has the size of a batch, the seed and
             from how many rows one is drawn.
-        weight: Column with the weights of rows; `None` for none.
+        weight: What says what rows count; `None` for nothing.
         start: The model that the training goes on from, if any.
+        position: Column with the positions of rows, if any.
 
     Returns:
         Batches of rows in memory, or for a `SplitStream` of rows that are read
         as they are needed: of those that this process has a share in.
     """
     retrieval_label = config.retrieval_label if config.retrieval else None
-    encoder = RowEncoder(model, weight, retrieval_label)
+    encoder = RowEncoder(model, weight, retrieval_label, position)
     statistics: FoldStatistics | None = None
     if isinstance(model, Ranker) and model.statistics is not None:
         assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"

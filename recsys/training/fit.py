@@ -62,9 +62,11 @@ def fit(
     checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):
         return
-    train, weight = dataset.split("train"), dataset.schema.weight
+    train, schema = dataset.split("train"), dataset.schema
     source = start.model if start else None
-    batches = create_batches(train, model, config, weight, source)
+    batches = create_batches(
+        train, model, config, schema.row_weights, source, schema.position
+    )
     while not checkpoint.is_done(config.epochs):
         # To `fit`, all epochs have as many steps as the first one, and one
         # that is resumed in its middle has fewer than the others.

@@ -55,6 +55,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
     EpochChoice.of(resolved, schema.tasks)
     _check_statistics(resolved, schema)
     _check_scenario(resolved, schema)
+    _check_position(resolved, schema)
     return replace(
         resolved,
         data=data if data == "synthetic" else str(Path(data).resolve()),
@@ -196,6 +197,15 @@ def _check_scenario(config: TrainConfig, schema: Schema) -> None:
             "`scenario_model` must be none for data that name no scenario: "
             '"scenario" in dataset.json. '
             f"Received: scenario_model={config.scenario_model!r}"
+        )
+
+
+def _check_position(config: TrainConfig, schema: Schema) -> None:
+    if config.position_model != "none" and schema.position is None:
+        raise ValueError(
+            "`position_model` must be none for data that name no position: "
+            '"position" in dataset.json. '
+            f"Received: position_model={config.position_model!r}"
         )
 
 

@@ -67,7 +67,7 @@ def train_model(
         fill_statistics(
             model,
             dataset.split("train"),
-            dataset.schema.weight,
+            dataset.schema.row_weights,
             config.seed,
             start.model if start else None,
         )

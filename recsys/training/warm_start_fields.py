@@ -27,6 +27,7 @@ FIXED = (
     "interaction",
     "cross_layers",
     "scenario_model",
+    "position_model",
     "expert_units",
     "bottom_units",
     "head_units",

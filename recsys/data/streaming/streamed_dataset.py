@@ -90,7 +90,7 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
         for stream in streams.values():
             stream.columns |= schema.columns
         for source, truth in truths.items():
-            check_labelled(truth, schema.tasks, source, schema.weight)
+            check_labelled(truth, schema.tasks, source, schema.row_weights)
         counts = checked_classes(schema, truths[place], place, truths.items())
         labels = described_labels(truths[place], schema.tasks)
         return cls(schema, streams, counts, labels)

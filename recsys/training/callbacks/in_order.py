@@ -132,7 +132,7 @@ def _validation(
     schema, validation = dataset.schema, dataset.split("validation")
     truth = validation[schema.truth_columns]
     return Validation(
-        Scorer(model),
+        Scorer(model, position=schema.position),
         validation,
         truth,
         config.task_weights,

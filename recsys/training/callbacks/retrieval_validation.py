@@ -69,7 +69,7 @@ def check_counting_rows(
     """
     schema = dataset.schema
     rows = dataset.split("validation")[schema.truth_columns]
-    weights = weights_of(rows, schema.weight)
+    weights = weights_of(rows, schema.row_weights)
     labels = labels_of(rows, ranker.tasks)
     if not (row_weights(labels, label, weights, len(rows)) > 0).any():
         raise DataError.at(

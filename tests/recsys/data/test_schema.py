@@ -51,7 +51,7 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(
     assert refusal(**{key: {"user": "id"}}) == (
         "films/dataset.json: expected the keys ['name', 'features', 'tasks', "
         "'group', 'weight', 'time', 'item', 'item_features', 'user', "
-        "'scenario']"
+        "'scenario', 'position', 'propensity', 'least_propensity']"
         f"{nearest}. Received: {key!r}"
     )
 

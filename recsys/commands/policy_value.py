@@ -1,0 +1,75 @@
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recsys.backend import start_backend
+from recsys.commands.arguments import Backend
+from recsys.commands.arguments import Data
+from recsys.commands.arguments import RunFolder
+from recsys.commands.arguments import SplitName
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import write_json
+
+_TITLES = {
+    "logged": "Logged policy",
+    "ips": "IPS",
+    "snips": "SNIPS",
+    "doubly_robust": "Doubly robust",
+}
+
+
+def policy_value(
+    run: RunFolder,
+    data: Data,
+    reward: Annotated[
+        str, typer.Option(help="Task whose labels are the rewards.")
+    ],
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="Ranking formula, such as 'watch^0.7 * rating'. Default: the "
+            "prediction of --reward."
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(help="Rows of a request that the policy shows.")
+    ] = 1,
+    split: SplitName = "test",
+    largest_weight: Annotated[
+        float | None,
+        typer.Option(
+            help="Bound of the rows' weights: less variance, some bias. "
+            "Default: none."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file for the values.")
+    ] = None,
+    backend: Backend = None,
+) -> None:
+    """Value a model by the log of another policy (propensities)."""
+    start_backend(backend)
+    from recsys.api.policy_value import policy_value
+
+    found = policy_value(run, data, reward, score, top, split, largest_weight)
+    if out is not None:
+        write_json(out, found)
+    _print(found)
+
+
+def _print(found: JsonMapping) -> None:
+    from recsys.reporting.terminal_table import print_table
+
+    rows = []
+    for name, estimate in found["values"].items():
+        low, high = estimate["interval"] or (None, None)
+        interval = "" if low is None else f"{low:.4f} to {high:.4f}"
+        rows.append([_TITLES[name], f"{estimate['value']:.4f}", interval])
+    header = [f"{found['reward']} per request", "Value", "95 % interval"]
+    print_table(header, rows)
+    print(
+        f"{found['requests']:,} requests, {found['clusters']:,} independent; "
+        f"{found['shown_rows']:,} shown rows, as precise as "
+        f"{found['effective_rows']:,.0f} of equal weight"
+    )
