@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from recsys.api.export import export as export
     from recsys.api.fit_baselines import fit_baselines as fit_baselines
     from recsys.api.info import info as info
-    from recsys.api.policy_value import policy_value as policy_value
+    from recsys.api.off_policy import off_policy as off_policy
     from recsys.api.predict import predict as predict
     from recsys.api.promote import promote as promote
     from recsys.api.recommend import recommend as recommend
@@ -83,7 +83,7 @@ _HOMES = {
     "recsys.api.export": ("export",),
     "recsys.api.fit_baselines": ("fit_baselines",),
     "recsys.api.info": ("info",),
-    "recsys.api.policy_value": ("policy_value",),
+    "recsys.api.off_policy": ("off_policy",),
     "recsys.api.predict": ("predict",),
     "recsys.api.promote": ("promote",),
     "recsys.api.recommend": ("recommend",),

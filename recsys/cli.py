@@ -18,8 +18,8 @@ from recsys.commands.evaluate import evaluate
 from recsys.commands.explain import explain
 from recsys.commands.export import export
 from recsys.commands.info import info
+from recsys.commands.off_policy import off_policy
 from recsys.commands.options import SingleOptions
-from recsys.commands.policy_value import policy_value
 from recsys.commands.predict import predict
 from recsys.commands.prepare import prepare
 from recsys.commands.prepare_help import PrepareHelp
@@ -156,7 +156,7 @@ for function in (
     baseline,
     info,
     evaluate,
-    policy_value,
+    off_policy,
     explain,
     predict,
     recommend,

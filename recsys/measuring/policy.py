@@ -46,7 +46,7 @@ def measure_policy(
         policy: The policy.
 
     Returns:
-        As `recsys.policy_value`.
+        As `recsys.off_policy`.
 
     Raises:
         DataError: The data have no group or no propensity, or no row has one.

@@ -154,7 +154,7 @@ def test_the_value_of_a_model_is_that_of_what_it_would_show(
 ) -> None:
     out = tmp_path / "value.json"
     words = ["--run", str(run), "--data", str(log), "--reward", "liked"]
-    assert command(["policy-value", *words, "--out", str(out)]) == 0
+    assert command(["off-policy", *words, "--out", str(out)]) == 0
     shown = capfd.readouterr().out
     assert "Doubly robust" in shown
     found = json.loads(out.read_text())
@@ -169,7 +169,7 @@ def test_the_value_of_a_model_is_that_of_what_it_would_show(
         low, high = found["values"][name]["interval"]
         assert low < truth < high, name
         assert low > found["values"]["logged"]["value"]
-    all_shown = recsys.policy_value(run, log, "liked", top=3)
+    all_shown = recsys.off_policy(run, log, "liked", top=3)
     assert all_shown["values"]["ips"]["value"] == pytest.approx(
         3 * RELEVANCE.mean(), abs=0.15
     )
@@ -179,17 +179,17 @@ def test_what_a_value_needs_is_named(
     log: Path, run: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match="did you mean 'liked'"):
-        recsys.policy_value(run, log, "licked")
+        recsys.off_policy(run, log, "licked")
     with pytest.raises(ValueError, match="`score`"):
-        recsys.policy_value(run, log, "liked", score="likd * 2")
+        recsys.off_policy(run, log, "liked", score="likd * 2")
     with pytest.raises(ValueError, match="largest_weight"):
-        recsys.policy_value(run, log, "liked", largest_weight=0)
+        recsys.off_policy(run, log, "liked", largest_weight=0)
     dataset = recsys.load(log)
     rows = {name: dataset.split(name) for name in dataset.splits}
     plain = Schema("log", SCHEMA.features, SCHEMA.tasks, group="request")
     Dataset(plain, rows).write(tmp_path / "plain")
     with pytest.raises(DataError, match="a 'propensity' in dataset"):
-        recsys.policy_value(run, tmp_path / "plain", "liked")
+        recsys.off_policy(run, tmp_path / "plain", "liked")
 
 
 def test_a_model_of_positions_needs_some(settings: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from recsys.measuring.policy import measure_policy
 from recsys.runs.run import Run
 
 
-def policy_value(
+def off_policy(
     run: str | Path,
     data: str | Path,
     reward: str,

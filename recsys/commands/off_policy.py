@@ -19,7 +19,7 @@ _TITLES = {
 }
 
 
-def policy_value(
+def off_policy(
     run: RunFolder,
     data: Data,
     reward: Annotated[
@@ -50,9 +50,9 @@ def policy_value(
 ) -> None:
     """Value a model by the log of another policy (propensities)."""
     start_backend(backend)
-    from recsys.api.policy_value import policy_value
+    from recsys.api.off_policy import off_policy
 
-    found = policy_value(run, data, reward, score, top, split, largest_weight)
+    found = off_policy(run, data, reward, score, top, split, largest_weight)
     if out is not None:
         write_json(out, found)
     _print(found)
