@@ -29,8 +29,8 @@ os.environ.setdefault("KERAS_MOE_CHECK_VALUES", "1")
 # Threads that wait for each other over batches of a few rows take more than
 # half of what a training takes on PyTorch, which reads this when it starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# UMAP's Numba sets the same number, of all of the process, when it starts: every
-# training after it on PyTorch took five times as long.
+# Numba, which UMAP uses, sets the number to its own when it starts: after it,
+# every training took five times as long on PyTorch.
 os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
 
 # Most programs run once here: optimising them takes longer than they do, and
