@@ -63,7 +63,9 @@ function tableRow(row) {
   row.weights.forEach((weight, expert) => {
     const title = `expert ${expert}: ${weight.toFixed(2)}`;
     const cellOfExpert = element("span", "", { title });
-    cellOfExpert.style.setProperty("--weight", weight);
+    // What is computed is never white.
+    const shade = weight > 0 ? 0.15 + 0.85 * weight : 0;
+    cellOfExpert.style.setProperty("--weight", shade);
     cell.append(cellOfExpert);
   });
   line.append(
