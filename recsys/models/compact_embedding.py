@@ -63,7 +63,7 @@ class CompactEmbedding(keras.layers.Layer):
         self.scales = None
         if stored == INT8:
             assert rows.scales is not None
-            self.scales = self._state("scales", rows.scales)
+            self.scales = self._state("scales", rows.scales[:, None])
         self.built = True
 
     def _state(self, name: str, values: np.ndarray) -> keras.Variable:
@@ -77,12 +77,16 @@ class CompactEmbedding(keras.layers.Layer):
         )
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        ids = ops.reshape(inputs, (-1,))
+        if len(inputs.shape) == 1:
+            return self._looked_up(inputs)
+        rows = self._looked_up(ops.reshape(inputs, (-1,)))
+        return ops.reshape(rows, (*ops.shape(inputs), self.output_dim))
+
+    def _looked_up(self, ids: Tensor) -> Tensor:
+        """The rows `(N, D)` for ids `(N,)`."""
         rows = ops.cast(backend_rows.read(self.table, ids), "float32")
         if self.scales is not None:
-            scales = backend_rows.read(self.scales, ids)
-            rows = rows * scales[:, None]  # (N, D)
-        rows = ops.reshape(rows, (*ops.shape(inputs), self.output_dim))
+            rows = rows * backend_rows.read(self.scales, ids)  # (N, 1)
         return ops.cast(rows, self.compute_dtype)
 
 
