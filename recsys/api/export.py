@@ -9,6 +9,7 @@ import pandas as pd
 from recsys.api.compact_export import TABLES_FILE
 from recsys.api.compact_export import check_tables
 from recsys.api.compact_export import compacted
+from recsys.api.write_model_card import write_model_card
 from recsys.errors import DataError
 from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
@@ -148,6 +149,7 @@ def _export(
             },
         )
         verify(form, unfinished, ranker, _rows_of_data(run, ranker))
+        write_model_card(run, ranker, unfinished)
 
 
 def _rows_of_data(run: Run, ranker: Ranker) -> pd.DataFrame | None:
