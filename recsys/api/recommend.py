@@ -27,11 +27,14 @@ from recsys.files.json_files import JsonObject
 from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
+from recsys.retrieval.rerank import check_rerank
+from recsys.retrieval.rerank.diverse_rows import diverse_rows
 from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
 
 CANDIDATES = 100
+DIVERSITY = 0.3
 _MOST_EXPERTS = 3  # Of a task, that are named.
 
 
@@ -44,6 +47,8 @@ def recommend(
     exclude_seen: bool = False,
     candidates: int = CANDIDATES,
     features: JsonMapping | None = None,
+    rerank: str | None = None,
+    diversity: float = DIVERSITY,
 ) -> pd.DataFrame:
     """Recommends items to a user: retrieves candidates and ranks them.
 
@@ -72,6 +77,11 @@ def recommend(
         candidates: How many items are retrieved to be ranked. Defaults to 100.
         features: Values of features of the user or of the occasion, instead
             of what the data know. None unless given.
+        rerank: What makes the items of the list different from each other:
+            `"mmr"` or `"dpp"`, of `recsys.retrieval.rerank`. None unless
+            given, and the score alone decides.
+        diversity: How much that counts, beside the score: from 0 to 1. Without
+            `rerank` it has no effect. Defaults to 0.3.
 
     Returns:
         A row for each item, the best first: its id in the column of the item's
@@ -88,13 +98,14 @@ def recommend(
     """
     check_count("top", top)
     check_count("candidates", candidates)
+    check_rerank(rerank, diversity)
     folder = Run(run)
     if is_baseline(folder.config):
-        if score is not None or features:
+        if score is not None or features or rerank is not None:
             raise ValueError(
-                "`score` and `features` must be left out for a baseline, which "
-                f"ranks by its own score. Received: score={score!r}, "
-                f"features={features!r}"
+                "`score`, `features` and `rerank` must be left out for a "
+                "baseline, which ranks by its own score. Received: "
+                f"score={score!r}, features={features!r}, rerank={rerank!r}"
             )
         return recommend_baseline(folder.folder, user, top, data, exclude_seen)
     config = folder.read_config()
@@ -120,6 +131,10 @@ def recommend(
             seen = np.append(seen, history[history > 0])
     numbers = retrieved(ranker, inputs, seen, candidates)
     table = ranked(ranker, inputs, numbers, formula)
+    if rerank is not None:
+        ranks = ranker.fitted[retrieval.item].encode(table[retrieval.item])
+        vectors = ops.convert_to_numpy(retrieval.vectors)[ranks - 1]
+        table = diverse_rows(table, vectors, rerank, diversity, top)
     return with_titles(table.head(top), source, retrieval.item)
 
 

@@ -99,9 +99,12 @@ def _retrieval_lines(
                 if name in measured
             )
             popular = measured.pop("popular", None)
+            diversity = measured.pop("diversity", None)
             yield f"Retrieval, {split}: {_listed(measured)} ({counted})"
             if popular is not None:
                 yield f"  popular: {_listed(popular)}"
+            if diversity is not None:
+                yield f"  diversity: {_listed(diversity)}"
 
 
 def _listed(scores: JsonMapping) -> str:

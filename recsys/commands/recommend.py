@@ -40,6 +40,17 @@ def recommend(
             help="Value of a feature, instead of the one in the data.",
         ),
     ] = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Make the items of the list differ from each other: mmr "
+            "(maximal marginal relevance) or dpp (determinantal point process)."
+        ),
+    ] = None,
+    diversity: Annotated[
+        float,
+        typer.Option(help="How much --rerank counts: 0 (not at all) to 1."),
+    ] = 0.3,
     backend: Backend = None,
 ) -> None:
     """Recommend items to a user: retrieve candidates and rank them."""
@@ -48,7 +59,6 @@ def recommend(
     from recsys.api.recommend import recommend
     from recsys.commands.recommendation_table import print_recommendations
 
-    recommendations = recommend(
-        run, user, top, score, data, exclude_seen, candidates, features
-    )
+    options = (score, data, exclude_seen, candidates, features)
+    recommendations = recommend(run, user, top, *options, rerank, diversity)
     print_recommendations(recommendations)

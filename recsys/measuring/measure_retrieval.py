@@ -13,6 +13,7 @@ from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.files.json_files import JsonObject
+from recsys.measuring.list_collector import ListCollector
 from recsys.measuring.retrieval_metrics import POPULAR
 from recsys.measuring.retrieval_metrics import QueryRows
 from recsys.measuring.retrieval_metrics import Scored
@@ -65,19 +66,22 @@ def measure_retrieval(
         name them, as `RetrievalMetrics` has them, the numbers of `"rows"`
         that count, of `"items"` of the catalogue and of `"users"`, and by
         `"popular"` the same metrics of recommending to all what the most rows
-        of the training split have. The metrics are `None` where no row
-        counts. Nothing at all for a model without retrieval.
+        of the training split have; by `"diversity"`, what `ListCollector`
+        measures. The metrics are `None` where no row counts. Nothing at all
+        for a model without retrieval.
 
     Raises:
         DataError: Seen items are to be excluded, and the data name no user.
     """
     if not isinstance(model, TwoTower):
         return {}
-    return {
-        "retrieval": RetrievalMeasure(
-            model, dataset, split, config, k, most_rows
-        )()
-    }
+    measure = RetrievalMeasure(model, dataset, split, config, k, most_rows)
+    lists = ListCollector(measure.k)
+    metrics = measure(lists)
+    assert measure.popular is not None, "measured as well"
+    vectors = ops.convert_to_numpy(model.retrieval.vectors)
+    metrics["diversity"] = lists.measure(measure.popular, vectors)
+    return {"retrieval": metrics}
 
 
 class RetrievalMeasure:
@@ -95,6 +99,9 @@ class RetrievalMeasure:
         most_rows: As that of `measure_retrieval`.
         popular: Whether what is popular is measured as well. Defaults to
             `True`.
+
+    Call arguments:
+        lists: Collects what is retrieved. None unless given.
 
     Returns:
         What `measure_retrieval` has under `"retrieval"`, for the model as it
@@ -134,10 +141,12 @@ class RetrievalMeasure:
         if self.user is not None:
             self.targets = _targets(ranker, self._counting, schema)
 
-    def __call__(self) -> JsonObject:
+    def __call__(self, lists: ListCollector | None = None) -> JsonObject:
         blocks = _blocks(
             self.ranker, self._counting, self.user, self.seen, self.popular
         )
+        if lists is not None:
+            blocks = lists.collecting(blocks)
         num_items = self.ranker.retrieval.num_items
         beside = () if self.popular is None else (POPULAR,)
         return retrieval_metrics(

@@ -45,10 +45,12 @@ from recsys.metrics.confidence_interval import (
 from recsys.metrics.confidence_interval import (
     confidence_intervals as confidence_intervals,
 )
+from recsys.metrics.coverage import coverage
 from recsys.metrics.expert_use import ExpertUse as ExpertUse
 from recsys.metrics.gauc import gauc as gauc
 from recsys.metrics.group_mean import GroupMean as GroupMean
 from recsys.metrics.hit_rate import hit_rate as hit_rate
+from recsys.metrics.intra_list_distance import intra_list_distance
 from recsys.metrics.labelled_rows import LabelledRows as LabelledRows
 from recsys.metrics.log_loss import log_loss as log_loss
 from recsys.metrics.mae import mae
@@ -60,9 +62,11 @@ from recsys.metrics.ndcg import ndcg as ndcg
 from recsys.metrics.normalized_entropy import (
     normalized_entropy as normalized_entropy,
 )
+from recsys.metrics.novelty import novelty
 from recsys.metrics.position_gains import PositionGains as PositionGains
 from recsys.metrics.pr_auc import pr_auc as pr_auc
 from recsys.metrics.recall import recall as recall
+from recsys.metrics.recommended_lists import RecommendedLists
 from recsys.metrics.rmse import rmse
 from recsys.metrics.score_accumulator import (
     ScoreAccumulator as ScoreAccumulator,
@@ -122,4 +126,12 @@ TASK_METRICS: dict[str, Sequence[Metric]] = {
 RETRIEVAL_METRICS: dict[str, Callable[[int], PositionGains]] = {
     "recall": catalogue_recall,
     "ndcg": catalogue_ndcg,
+}
+
+# Of whole lists of items, whether they are right or not. `metrics.json` has
+# each under "diversity" of "retrieval", as "<name>@<k>".
+LIST_METRICS: dict[str, Callable[[RecommendedLists], float | None]] = {
+    "novelty": novelty,
+    "coverage": coverage,
+    "intra_list_distance": intra_list_distance,
 }

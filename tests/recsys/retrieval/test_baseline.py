@@ -74,7 +74,9 @@ def test_recommend(
     nobody = recsys.recommend(tmp_path / "run", ids.user(99), top=30)
     watched = train[train["watch"] == 1]["item"].value_counts()
     assert nobody["score"].tolist()[: len(watched)] == watched.tolist()
-    with pytest.raises(ValueError, match=r"`score` and `features`.*'watch'"):
+    with pytest.raises(
+        ValueError, match=r"`score`, `features` and `rerank`.*'watch'"
+    ):
         recsys.recommend(tmp_path / "run", user, score="watch")
 
 

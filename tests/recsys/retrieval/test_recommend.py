@@ -56,6 +56,67 @@ def test_without_a_score_the_task_of_the_retrieval_counts(
     assert watched.mean() > 0.5
 
 
+@pytest.mark.parametrize("rerank", ["mmr", "dpp"])
+def test_a_list_of_different_items(
+    retrieving_run: Path, ids: IdKinds, rerank: str
+) -> None:
+    user, options = ids.user(4), {"top": 6, "candidates": 20}
+    plain = recsys.recommend(retrieving_run, user, **options)
+    same = recsys.recommend(
+        retrieving_run, user, **options, rerank=rerank, diversity=0.0
+    )
+    pd.testing.assert_frame_equal(same, plain)
+    found = recsys.recommend(
+        retrieving_run, user, **options, rerank=rerank, diversity=0.8
+    )
+    assert found["item"][0] == plain["item"][0]
+    assert found["item"].is_unique
+    assert not found["score"].is_monotonic_decreasing
+    retrieval = Run(retrieving_run).load_two_tower().retrieval
+    vectors = ops.convert_to_numpy(retrieval.vectors)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = []
+    for table in (plain, found):  # Film n is the item n + 1.
+        own = vectors[np.array(ids.numbers(table["item"]))]
+        cosines.append((own @ own.T).mean())
+    assert cosines[1] < cosines[0]
+
+
+def test_the_metrics_of_lists_are_those_of_what_is_retrieved(
+    retrieving_run: Path, films: Dataset, ids: IdKinds
+) -> None:
+    found = Run(retrieving_run).read_metrics()["test"]["retrieval"]
+    assert set(found["diversity"]) == {
+        *("novelty@5", "coverage@5", "intra_list_distance@5")
+    }
+    ranker = Run(retrieving_run).load_two_tower()
+    test = films.split("test")
+    test = test[test["watch"] == 1]
+    queries = ops.convert_to_numpy(ranker.query_vectors(ranker.encode(test)))
+    scores = queries @ ops.convert_to_numpy(ranker.retrieval.vectors).T
+    lists = np.argsort(-scores, axis=1)[:, :5]
+    assert found["diversity"]["coverage@5"] == pytest.approx(
+        len(np.unique(lists)) / scores.shape[1]
+    )
+    train = films.split("train")
+    numbers = ids.numbers(train["item"][train["watch"] == 1])
+    counts = np.bincount(numbers, minlength=30) + 1
+    bits = -np.log2(counts / counts.sum())
+    assert found["diversity"]["novelty@5"] == pytest.approx(bits[lists].mean())
+
+
+def test_a_reranker_that_there_is_not(
+    retrieving_run: Path,
+    ids: IdKinds,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--run", str(retrieving_run), "--user", str(ids.user(4))]
+    assert command(["recommend", *words, "--rerank", "ddp"]) == 2
+    assert "mmr, dpp. Received: rerank='ddp'" in capfd.readouterr().err
+    assert command(["recommend", *words, "--diversity", "2"]) == 2
+    assert "`diversity` must be from 0 to 1" in capfd.readouterr().err
+
+
 def test_titles_and_experts(retrieving_run: Path, ids: IdKinds) -> None:
     found = recsys.recommend(retrieving_run, ids.user(4), top=30)
     assert len(found) == 30

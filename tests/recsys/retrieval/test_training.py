@@ -317,7 +317,8 @@ def test_evaluate_says_what_training_said(
 ) -> None:
     trained = Run(retrieving_run).read_metrics()["test"]["retrieval"]
     again = recsys.evaluate(retrieving_run, films_folder)["retrieval"]
-    assert again.pop("popular") == pytest.approx(trained.pop("popular"))
+    for part in ("popular", "diversity"):
+        assert again.pop(part) == pytest.approx(trained.pop(part))
     assert again == pytest.approx(trained)
 
 
@@ -414,7 +415,8 @@ def test_many_items_are_scored_few_rows_at_a_time(
     monkeypatch.setattr(module, 3 * 30)
     blocks = measure_retrieval(ranker, films, "test", config)
     found, expected = blocks["retrieval"], whole["retrieval"]
-    assert found.pop("popular") == pytest.approx(expected.pop("popular"))
+    for part in ("popular", "diversity"):
+        assert found.pop(part) == pytest.approx(expected.pop(part))
     assert found == pytest.approx(expected)
 
 

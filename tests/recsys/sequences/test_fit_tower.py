@@ -47,7 +47,8 @@ def test_what_was_saved_measures_the_same(run: Run, data: Path) -> None:
     metrics = recsys.evaluate(run.folder, data)
     expected = run.read_metrics()["test"]["retrieval"]
     found = metrics["retrieval"]
-    assert found.pop("popular") == pytest.approx(expected.pop("popular"))
+    for part in ("popular", "diversity"):
+        assert found.pop(part) == pytest.approx(expected.pop(part))
     assert found == pytest.approx(expected, abs=1e-6)
     assert run.read_config().ranker is False
 

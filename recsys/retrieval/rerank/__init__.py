@@ -1,0 +1,34 @@
+"""Rerankers, which trade relevance for diversity: one file, one line each."""
+
+from recsys.errors.shown import did_you_mean
+from recsys.retrieval.rerank.dpp import dpp
+from recsys.retrieval.rerank.mmr import mmr
+from recsys.retrieval.rerank.reranker import Reranker
+from recsys.retrieval.rerank.reranker import (
+    cosine_similarity as cosine_similarity,
+)
+from recsys.retrieval.rerank.reranker import relevance as relevance
+
+RERANKERS: dict[str, Reranker] = {"mmr": mmr, "dpp": dpp}
+
+
+def check_rerank(rerank: str | None, diversity: float) -> None:
+    """Checks what a list is made diverse by.
+
+    Args:
+        rerank: A name among `RERANKERS`, or `None`.
+        diversity: How much diversity counts.
+
+    Raises:
+        ValueError: There is no such reranker, or the diversity is not between
+            0 and 1.
+    """
+    if rerank is not None and rerank not in RERANKERS:
+        raise ValueError(
+            f"`rerank` must be one of {', '.join(RERANKERS)}. "
+            f"Received: rerank={rerank!r}{did_you_mean(rerank, RERANKERS)}"
+        )
+    if not 0 <= diversity <= 1:
+        raise ValueError(
+            f"`diversity` must be from 0 to 1. Received: diversity={diversity}"
+        )
