@@ -1,7 +1,9 @@
 import inspect
 import reprlib
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 import keras
@@ -9,6 +11,7 @@ import numpy as np
 
 from keras_moe.checks import check_tensor
 from keras_moe.layers.configuration import described
+from keras_moe.layers.layer_html import layer_html
 from keras_moe.types import Structure
 from keras_moe.types import Tensor
 
@@ -67,11 +70,22 @@ class CheckedLayer(keras.layers.Layer):
                 self._check_argument(name, value)
         return super().__call__(*args, **kwargs)
 
+    def _hidden_arguments(self) -> Collection[str]:
+        """Arguments that do not tell what the layer is."""
+        return {"name"}
+
     def __repr__(self) -> str:
         try:
-            return described(self)
+            return described(self, self._hidden_arguments())
         except NotImplementedError:  # Of a layer of one's own without one.
             return str(super().__repr__())
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows."""
+        try:
+            return layer_html(self, _hidden_of)
+        except NotImplementedError:
+            return f"<pre>{escape(repr(self))}</pre>"
 
     def _check_argument(self, name: str, value: Structure) -> None:
         if name == "training":
@@ -96,6 +110,13 @@ class CheckedLayer(keras.layers.Layer):
                 f"{width} features, the size of the last axis when it was "
                 f"built. Received: {shown} of shape {tuple(value.shape)}"
             )
+
+
+def _hidden_of(layer: keras.layers.Layer) -> Collection[str] | None:
+    """The arguments of a layer that are not shown; `None` of any other."""
+    if isinstance(layer, CheckedLayer):
+        return layer._hidden_arguments()
+    return None
 
 
 def _unmasked(name: str) -> str:

@@ -27,13 +27,39 @@ def serialized_parameters(layer: keras.layers.Layer) -> Config:
     }
 
 
+def shown_arguments(
+    layer: keras.layers.Layer, hidden: Collection[str] = ("name",)
+) -> Config:
+    """Returns the arguments of a layer that tell what it is.
+
+    Those of its constructor that are numbers or words, and the layers inside;
+    switches only where they are not as by default.
+
+    Args:
+        layer: A layer whose configuration holds its arguments.
+        hidden: Arguments that are not to be shown.
+    """
+    defaults = _defaults(type(layer))
+    shown: Config = {}
+    for name, value in layer.get_config().items():
+        inside = getattr(layer, name, None)
+        if _holds_layers(inside):
+            shown[name] = inside
+        elif name not in hidden and not (
+            value is None
+            or isinstance(value, dict)
+            or (isinstance(value, bool) and value == defaults.get(name))
+        ):
+            shown[name] = value
+    return shown
+
+
 def described(
     layer: keras.layers.Layer, hidden: Collection[str] = ("name",)
 ) -> str:
     """Describes the parts of a layer in a line, as `repr` shows it.
 
-    The arguments of its constructor that are numbers or words, and the layers
-    inside; switches only where they are not as by default.
+    It shows what `shown_arguments` returns.
 
     Args:
         layer: A layer whose configuration holds its arguments.
@@ -43,18 +69,10 @@ def described(
         >>> keras_moe.layers.TopKGate(4, k=2, noisy=True, name="gate")
         TopKGate(num_experts=4, k=2, noisy=True, name='gate')
     """
-    defaults = _defaults(type(layer))
-    shown = []
-    for name, value in layer.get_config().items():
-        inside = getattr(layer, name, None)
-        if _holds_layers(inside):
-            shown.append(f"{name}={_shortened(inside)}")
-        elif name not in hidden and not (
-            value is None
-            or isinstance(value, dict)
-            or (isinstance(value, bool) and value == defaults.get(name))
-        ):
-            shown.append(f"{name}={value!r}")
+    shown = [
+        f"{name}={_shortened(value) if _holds_layers(value) else repr(value)}"
+        for name, value in shown_arguments(layer, hidden).items()
+    ]
     shown.append(f"name={layer.name!r}")
     return f"{type(layer).__name__}({', '.join(shown)})"
 

@@ -5,6 +5,7 @@ import typer
 
 from recsys.backend import start_backend
 from recsys.commands.arguments import Backend
+from recsys.commands.options import named_values
 
 
 def quickstart(
@@ -30,6 +31,14 @@ def quickstart(
         str | None,
         typer.Option(help="Column with the item. Default: by its name."),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=KIND",
+            help="Kind of a feature, where another one is inferred: id, "
+            "number and so on; none leaves the column out.",
+        ),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Most epochs.")] = 5,
     backend: Backend = None,
 ) -> None:
@@ -49,7 +58,15 @@ def quickstart(
     else:
         rows = read_table(file)
     recommender = Recommender(
-        task or None, user, item, options={"epochs": epochs}, folder=out
+        task or None,
+        user,
+        item,
+        kinds={
+            column: None if given == "none" else str(given)
+            for column, given in named_values("kind", kind or []).items()
+        },
+        options={"epochs": epochs},
+        folder=out,
     ).fit(rows)
     metrics = recommender.metrics_
     print_metrics({split: metrics[split] for split in ("validation", "test")})

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Generic
 from typing import Self
@@ -60,6 +61,23 @@ class SplitDataset(Generic[AnySplit]):
                 f"{type(self).__name__} {name!r}",
                 *(f"  {what}: {_first(of)}" for what, of in lines.items()),
             ]
+        )
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows, without colours of its own."""
+        described = self._described_labels()
+        columns = [
+            *((n, "feature", k.type) for n, k in self.schema.features.items()),
+            *(
+                (task, "task", f"{kind.type}, {described[task]}")
+                for task, kind in self.schema.tasks.items()
+            ),
+        ]
+        rows = [(name, f"{len(rows):,}") for name, rows in self.splits.items()]
+        title = f"<b>{type(self).__name__}</b> {escape(self.schema.name)}"
+        return (
+            f"<p>{title}</p>{_html_table(('split', 'rows'), rows)}"
+            f"{_html_table(('column', 'meaning', 'kind'), columns)}"
         )
 
     def _described_labels(self) -> Mapping[str, str]:
@@ -159,6 +177,18 @@ class SplitDataset(Generic[AnySplit]):
 
     def _write_further(self, folder: Path) -> None:
         """Writes what there is beside the splits, by itself nothing."""
+
+
+def _html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of the first rows, and how many there are beyond them."""
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+        for row in rows[:_MOST_SHOWN]
+    )
+    more = len(rows) - _MOST_SHOWN
+    titles = "".join(f"<th>{escape(title)}</th>" for title in header)
+    table = f"<table><tr>{titles}</tr>{body}</table>"
+    return table + (f"<p>and {more:,} more</p>" if more > 0 else "")
 
 
 def _first(items: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
+from collections.abc import Collection
 from collections.abc import Sequence
 
 import keras
 from keras import ops
 
 from keras_moe.checks import check_size
-from keras_moe.layers.configuration import described
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.float_inputs import as_float
@@ -137,10 +137,8 @@ class MLPExperts(Experts):
                 None if seed is None else derived_seed(seed, next_index)
             )
 
-    def __repr__(self) -> str:
-        if self.split == 1:
-            return described(self, hidden=("name", "split"))
-        return super().__repr__()
+    def _hidden_arguments(self) -> Collection[str]:
+        return {"name", "split"} if self.split == 1 else {"name"}
 
     @property
     def _described_count(self) -> str:

@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from collections.abc import Mapping
 
 import keras
@@ -8,7 +9,6 @@ from keras_moe.checks import check_integer
 from keras_moe.checks import check_non_negative
 from keras_moe.checks import check_size
 from keras_moe.layers.checked_layer import CheckedLayer
-from keras_moe.layers.configuration import described
 from keras_moe.layers.configuration import serialized_parameters
 from keras_moe.layers.initialization import Initializer
 from keras_moe.layers.initialization import independent
@@ -187,8 +187,8 @@ class Gate(CheckedLayer):
         )
         self.z_loss_weight = check_non_negative("z_loss_weight", z_loss_weight)
 
-    def __repr__(self) -> str:
-        return described(self, {"name", *self._unused_arguments()})
+    def _hidden_arguments(self) -> Collection[str]:
+        return {"name", *self._unused_arguments()}
 
     def _unused_arguments(self) -> set[str]:
         """The arguments that change nothing at their values."""

@@ -103,3 +103,26 @@ def test_of_a_long_list_of_layers_one_is_shown(count: int, end: str) -> None:
     assert "experts=LayerExperts(experts=[<Dense name=dense_0" in text
     assert end in text
     assert len(text) < 400
+
+
+def test_a_notebook_shows_the_parts_of_a_mixture() -> None:
+    mixture = MMoE({"<b>": gate()}, experts(), name="mixture")
+    shown = mixture._repr_html_()
+    assert "<b>MMoE</b> mixture" in shown
+    assert "gates[&#x27;&lt;b&gt;&#x27;]: <b>TopKGate</b> gate" in shown
+    assert "<td>k</td><td>2</td>" in shown
+    assert "<b>" not in shown.replace("<b>MMoE", "").replace(
+        "<b>TopKGate", ""
+    ).replace("<b>MLPExperts", "")
+    assert "weights" not in shown
+    mixture(keras.ops.ones((1, 3)))
+    assert f"<td>weights</td><td>{4 * (3 * 8 + 8)}</td>" in (
+        mixture._repr_html_()
+    )
+
+
+def test_a_notebook_shows_the_first_of_many_experts() -> None:
+    shown = MoE(TopKGate(6, 2), layers(6))._repr_html_()
+    assert "experts[3]: <b>Dense</b> dense_3" in shown
+    assert "dense_4" not in shown
+    assert "and 2 more" in shown

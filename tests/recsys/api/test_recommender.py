@@ -240,13 +240,15 @@ def test_quickstart_recommends(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     write_table(log, tmp_path / "log.csv")
-    assert command(["quickstart", "log.csv", "--epochs", "1"]) == 0
+    options = ["--epochs", "1", "--kind", "age=bucket"]
+    assert command(["quickstart", "log.csv", *options]) == 0
     printed = capfd.readouterr().out
     assert "who has most rows" in printed
     often = log["user_id"].mode()[0]
     assert f"For user_id {often}" in printed
     described = read_json(tmp_path / "quickstart" / "data" / "dataset.json")
     assert described["features"]["movieId"] == "id"
+    assert described["features"]["age"] == "bucket"
     assert described["user"] == "user_id"
     assert command(["quickstart", "log.csv"]) == 1
     assert "must be new or empty" in capfd.readouterr().err
@@ -254,6 +256,9 @@ def test_quickstart_recommends(
     assert "none.csv" in capfd.readouterr().err
     assert command(["quickstart", "log.csv", "--task", "x", "--out", "y"]) == 1
     assert "a column 'x'" in capfd.readouterr().err
+    wrong = ["quickstart", "log.csv", "--kind", "age=nmber", "--out", "z"]
+    assert command(wrong) == 1
+    assert "did you mean 'number'?" in capfd.readouterr().err
 
 
 def test_quickstart_needs_no_file(

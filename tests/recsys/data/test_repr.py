@@ -9,6 +9,7 @@ from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.data import Schema
 from recsys.data import load
+from recsys.data.split_dataset import SPLITS
 
 NAN = float("nan")
 SHOP = Schema(
@@ -80,3 +81,18 @@ def test_a_thousand_columns_are_counted() -> None:
     shown = repr(Dataset(wide, splits))
     assert "n0 (number), n1 (number), " in shown
     assert "n19 (number) and 980 more\n" in shown
+
+
+def test_a_notebook_shows_splits_and_columns() -> None:
+    schema = Schema(
+        "<shop>",
+        {**SHOP.features, **{f"<{number}>": "number" for number in range(30)}},
+        SHOP.tasks,
+    )
+    rows = ROWS.assign(**{f"<{number}>": 1.0 for number in range(30)})
+    shown = Dataset(schema, dict.fromkeys(SPLITS, rows))._repr_html_()
+    assert "<b>Dataset</b> &lt;shop&gt;" in shown
+    assert "<td>train</td><td>4</td>" in shown
+    assert "<td>user</td><td>feature</td><td>id</td>" in shown
+    assert "<td>&lt;0&gt;</td>" in shown
+    assert "and 15 more" in shown
