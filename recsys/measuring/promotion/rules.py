@@ -47,7 +47,7 @@ class PromotionRules:
     >>> PromotionRules(confidence=2.0)
     Traceback (most recent call last):
     ...
-    ValueError: `confidence` must be less than 1. Received: confidence=2.0
+    ValueError: `confidence` must be below 1. Received: confidence=2.0
     """
 
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
