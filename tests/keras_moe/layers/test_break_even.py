@@ -57,6 +57,21 @@ def test_of_unknown_experts_only_their_share_counts() -> None:
     assert not sparse_pays(8, 4, 10, most + 0.1, None)
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="of JAX's kernel on GPUs"
+)
+def test_on_gpus_jax_runs_dense_below_hundreds_of_experts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import jax
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    least = 2 * break_even.RAGGED_ON_GPU
+    for n, pays in ((16, False), (least, False), (2 * least, True)):
+        assert sparse_pays(65_536, 2048, n, 2, 1024 * 1024) is pays
+    assert not sparse_pays(65_536, 2048, 16, 2, None)
+
+
 class Noting(Experts):
     """Notes how it is called, a base class before that of the experts."""
 
