@@ -21,6 +21,7 @@ from recsys.reporting.load_balance import load_balance
 from recsys.reporting.loss_distributions import loss_distributions
 from recsys.reporting.pages import PAGE
 from recsys.reporting.pages import Pages
+from recsys.reporting.parallel_coordinates import parallel_coordinates
 from recsys.reporting.results import results
 from recsys.reporting.routing import routing
 from recsys.reporting.run.calibration import calibration
@@ -49,6 +50,7 @@ SECTIONS: Sequence[Callable[[Sequence[Trained]], Section | None]] = (
     results,
     scenarios,
     best_trials,
+    parallel_coordinates,
     zero_options,
     tuning_cost,
     k_sweep,

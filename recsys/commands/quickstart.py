@@ -51,14 +51,19 @@ def quickstart(
     from recsys.commands.recommendation_table import print_recommendations
     from recsys.data import read_table
     from recsys.data import synthetic
+    from recsys.data.task_names import new_task_names
 
     if file is None:
         splits = synthetic(20_000, num_users=500, num_items=400).splits
         rows = pd.concat(splits.values(), ignore_index=True)
     else:
         rows = read_table(file)
+    renamed = new_task_names(map(str, rows), task or ())
+    for column, name in renamed.items():
+        print(f"The column {column!r} is the task {name!r}.")
+    rows = rows.rename(columns=renamed)
     recommender = Recommender(
-        task or None,
+        [renamed.get(name, name) for name in task or ()] or None,
         user,
         item,
         kinds={
@@ -77,6 +82,10 @@ def quickstart(
         print(f"For {schema.user_id} {often}, who has most rows:")
         print_recommendations(recommender.recommend(often, 5))
         print(f"For others: recsys recommend --run {run} --user ID")
+    else:
+        roles = {"user": schema.user_id, "item": schema.item_id}
+        for role in [name for name, column in roles.items() if column is None]:
+            print(f"To recommend, name the column with the {role}: --{role}.")
     print(
         f"What the columns are is in {data / 'dataset.json'}. To correct it, "
         "and to train with other options:\n"

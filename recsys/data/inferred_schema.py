@@ -33,10 +33,13 @@ _TASKS = (
     *("click", "clicked", "isclick", "like", "liked", "buy", "bought"),
     *("purchase", "purchased", "order", "ordered", "conversion", "converted"),
     *("watch", "watched", "label", "target", "rating", "stars", "score"),
+    *("finished", "completed"),
 )
 _TIMES = ("time", "timestamp", "date", "datetime", "unixreviewtime")
 _FREE_TEXT = 0.5  # Different texts per row, from where on they are no ids.
 _FEW_ROWS = 50  # So few say nothing of how often a value comes again.
+# As ISO 8601 has it; without the dashes a text may be an id.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?")
 _LARGEST = 2**53  # Integers above it are no numbers, but names.
 
 
@@ -170,6 +173,11 @@ def infer_schema(
     return InferredSchema(_schema(name, columns, user, item, time), columns)
 
 
+def is_usual_label(column: object) -> bool:
+    """Returns whether labels usually have a column's name, such as Clicked?."""
+    return _bare(column) in _TASKS
+
+
 def _schema(
     name: str,
     columns: Iterable[InferredColumn],
@@ -216,7 +224,7 @@ def _labels(
         return {task: (kind, "given") for task, kind in tasks.items()}
     if tasks is not None:
         return {task: _kind_of_label(rows[task]) for task in tasks}
-    named = [str(name) for name in rows if _bare(name) in _TASKS]
+    named = [str(name) for name in rows if is_usual_label(name)]
     if not named:
         raise DataError.at(
             source,
@@ -246,7 +254,7 @@ def _feature(column: pd.Series) -> InferredColumn:
 def _kind_of_feature(column: pd.Series) -> tuple[Declaration | None, str]:
     known = column.dropna()
     name = _bare(column.name)
-    if name in _TASKS:
+    if is_usual_label(column.name):
         return None, "it has the name of a label, and is no task"
     if len(known) and isinstance(known.iloc[0], list | tuple | np.ndarray):
         return _kind_of_lists(known)
@@ -324,11 +332,20 @@ def _time_of(rows: pd.DataFrame, taken: Iterable[str | None]) -> str | None:
     dates = [
         str(name)
         for name in rows
-        if pd.api.types.is_datetime64_any_dtype(rows[name])
-        and name not in set(taken)
+        if name not in set(taken)
         and not rows[name].isna().any()
+        and _is_dates(rows[name])
     ]
     return dates[0] if len(dates) == 1 else None
+
+
+def _is_dates(column: pd.Series) -> bool:
+    """Whether all values are dates, or texts of one, as a CSV file has them."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return True
+    if pd.api.types.is_numeric_dtype(column):
+        return False
+    return all(isinstance(v, str) and _DATE.fullmatch(v) for v in column)
 
 
 def _bare(name: object) -> str:

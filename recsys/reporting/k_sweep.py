@@ -7,6 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
+from recsys.reporting.statistics import mean_and_error
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import by_setting
 
@@ -27,7 +28,8 @@ def k_sweep(trained: Sequence[Trained]) -> Section | None:
         losses = _losses(runs)
         if any(len(by_k) > 1 for by_k in losses.values()):
             figure = _draw(losses)
-            pictures.append(Picture(f"k_sweep_{number}", setting, figure))
+            caption = f"{setting}. {in_words(losses)}"
+            pictures.append(Picture(f"k_sweep_{number}", caption, figure))
     text = (
         "Test loss (times 100) over the number k of experts that a gate "
         "chooses: means and standard errors of all runs with that k."
@@ -35,6 +37,28 @@ def k_sweep(trained: Sequence[Trained]) -> Section | None:
     if not pictures:
         return None
     return Section("Number of experts chosen", text, pictures=pictures)
+
+
+def in_words(losses: Mapping[str, Mapping[int, Sequence[float]]]) -> str:
+    """Says at which k each gate has its lowest loss, and by how much.
+
+    Args:
+        losses: The losses times 100, by gate and k.
+
+    Example:
+    >>> in_words({"top-k": {2: [50.0], 4: [40.0, 42.0]}})
+    'top-k: lowest at k = 4, 41.00 ± 1.00; highest at k = 2, 50.00.'
+    """
+    sentences = []
+    for gate, by_k in losses.items():
+        ordered = sorted(by_k, key=lambda k: float(np.mean(by_k[k])))
+        low, high = ordered[0], ordered[-1]
+        text = f"{gate}: lowest at k = {low}, {mean_and_error(by_k[low], 2)}"
+        if low != high:
+            highest = mean_and_error(by_k[high], 2)
+            text += f"; highest at k = {high}, {highest}"
+        sentences.append(f"{text}.")
+    return " ".join(sentences)
 
 
 def _losses(runs: Sequence[Trained]) -> dict[str, dict[int, list[float]]]:

@@ -23,6 +23,7 @@ from recsys.reporting.changed_model import with_configs
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
+from recsys.reporting.statistics import mean_and_error
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import best_runs
 
@@ -55,7 +56,8 @@ def loss_distributions(trained: Sequence[Trained]) -> Section | None:
         reference = _reference(runs, losses)
         tables.append(_table(setting, losses, reference))
         name = f"loss_distributions_{len(pictures)}"
-        pictures.append(Picture(name, setting, _draw(losses)))
+        caption = f"{setting}. {in_words(losses)}"
+        pictures.append(Picture(name, caption, _draw(losses)))
         compared = {
             model: {**both, reference: losses[reference]["dense"]}
             for model, both in losses.items()
@@ -177,6 +179,27 @@ def losses_of_rows(
         )
         total[known] += task_weights[task] * ops.convert_to_numpy(losses)
     return total
+
+
+def in_words(losses: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+    """Says how much higher or lower the loss of sparse inference is.
+
+    Args:
+        losses: By model, the losses of the rows `(rows,)` that
+            `dense_and_sparse` returns. Differences are row by row.
+
+    Example:
+    >>> dense, sparse = np.array([0.2, 0.4]), np.array([0.3, 0.7])
+    >>> in_words({"top-k": {"dense": dense, "sparse": sparse}})
+    'Loss x 100 of sparse minus dense inference: top-k +20.00 ± 10.00.'
+    """
+    differences = []
+    for model, both in losses.items():
+        apart = 100 * (both["sparse"] - both["dense"])
+        sign = "+" if apart.mean() >= 0 else ""
+        differences.append(f"{model} {sign}{mean_and_error(apart, 2)}")
+    text = ", ".join(differences)
+    return f"Loss x 100 of sparse minus dense inference: {text}."
 
 
 def _table(

@@ -14,6 +14,7 @@ from recsys.reporting.markdown import markdown_table
 from recsys.reporting.markdown import markdown_text
 from recsys.reporting.section import Section
 from recsys.reporting.themed_svg import themed_svg
+from recsys.reporting.tooltips import add_tooltips
 
 PAGE = "index.html"
 
@@ -45,6 +46,7 @@ class Pages:
                 write_json(file, section.values)
             for picture in section.pictures:
                 file = folder / "figures" / f"{picture.name}.png"
+                add_tooltips(picture.figure)
                 images[picture.name] = themed_svg(picture.figure, picture.name)
                 # The layout is found already, which takes most of the time.
                 picture.figure.set_layout_engine("none")
@@ -69,15 +71,15 @@ class Pages:
                     "\n".join(f"- {text(line)}" for line in section.findings)
                 )
             parts.append(text(section.text))
+            parts += [
+                f"![{text(picture.caption)}](figures/{picture.name}.png)"
+                for picture in section.pictures
+            ]
             for table in section.tables:
                 parts += [
                     f"**{text(table.caption)}**",
                     markdown_table(table.header, table.rows),
                 ]
-            parts += [
-                f"![{text(picture.caption)}](figures/{picture.name}.png)"
-                for picture in section.pictures
-            ]
         return "\n\n".join(parts) + "\n"
 
 

@@ -37,7 +37,8 @@ def shared_experts(trained: Sequence[Trained]) -> Section | None:
         overlap = overlap_of_tasks(run.loaded, run.sample.inputs)
         if len(overlap) > 1:
             name = f"shared_experts_{len(pictures)}"
-            pictures.append(Picture(name, title, _draw(overlap)))
+            caption = f"{title}. {in_words(overlap)}"
+            pictures.append(Picture(name, caption, _draw(overlap)))
     text = (
         "The Jaccard index of the experts that two tasks select for a row, "
         "the mean over a sample of the validation split: 1 where the tasks "
@@ -71,6 +72,38 @@ def overlap_of_tasks(
             rows = jaccard_indices(weights)  # (rows, T, T)
             return dict(zip(record.weights, np.nanmean(rows, 0), strict=True))
     return {}
+
+
+def in_words(overlap: Mapping[str, np.ndarray]) -> str:
+    """Says which tasks share most of their experts, and which least.
+
+    Args:
+        overlap: What `overlap_of_tasks` returns, of at least two tasks.
+
+    Example:
+    >>> in_words({"watch": np.array([1, 0.25]), "rating": np.array([0.25, 1])})
+    'watch and rating share 0.25.'
+    """
+    tasks = list(overlap)
+    shared = {
+        (task, other): float(overlap[task][position])
+        for position, other in enumerate(tasks)
+        for task in tasks[:position]
+        if not np.isnan(overlap[task][position])
+    }
+    if not shared:
+        return "No row has experts of two tasks."
+    if len(shared) == 1:
+        ((pair, value),) = shared.items()
+        return f"{' and '.join(pair)} share {value:.2f}."
+    low = min(shared, key=shared.__getitem__)
+    high = max(shared, key=shared.__getitem__)
+    mean = np.mean(list(shared.values()))
+    return (
+        f"Most is shared by {' and '.join(high)}, {shared[high]:.2f}, least "
+        f"by {' and '.join(low)}, {shared[low]:.2f}; the mean of the "
+        f"{len(shared):,} pairs is {mean:.2f}."
+    )
 
 
 def _draw(overlap: Mapping[str, np.ndarray]) -> Figure:

@@ -6,6 +6,8 @@ import re
 import matplotlib
 from matplotlib.figure import Figure
 
+from recsys.reporting.tooltips import titled
+
 # What Matplotlib writes before and in a file, and names that a page with
 # several figures would have twice and nothing refers to.
 _PROLOGUE = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
@@ -19,7 +21,8 @@ def themed_svg(figure: Figure, name: str) -> str:
     """Returns a figure as SVG for a light and a dark page.
 
     Its ground is transparent, black becomes the colour of the text around it,
-    texts are texts, and its width is what the page has room for.
+    texts are texts, its width is what the page has room for, and marks with a
+    title show it as a tooltip.
 
     Args:
         figure: The figure.
@@ -30,6 +33,6 @@ def themed_svg(figure: Figure, name: str) -> str:
         figure.savefig(
             file, format="svg", transparent=True, metadata={"Date": None}
         )
-    text = _METADATA.sub("", _PROLOGUE.sub("", file.getvalue()))
+    text = titled(_METADATA.sub("", _PROLOGUE.sub("", file.getvalue())))
     text = _BLACK.sub(r"\1: currentColor", _GROUP.sub("<g", text))
     return _SIZE.sub(r'\1 style="width: \2pt"', text, count=1)

@@ -1,5 +1,6 @@
 """Trials needed to tune a gate: the papers' bootstrap."""
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,8 +33,9 @@ def tuning_cost(trained: Sequence[Trained]) -> Section | None:
         curves = {model: _curve(runs) for model, runs in models.items()}
         if max(len(curve) for curve in curves.values()) < 2:
             continue
+        caption = f"{setting}. {in_words(curves)}"
         pictures.append(
-            Picture(f"tuning_cost_{number}", setting, _draw(curves))
+            Picture(f"tuning_cost_{number}", caption, _draw(curves))
         )
         tables.append(_table(setting, curves))
     text = (
@@ -85,6 +87,38 @@ def trials_to_reach(curve: Sequence[float], loss: float) -> int | None:
     """
     reached = np.flatnonzero(np.asarray(curve) <= loss)
     return int(reached[0]) + 1 if len(reached) else None
+
+
+def in_words(curves: Mapping[str, Sequence[float]]) -> str:
+    """Says which model has the lowest loss, and what its trials have brought.
+
+    Args:
+        curves: By model, the loss for 1, 2, ... trials.
+
+    Example:
+    >>> in_words({"top-k": [0.5, 0.45], "comet": [0.42, 0.4]})
+    'Lowest with all trials: comet, 40.00 with 2 trials, 2.00 below one \
+random trial; above it top-k by 5.00 with 2 trials.'
+    """
+    ranked = sorted(curves, key=lambda model: curves[model][-1])
+    lowest, *others = ranked
+    curve = curves[lowest]
+    text = f"Lowest with all trials: {lowest}, {100 * curve[-1]:.2f}"
+    text += f" with {_trials(curve)}"
+    if len(curve) > 1:
+        gained = 100 * (curve[0] - curve[-1])
+        side = "below" if gained >= 0 else "above"
+        text += f", {abs(gained):.2f} {side} one random trial"
+    above = [
+        f"{model} by {100 * (curves[model][-1] - curve[-1]):.2f} "
+        f"with {_trials(curves[model])}"
+        for model in others
+    ]
+    return text + (f"; above it {', '.join(above)}." if above else ".")
+
+
+def _trials(curve: Sequence[float]) -> str:
+    return f"{len(curve):,} trial" + ("" if len(curve) == 1 else "s")
 
 
 def _curve(runs: Sequence[Trained]) -> list[float]:

@@ -239,11 +239,14 @@ def test_quickstart_recommends(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    write_table(log, tmp_path / "log.csv")
+    named = log.rename(columns={"rating": "Rating (1-5)"})
+    write_table(named, tmp_path / "log.csv")
     options = ["--epochs", "1", "--kind", "age=bucket"]
+    options += ["--task", "click", "--task", "Rating (1-5)"]
     assert command(["quickstart", "log.csv", *options]) == 0
     printed = capfd.readouterr().out
     assert "who has most rows" in printed
+    assert "The column 'Rating (1-5)' is the task 'Rating_1-5'." in printed
     often = log["user_id"].mode()[0]
     assert f"For user_id {often}" in printed
     described = read_json(tmp_path / "quickstart" / "data" / "dataset.json")

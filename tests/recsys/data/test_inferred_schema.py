@@ -125,6 +125,8 @@ def test_what_is_given_comes_first() -> None:
         ("timestamp", np.arange(COUNT), True),
         ("Date", ["2026-01-01"] * COUNT, True),
         ("when", pd.date_range("2026-01-01", periods=COUNT), True),
+        ("seen at", [f"2026-01-{1 + n % 9:02}" for n in range(COUNT)], True),
+        ("seen at", ["2026-01-01 20:15", "?"] * (COUNT // 2), False),
         ("time", [None, *range(COUNT - 1)], False),
         ("moment", np.arange(COUNT), False),
     ],
