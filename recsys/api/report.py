@@ -116,21 +116,25 @@ def report(
         sections 3.1.3 and 3.2, appendices D.1 and D.2 (which trials count).
     """
     announce("Reading the runs")
+    if out is not None:
+        place = Path(out)
+        with sole_writer(place):
+            _check_vacant(place)
+            finished = read_trained(folders)
+            return _report(
+                folders, finished, place, sparse_only, with_embeddings
+            )
     finished = read_trained(folders)
-    place = _place(folders, finished) if out is None else Path(out)
+    if not _is_single(folders, finished):
+        raise ValueError(
+            "`out` must be given unless there is a single run. "
+            f"Received: folders={[str(folder) for folder in folders]}"
+        )
+    place = Path(folders[0], "report")
     with sole_writer(place):
-        if out is not None or not (place / PAGE).is_file():
+        if not (place / PAGE).is_file():
             _check_vacant(place)
         return _report(folders, finished, place, sparse_only, with_embeddings)
-
-
-def _place(folders: Sequence[str | Path], finished: Sequence[Trained]) -> Path:
-    if len(folders) == 1 and _is_single(folders, finished):
-        return Path(folders[0], "report")
-    raise ValueError(
-        "`out` must be given unless there is a single run. "
-        f"Received: folders={[str(folder) for folder in folders]}"
-    )
 
 
 def _is_single(

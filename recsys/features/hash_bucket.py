@@ -3,9 +3,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from recsys.features.feature import Feature
 from recsys.features.feature import RawEncoder
 from recsys.features.hashed_id import HashedId
+from recsys.features.one_id import OneId
 from recsys.features.one_id import OneRow
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class HashBucket(HashedId, OneRow):
         raw_dtype: As in `HashedId`.
     """
 
-    def __init__(self, kind: Feature, buckets: int, raw_dtype: str) -> None:
+    def __init__(self, kind: OneId, buckets: int, raw_dtype: str) -> None:
         super().__init__(kind, buckets, raw_dtype)
         self.num_rows = buckets + 1
 

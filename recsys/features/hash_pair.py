@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 
 from recsys.errors import DataError
-from recsys.features.feature import Feature
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import Rows
 from recsys.features.feature import check_numbered
 from recsys.features.hashed_id import HashedId
+from recsys.features.one_id import OneId
 
 if TYPE_CHECKING:
     import keras
@@ -39,7 +39,7 @@ class HashPair(HashedId):
         KDD 2020, section 3 (the quotient-remainder trick, with a sum).
     """
 
-    def __init__(self, kind: Feature, buckets: int, raw_dtype: str) -> None:
+    def __init__(self, kind: OneId, buckets: int, raw_dtype: str) -> None:
         super().__init__(kind, buckets, raw_dtype)
         self.num_rows = 2 * buckets + 1
         self._count = buckets**2

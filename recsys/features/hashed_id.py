@@ -10,11 +10,11 @@ import pandas as pd
 from siphash24 import siphash24
 
 from recsys.features.feature import NONE
-from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
 from recsys.features.feature import State
 from recsys.features.id_values import as_ids
+from recsys.features.one_id import OneId
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -39,8 +39,11 @@ class HashedId(FittedFeature):
             strings: `"int64"` or `"string"`.
     """
 
-    def __init__(self, kind: Feature, buckets: int, raw_dtype: str) -> None:
+    kind: OneId
+
+    def __init__(self, kind: OneId, buckets: int, raw_dtype: str) -> None:
         super().__init__(kind)
+        self.dim = kind.dim
         self.buckets = buckets
         self.raw_dtype = raw_dtype
 

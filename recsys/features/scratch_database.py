@@ -30,8 +30,8 @@ class ScratchDatabase:
     Example:
     >>> database = ScratchDatabase("recsys-example-")
     >>> with database.running("two numbers"):
-    ...     database.connection.sql("select 1 + 1").fetchone()
-    (2,)
+    ...     database.connection.sql("select 1 + 1").fetchall()
+    [(2,)]
     >>> database.close()
     """
 

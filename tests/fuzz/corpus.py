@@ -207,7 +207,7 @@ TARGETS = [
     Target("kinds-run", "data/test.csv", _PREDICT, 6),
     Target("kinds-run", "run/model.keras", _PREDICT, 4),
     Target("run", "run/model.keras", f"export {_RUN} --out {{}}/out", 2),
-    Target("run", "*", _CALIBRATE, 1),
+    Target("run", "run/*", _CALIBRATE, 1),
     Target("run", "run/model.keras", _COMPRESS, 1),
     Target("run", "data/*", _COMPRESS, 1),
     Target("catalogue-run", "run/*.*", _RECOMMEND, 2),
