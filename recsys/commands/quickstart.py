@@ -85,7 +85,7 @@ def quickstart(
     else:
         roles = {"user": schema.user_id, "item": schema.item_id}
         for role in [name for name, column in roles.items() if column is None]:
-            print(f"To recommend, name the column with the {role}: --{role}.")
+            print(f"No recommendations: name the {role}'s column by --{role}.")
     print(
         f"What the columns are is in {data / 'dataset.json'}. To correct it, "
         "and to train with other options:\n"

@@ -28,7 +28,11 @@ def new_task_names(
     {'Bought?': 'Bought'}
     """
     columns = list(columns)
-    labels = tasks or [name for name in columns if is_usual_label(name)]
+    labels = [
+        name
+        for name in columns
+        if (name in tasks if tasks else is_usual_label(name))
+    ]
     renamed: dict[str, str] = {}
     for label in labels:
         new = re.sub(r"[^A-Za-z0-9_.-]+", "_", label).strip("_")

@@ -14,6 +14,7 @@ from recsys.data.task_names import new_task_names
         ),
         (["click", "click?"], (), {}),  # The name is taken.
         (["buy!", "buy?"], (), {"buy!": "buy"}),
+        (["stars"], ["★ star"], {}),  # There is no such column.
         (["★"], ["★"], {}),  # Nothing would be left.
         (["loss?"], ["loss?"], {}),  # Results have that name.
     ],

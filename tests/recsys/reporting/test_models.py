@@ -23,6 +23,7 @@ from recsys.reporting.loss_distributions import dense_and_sparse
 from recsys.reporting.loss_distributions import loss_distributions
 from recsys.reporting.loss_distributions import losses_of_rows
 from recsys.reporting.operations import count_operations
+from recsys.reporting.shared_experts import in_words
 from recsys.reporting.shared_experts import overlap_of_tasks
 from recsys.reporting.shared_experts import shared_experts
 from recsys.reporting.trained import Trained
@@ -182,6 +183,8 @@ def test_the_distance_of_the_distributions(
         distances = [100 * wasserstein_distance(*pair) for pair in pairs]
         assert cells[2:] == [f"{distance:.2f}" for distance in distances], name
     assert table.rows[0][4] == "0.00"
+    lost = 100 * (losses["top-k"]["sparse"] - losses["top-k"]["dense"]).mean()
+    assert f"top-k {lost:+.2f} ± " in own.caption
     assert len(own.figure.axes) == 2
     (axis,) = beside.figure.axes
     assert axis.get_title() == "top-k"
@@ -266,8 +269,22 @@ def test_experts_shared_by_tasks(trained: dict[str, Trained]) -> None:
     assert [picture.caption.split(":")[0] for picture in section.pictures] == [
         *("comet", "softmax", "top-k")
     ]
+    shared = f"watch and rating share {by_hand:.2f}."
+    assert section.pictures[2].caption.endswith(shared)
     softmax = section.pictures[1].figure.axes[0]
     assert [text.get_text() for text in softmax.texts] == ["1.00"] * 4
+
+
+def test_the_tasks_that_share_most_and_least_are_named() -> None:
+    overlap = {
+        "a": np.array([1, 0.2, 0.9]),
+        "b": np.array([0.2, 1, 0.1]),
+        "c": np.array([0.9, 0.1, 1]),
+    }
+    assert in_words(overlap) == (
+        "Most is shared by a and c, 0.90, least by b and c, 0.10; the mean of "
+        "the 3 pairs is 0.40."
+    )
 
 
 def test_runs_without_a_model_are_left_out(tmp_path: Path) -> None:
