@@ -48,7 +48,7 @@ def test_names_in_a_report_are_text() -> None:
         f"## {shown}",
         f"- {shown}\n- {shown}",
         shown,
+        f"![{shown}](figures/figure.png)",
         f"**{shown}**",
         f"| model |\n|---|\n| {shown} |",
-        f"![{shown}](figures/figure.png)",
     ]
