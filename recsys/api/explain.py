@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,9 @@ from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
+from recsys.measuring.loss_growths import TOTAL
+from recsys.measuring.loss_growths import growth_by_feature
+from recsys.measuring.loss_growths import loss_growths
 from recsys.measuring.measure import trained_loss
 from recsys.measuring.measuring import Measuring
 from recsys.models.scorer import Scorer
@@ -87,13 +89,17 @@ def explain(
         def losses(table: pd.DataFrame) -> dict[str, float]:
             return _losses(measured.measure(scorer.score(table), rows))
 
-        growths = _growths(losses, rows, list(model.features), repeats, seed)
+        growths = loss_growths(
+            losses, rows, list(model.features), _shuffled, repeats, seed
+        )
         importance = {
             "split": split,
             "rows": len(rows),
             "repeats": repeats,
-            "total": _summary(growths, _TOTAL),
-            "tasks": {task: _summary(growths, task) for task in model.tasks},
+            "total": growth_by_feature(growths, TOTAL),
+            "tasks": {
+                task: growth_by_feature(growths, task) for task in model.tasks
+            },
             "units": {
                 task: kind.unit(model.target_scales.get(task))
                 for task, kind in model.tasks.items()
@@ -106,34 +112,13 @@ def explain(
     return importance
 
 
-_TOTAL = ""  # No task is named so.
-
-
 def _losses(metrics: JsonObject) -> dict[str, float]:
     """The weighted loss, and that of each task; 0 where it has no label."""
     by_task = {
         task: trained_loss(values) or 0.0
         for task, values in metrics["tasks"].items()
     }
-    return {_TOTAL: metrics["loss"], **by_task}
-
-
-def _growths(
-    losses: Callable[[pd.DataFrame], dict[str, float]],
-    rows: pd.DataFrame,
-    features: list[str],
-    repeats: int,
-    seed: int,
-) -> dict[str, list[dict[str, float]]]:
-    """Increase of each loss in each shuffling of each feature."""
-    before = losses(rows)
-    generator = np.random.default_rng(seed)
-    growths: dict[str, list[dict[str, float]]] = {name: [] for name in features}
-    for name in features:
-        for _ in range(repeats):
-            after = losses(_shuffled(rows, name, generator))
-            growths[name].append({t: after[t] - before[t] for t in before})
-    return growths
+    return {TOTAL: metrics["loss"], **by_task}
 
 
 def _shuffled(
@@ -141,20 +126,3 @@ def _shuffled(
 ) -> pd.DataFrame:
     order = generator.permutation(len(rows))
     return rows.assign(**{name: rows[name].array[order]})
-
-
-def _summary(
-    growths: dict[str, list[dict[str, float]]], task: str
-) -> dict[str, dict[str, float]]:
-    """Mean and deviation of each feature, the largest mean first."""
-    values = {
-        name: np.array([growth[task] for growth in repeated])
-        for name, repeated in growths.items()
-    }
-    return {
-        name: {
-            "mean": float(values[name].mean()),
-            "deviation": float(values[name].std()),
-        }
-        for name in sorted(values, key=lambda name: -values[name].mean())
-    }

@@ -7,6 +7,9 @@ from recsys.errors.shapes import check_shape
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
+from recsys.measuring.loss_growths import TOTAL
+from recsys.measuring.loss_growths import growth_by_feature
+from recsys.measuring.loss_growths import loss_growths
 from recsys.measuring.measure import trained_loss
 from recsys.reporting.run.predictions import has_trained_tasks
 from recsys.reporting.run.predictions import predict
@@ -18,7 +21,8 @@ from recsys.reporting.trained import Trained
 _MOST_FEATURES = 50  # In the table.
 _MOST_ROWS = 1024
 _REPEATS = 2
-_TOTAL = ""  # No task is named so.
+
+Inputs = dict[str, np.ndarray]
 
 
 def importance(run: Trained) -> Section | None:
@@ -81,23 +85,29 @@ def of_sample(run: Trained) -> JsonObject:
     inputs = {n: x[:_MOST_ROWS] for n, x in run.sample.inputs.items()}
     labels = {t: y[:_MOST_ROWS] for t, y in run.sample.labels.items()}
     rows = len(next(iter(inputs.values())))
-    before = _losses(run, inputs, labels)
-    generator = np.random.default_rng(0)
-    growths: dict[str, list[dict[str, float]]] = {}
-    for name, values in inputs.items():
-        for _ in range(_REPEATS):
-            shuffled = {**inputs, name: values[generator.permutation(rows)]}
-            after = _losses(run, shuffled, labels)
-            growths.setdefault(name, []).append(
-                {loss: after[loss] - before[loss] for loss in before}
-            )
+
+    def shuffled(
+        inputs: Inputs, name: str, generator: np.random.Generator
+    ) -> Inputs:
+        return {**inputs, name: inputs[name][generator.permutation(rows)]}
+
+    growths = loss_growths(
+        lambda inputs: _losses(run, inputs, labels),
+        inputs,
+        inputs,
+        shuffled,
+        _REPEATS,
+        seed=0,
+    )
     model = run.loaded
     return {
         "split": "validation",
         "rows": rows,
         "repeats": _REPEATS,
-        "total": _sorted(growths, _TOTAL),
-        "tasks": {task: _sorted(growths, task) for task in model.tasks},
+        "total": growth_by_feature(growths, TOTAL),
+        "tasks": {
+            task: growth_by_feature(growths, task) for task in model.tasks
+        },
         "units": {
             task: kind.unit(model.target_scales.get(task))
             for task, kind in model.tasks.items()
@@ -121,24 +131,7 @@ def _losses(
         losses[task] = trained_loss(metrics) or 0.0
     weights = run.config.task_weights
     total = sum(weights[task] * loss for task, loss in losses.items())
-    return {_TOTAL: total, **losses}
-
-
-def _sorted(
-    growths: Mapping[str, list[dict[str, float]]], loss: str
-) -> dict[str, dict[str, float]]:
-    """Mean and deviation by feature, the largest mean first."""
-    values = {
-        name: np.array([growth[loss] for growth in repeated])
-        for name, repeated in growths.items()
-    }
-    return {
-        name: {
-            "mean": float(values[name].mean()),
-            "deviation": float(values[name].std()),
-        }
-        for name in sorted(values, key=lambda name: -values[name].mean())
-    }
+    return {TOTAL: total, **losses}
 
 
 def _checked(measured: JsonObject, file: object) -> JsonObject:
