@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recsys.data.datasets.find_file import find_file
+from recsys.data.datasets.download import find_file
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.image_dataset import Images
 from recsys.errors import DataError

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recsys.data.datasets.find_file import find_file
+from recsys.data.datasets.download import find_file
 from recsys.data.formats.mat_file import read_mat
 from recsys.errors import DataError
 

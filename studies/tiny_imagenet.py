@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from recsys.data.datasets.find_file import find_file
+from recsys.data.datasets.download import find_file
 from recsys.data.image_dataset import Images
 from recsys.errors import DataError
 from recsys.errors.reading import check_fits

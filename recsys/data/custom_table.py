@@ -8,6 +8,10 @@ import pandas as pd
 import pyarrow as pa
 from rich.progress import Progress
 
+from recsys.data.column_names import FIRST_ROW
+from recsys.data.column_names import check_header
+from recsys.data.column_names import named_columns
+from recsys.data.column_names import names_without_header
 from recsys.data.columns import check_columns
 from recsys.data.dataset import Dataset
 from recsys.data.formats.arrow_table import read_arrow
@@ -15,16 +19,12 @@ from recsys.data.formats.separator import named_separator
 from recsys.data.formats.table import check_distinct
 from recsys.data.formats.table import to_frame
 from recsys.data.from_table import is_by_time
-from recsys.data.headers import FIRST_ROW
-from recsys.data.headers import check_header
-from recsys.data.headers import names_without_header
-from recsys.data.joined_tables import check_same_columns
-from recsys.data.joined_tables import times_by_file
-from recsys.data.named_columns import named_columns
 from recsys.data.negative_sampling import with_negatives
 from recsys.data.schema import Schema
-from recsys.data.source_files import source_files
+from recsys.data.split_files import source_files
+from recsys.data.table_splits import check_same_columns
 from recsys.data.table_splits import dataset_from_files
+from recsys.data.table_splits import times_by_file
 from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.errors import DataError
 from recsys.errors.reading import naming

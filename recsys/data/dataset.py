@@ -13,10 +13,12 @@ from recsys.data.classes import check_classes
 from recsys.data.classes import check_names
 from recsys.data.classes import count_classes
 from recsys.data.classes import with_learned_tasks
+from recsys.data.columns import parse
+from recsys.data.formats.arrow_table import read_arrow
+from recsys.data.formats.table import to_frame
 from recsys.data.formats.table import write_table
 from recsys.data.items_file import write_items
 from recsys.data.labels import check_labelled
-from recsys.data.parsed_file import read_parsed
 from recsys.data.schema import Schema
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
@@ -25,6 +27,7 @@ from recsys.data.split_files import split_files
 from recsys.data.split_summary import SplitSummary
 from recsys.data.times import TimeRange
 from recsys.data.times import parse_times
+from recsys.data.whole_floats import warn_of_whole_floats
 from recsys.errors import DataError
 from recsys.features.id_values import Unseen
 
@@ -244,3 +247,19 @@ def unify(
         if unified is not own:
             for frame, column in zip(frames, unified, strict=True):
                 frame[name] = column
+
+
+def read_parsed(file: Path, columns: Mapping[str, Kind]) -> pd.DataFrame:
+    """Reads columns of a file, as `parse` returns them, and no others.
+
+    Args:
+        file: The file, as `read_table` takes it.
+        columns: Names of the columns with what they mean, in order.
+
+    Raises:
+        DataError: The file is not what its suffix says, or a column or a
+            value is missing or wrong.
+    """
+    table = read_arrow(file, columns=columns)
+    warn_of_whole_floats(table.schema, columns, file)
+    return parse(to_frame(table, file), columns, file)

@@ -15,10 +15,10 @@ from recsys.columns.kind import Declaration
 from recsys.columns.kind import Kind
 from recsys.columns.kind import declarations
 from recsys.columns.kind import declared
-from recsys.data.item_roles import check_item_roles
-from recsys.data.item_roles import found_id
-from recsys.data.log_roles import LEAST_PROPENSITY
-from recsys.data.log_roles import check_log_roles
+from recsys.data.roles import LEAST_PROPENSITY
+from recsys.data.roles import check_item_roles
+from recsys.data.roles import check_log_roles
+from recsys.data.roles import found_id
 from recsys.data.row_time import RowTime
 from recsys.data.schema_names import check_task_name
 from recsys.data.schema_names import checked_columns

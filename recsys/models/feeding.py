@@ -7,9 +7,9 @@ import keras
 import numpy as np
 
 from keras_moe.types import Structure
-from recsys.data.streaming.encoded_units import EncodedUnits
-from recsys.data.streaming.encoded_units import Encoder
 from recsys.data.streaming.pool_reader import Arrays
+from recsys.data.streaming.pool_reader import EncodedUnits
+from recsys.data.streaming.pool_reader import Encoder
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.row_order import StoredOrder
 from recsys.data.streaming.split_stream import SplitStream

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from recsys.config.resolved_config import ResolvedConfig
-from recsys.data.streaming.encoded_units import EncodedUnits
 from recsys.data.streaming.epoch_order import WHOLE
 from recsys.data.streaming.epoch_order import EpochOrder
 from recsys.data.streaming.epoch_order import Share
 from recsys.data.streaming.pool_reader import Arrays
+from recsys.data.streaming.pool_reader import EncodedUnits
 from recsys.data.streaming.pool_reader import KeptUnits
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.split_stream import SplitStream

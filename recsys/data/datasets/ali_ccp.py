@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
-from recsys.data.datasets.find_file import find_file
+from recsys.data.datasets.download import find_file
 from recsys.data.formats.packed_file import open_packed
 from recsys.data.from_table import cut
 from recsys.data.from_table import row_order

@@ -6,8 +6,8 @@ from rich.progress import Progress
 
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
-from recsys.data.datasets.find_file import find_file
-from recsys.data.datasets.release import check_release
+from recsys.data.datasets.download import check_release
+from recsys.data.datasets.download import find_file
 from recsys.data.formats.lines import parse_lines
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.schema import Schema

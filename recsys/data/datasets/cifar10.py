@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import Progress
 
-from recsys.data.datasets.release import check_release
+from recsys.data.datasets.download import check_release
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.image_dataset import Images

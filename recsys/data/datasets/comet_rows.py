@@ -7,7 +7,7 @@ import pandas as pd
 from rich.progress import Progress
 
 from recsys.data.dataset import Dataset
-from recsys.data.datasets.find_file import find_file
+from recsys.data.datasets.download import find_file
 from recsys.data.datasets.two_tasks import two_tasks_schema
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.schema import Schema

@@ -1,3 +1,5 @@
+import logging
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
@@ -6,6 +8,8 @@ from recsys.data.formats.packed_file import read_packed
 from recsys.errors import DataError
 from recsys.errors.reading import reading
 from recsys.files.zip_member import open_member
+
+_log = logging.getLogger(__name__)
 
 
 def read_download(
@@ -92,3 +96,62 @@ def _read_member(archive: Path, members: Sequence[str]) -> tuple[Path, bytes]:
         f"the file {' or '.join(members)} in it",
         "an archive without it",
     )
+
+
+def find_file(raw_dir: Path, *names: str) -> Path:
+    """Returns the first of several files that a download holds.
+
+    Args:
+        raw_dir: Folder of the download.
+        *names: What the file may be called, paths in the folder.
+
+    Raises:
+        DataError: None of them is there.
+    """
+    if not raw_dir.is_dir():
+        raise DataError.at(raw_dir, "the folder of the download", "no folder")
+    for path in (raw_dir / name for name in names):
+        if path.is_file():
+            return path
+    raise DataError.at(raw_dir, f"one of the files {names}", "none of them")
+
+
+def check_release(
+    name: str,
+    file: object,
+    counts: Mapping[str, int],
+    published: Mapping[str, int],
+) -> bool:
+    """Checks what was counted in a download against what was published.
+
+    Args:
+        name: Name of the data set.
+        file: Where the counts come from, for the messages.
+        counts: What was counted.
+        published: The same of the whole release. The first entry tells
+            whether the download is whole; if not, a warning says so.
+
+    Returns:
+        Whether the download is whole.
+
+    Raises:
+        DataError: It is, but another count differs.
+
+    Example:
+    >>> check_release("films", "a.csv", {"ratings": 9}, {"ratings": 9})
+    True
+    """
+    whole = next(iter(published))
+    if counts[whole] != published[whole]:
+        _log.warning(
+            "%s holds %d %s, %s has %d: prepared as a subset.",
+            file,
+            counts[whole],
+            whole,
+            name,
+            published[whole],
+        )
+        return False
+    if counts != published:
+        raise DataError.at(file, f"{published}", f"{counts}")
+    return True

@@ -8,8 +8,8 @@ from recsys.data.dataset import Dataset
 from recsys.data.datasets.sequence_lines import parse_sequences
 from recsys.data.formats.packed_file import read_packed
 from recsys.data.schema import Schema
+from recsys.data.shares import cut_by_user
 from recsys.data.split_dataset import SPLITS
-from recsys.data.user_shares import cut_by_user
 from recsys.errors import DataError
 from recsys.features.id_values import unified_ids
 

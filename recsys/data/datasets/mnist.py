@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from recsys.data.datasets.find_file import find_file
-from recsys.data.datasets.release import check_release
+from recsys.data.datasets.download import check_release
+from recsys.data.datasets.download import find_file
 from recsys.data.formats.idx_file import read_idx
 from recsys.data.image_dataset import Images
 from recsys.errors import DataError

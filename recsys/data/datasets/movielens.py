@@ -8,6 +8,7 @@ from rich.progress import Progress
 
 from recsys.data.columns import parse
 from recsys.data.dataset import Dataset
+from recsys.data.datasets.download import check_release
 from recsys.data.datasets.download import is_in_download
 from recsys.data.datasets.download import read_download
 from recsys.data.datasets.histories import drawn_times
@@ -17,7 +18,6 @@ from recsys.data.datasets.movielens_attributes import ATTRIBUTES_100K
 from recsys.data.datasets.movielens_attributes import Attributes
 from recsys.data.datasets.published_subsample import published_subsample
 from recsys.data.datasets.ratings import parse_ratings
-from recsys.data.datasets.release import check_release
 from recsys.data.datasets.two_tasks import two_tasks
 from recsys.data.datasets.two_tasks import two_tasks_schema
 from recsys.data.from_table import cut

@@ -10,7 +10,7 @@ from recsys.data.formats.packed_file import read_packed
 from recsys.data.from_table import cut
 from recsys.data.from_table import row_order
 from recsys.data.schema import Schema
-from recsys.data.user_shares import cut_by_user
+from recsys.data.shares import cut_by_user
 from recsys.errors import DataError
 
 COLUMNS = ["user", "item", "like", "rating"]

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from rich.progress import Progress
 
-from recsys.data.datasets.find_file import find_file
+from recsys.data.datasets.download import check_release
+from recsys.data.datasets.download import find_file
 from recsys.data.datasets.mnist import CLASSES
-from recsys.data.datasets.release import check_release
 from recsys.data.formats.mat_file import read_mat
 from recsys.data.image_dataset import ImageDataset
 from recsys.data.image_dataset import Images

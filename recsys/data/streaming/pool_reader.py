@@ -2,11 +2,18 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from recsys.data.streaming.row_order import RowOrder
+from recsys.data.streaming.split_stream import SplitStream
 from recsys.features.list_room import joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 Arrays = tuple[dict[str, np.ndarray], ...]
 
@@ -154,3 +161,31 @@ class KeptUnits:
             self._left -= size
             self._kept[unit] = arrays
         return arrays
+
+
+class Encoder(Protocol):
+    """Makes arrays `(rows, ...)` of the rows of a table."""
+
+    def __call__(self, rows: "pd.DataFrame", /) -> Arrays: ...
+
+
+class EncodedUnits:
+    """The units of a split as arrays, each read and encoded when called.
+
+    Args:
+        split: The split.
+        encoder: Encodes the rows of a unit.
+
+    Call arguments:
+        unit: Index of the unit.
+
+    Returns:
+        The arrays, as `PoolReader` takes them.
+    """
+
+    def __init__(self, split: SplitStream, encoder: Encoder) -> None:
+        self.split = split
+        self.encoder = encoder
+
+    def __call__(self, unit: int) -> Arrays:
+        return self.encoder(self.split.read(self.split.units[unit]))

@@ -7,10 +7,10 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from recsys.data.columns import check_columns
+from recsys.data.formats.csv_file import TextType
 from recsys.data.formats.csv_file import csv_batches
 from recsys.data.formats.csv_file import field_of
 from recsys.data.formats.table import check_distinct
-from recsys.data.formats.text_type import TextType
 from recsys.files.atomic import naming_output
 
 GROUP_ROWS = 1 << 17

@@ -18,7 +18,7 @@ from recsys.data import load
 from recsys.data import prepare
 from recsys.data import with_negatives
 from recsys.data import write_table
-from recsys.data.item_columns import item_columns
+from recsys.data.negative_sampling import item_columns
 from recsys.data.split_dataset import SPLITS
 
 BIG = 2**53 + 1

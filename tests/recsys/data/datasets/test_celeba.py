@@ -12,8 +12,8 @@ from recsys.data import load
 from recsys.data import prepare
 from recsys.data.datasets.celeba import ATTRIBUTES
 from recsys.data.datasets.celeba import celeba
-from recsys.data.datasets.celeba_lists import read_attributes
-from recsys.data.datasets.celeba_lists import read_partition
+from recsys.data.datasets.celeba import read_attributes
+from recsys.data.datasets.celeba import read_partition
 
 # Image i is grey value 40 i; it smiles if i is even, is male from 3 on.
 NAMES = [f"00000{i}.jpg" for i in range(6)]

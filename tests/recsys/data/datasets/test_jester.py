@@ -14,7 +14,7 @@ from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.data import prepare
-from recsys.data.datasets.joke_ratings import parse_joke_ratings
+from recsys.data.datasets.jester import parse_joke_ratings
 
 CSV, XLS = Path("jester-data-1.csv"), Path("jester-data-1.xls")
 

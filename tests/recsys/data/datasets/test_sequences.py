@@ -13,10 +13,10 @@ from rich.progress import Progress
 
 from recsys.data import Dataset
 from recsys.data import load
-from recsys.data.datasets.leave_one_out import earlier_items
-from recsys.data.datasets.leave_one_out import leave_one_out
-from recsys.data.datasets.leave_one_out import positions_of
 from recsys.data.datasets.sequence_lines import parse_sequences
+from recsys.data.datasets.sequences import earlier_items
+from recsys.data.datasets.sequences import leave_one_out
+from recsys.data.datasets.sequences import positions_of
 from recsys.data.datasets.sequences import sequences
 from recsys.data.prepare import prepare
 from recsys.errors import DataError

@@ -1,5 +1,3 @@
-"""Positions and propensities in `dataset.json`, and what rows then count."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,54 @@ from recsys.models.label_statistics import constant_predictions
 from recsys.tasks.row_position import RowPosition
 from recsys.tasks.row_propensity import RowPropensity
 from recsys.tasks.row_weight import weights_of
+
+FEATURES = {"user": "id", "item": "id", "film": "id", "age": "number"}
+
+
+def schema(**roles: Any) -> Schema:
+    return Schema("films", FEATURES, {"watch": "binary"}, **roles)
+
+
+def test_names_that_speak_for_themselves() -> None:
+    assert (schema().item_id, schema().user_id) == ("item", "user")
+
+
+def test_roles_that_are_given() -> None:
+    given = schema(item="film", user="item", item_features=["age"])
+    assert (given.item_id, given.user_id) == ("film", "item")
+    assert Schema.from_json(given.to_json()) == given
+
+
+def test_the_group_is_the_user() -> None:
+    assert schema(group="film").user_id == "film"
+    assert schema(group="session").user_id == "user"
+
+
+def test_data_without_either() -> None:
+    numbers = Schema("n", {"item": "number"}, {"watch": "binary"})
+    assert numbers.item_id is numbers.user_id is None
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ({"item": "age"}, "'item'.*an id feature.*age"),
+        ({"user": "who"}, "'user'.*an id feature.*who"),
+        ({"user": "item"}, "another feature than the item"),
+        ({"item_features": ["genre"]}, r"features among.*age.*'genre'"),
+        ({"item_features": ["item"]}, "'item_features'"),
+        ({"item_features": "age"}, "a list of columns.*age"),
+    ],
+)
+def test_roles_that_cannot_be(roles: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        schema(**roles)
+
+
+def test_features_of_no_item() -> None:
+    with pytest.raises(DataError, match="an 'item' that they are of"):
+        Schema("n", {"a": "id"}, {"b": "binary"}, item_features=["a"])
+
 
 CONTENT: dict[str, Any] = {
     "name": "log",
@@ -71,7 +117,7 @@ def test_they_are_columns_beside_others() -> None:
         ({"propensity": "p", "least_propensity": "x"}, "above 0 and up to 1"),
     ],
 )
-def test_roles_that_cannot_be(roles: dict[str, Any], message: str) -> None:
+def test_log_roles_that_cannot_be(roles: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Schema(**CONTENT, **roles)
 

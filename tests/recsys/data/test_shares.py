@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from recsys.data.user_shares import cut_by_user
+from recsys.data.shares import cut_by_user
 from recsys.errors import DataError
 
 LARGE = 2**53 + 1

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from recsys.data.source_files import source_files
+from recsys.data.split_files import source_files
 
 
 def test_the_parts_of_a_folder_are_files_of_their_own(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from recsys.data.streaming.encoded_units import EncodedUnits
 from recsys.data.streaming.pool_reader import Arrays
+from recsys.data.streaming.pool_reader import EncodedUnits
 from tests.recsys.data.streaming.parts import FRAME
 from tests.recsys.data.streaming.parts import opened
 from tests.recsys.data.streaming.parts import write

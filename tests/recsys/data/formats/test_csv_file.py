@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recsys.data.formats.text_type import TextType
+from recsys.data.formats.csv_file import TextType
 
 
 def found(*parts: list[str | None]) -> str:
