@@ -19,7 +19,7 @@ from keras_moe.layers import HashGate
 from keras_moe.layers import MOESARTGate
 from keras_moe.layers import PermutedGate
 from keras_moe.layers import TopKGate
-from recsys.config.gate_choice import GateChoice
+from recsys.config.gate_names import GateChoice
 from studies.bert import with_head
 from studies.distillation_tasks import Inputs
 from studies.distillation_tasks import Task

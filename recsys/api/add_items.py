@@ -8,8 +8,8 @@ from recsys.data.formats.table import read_table
 from recsys.errors import DataError
 from recsys.errors import RunError
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonObject
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.outcome import write_outcome
 from recsys.models.more_items import with_more_items

@@ -20,10 +20,10 @@ from recsys.data.load import AnyDataset
 from recsys.data.load import load_schema
 from recsys.errors.memory import free_memory
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.models.expected_memory import in_units
 from recsys.models.label_statistics import constant_predictions

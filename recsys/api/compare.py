@@ -13,8 +13,8 @@ from recsys.errors.bounds import check_count
 from recsys.errors.shown import did_you_mean
 from recsys.files.atomic import remove_all_unfinished
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonMapping
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.processes.command_words import command_words
 from recsys.processes.training_processes import TrainingProcesses

@@ -12,8 +12,8 @@ from recsys.errors import RunError
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.bounds import check_count
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonObject
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.outcome import write_outcome
 from recsys.measuring.sample import Sample

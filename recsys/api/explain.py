@@ -10,9 +10,9 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.errors.bounds import MOST_REPEATS
 from recsys.errors.bounds import check_count
 from recsys.errors.bounds import check_seed
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.loss_growths import TOTAL
 from recsys.measuring.loss_growths import growth_by_feature

@@ -7,9 +7,9 @@ from recsys.api.baseline import baseline
 from recsys.baselines import RANKING
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.errors import DataError
+from recsys.files.folders import check_written
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
-from recsys.files.written_folder import check_written
 from recsys.measuring.task_scores import task_scores
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce

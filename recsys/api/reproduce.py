@@ -18,10 +18,10 @@ from recsys.errors.bounds import check_count
 from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.processes.command_process import CommandProcess
 from recsys.processes.command_process import why_it_failed

@@ -15,9 +15,9 @@ from recsys.data.streaming.streamed_dataset import is_large
 from recsys.errors import RunError
 from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.outcome import write_outcome
 from recsys.measuring.routing_warnings import warn_if_dense

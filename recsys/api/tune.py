@@ -13,9 +13,9 @@ from recsys.errors.bounds import check_count
 from recsys.errors.reading import naming
 from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
+from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
-from recsys.files.links import check_no_links
 from recsys.files.output_lock import sole_writer
 from recsys.processes.training_processes import TrainingProcesses
 from recsys.terminal.progress import announce

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from recsys.baselines import BASELINES
 from recsys.baselines.option import checked_options
-from recsys.config.field_types import Weights
+from recsys.config.fields import Weights
 from recsys.errors import FileError
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import Count

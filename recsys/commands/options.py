@@ -16,7 +16,7 @@ from typing import get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from recsys.config.field_texts import field_texts
+from recsys.config.fields import field_texts
 from recsys.config.train_config import TrainConfig
 from recsys.errors.arguments import Repeated
 from recsys.errors.shown import shortened

@@ -12,7 +12,7 @@ from recsys.config.config_file import read_fields
 from recsys.config.train_config import TrainConfig
 from recsys.distribution.processes import join_processes
 from recsys.errors.reading import naming
-from recsys.files.written_folder import check_written
+from recsys.files.folders import check_written
 from recsys.training.kept_memory import keep_memory
 
 

@@ -16,7 +16,7 @@ class Sizes:
         expert_dropout: Share of the outputs of an expert's dense layers
             that is dropped while training.
         embedding_dim: Width of each id's embedding; by the number of ids with
-            `None`, as `recsys.models.table_widths` has it.
+            `None`, as `recsys.models.id_embedding` has it.
         learning_rate: Learning rate of the optimizer.
         target_statistics: Whether a model has some; by the number of training
             rows with `None`, as `recsys.models.target_statistics` has it.

@@ -7,12 +7,12 @@ from pydantic import ConfigDict
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
-from recsys.config.field_types import SHAPE
-from recsys.config.field_types import Experts
-from recsys.config.field_types import Rate
-from recsys.config.field_types import Share
-from recsys.config.field_types import Text
-from recsys.config.field_types import Units
+from recsys.config.fields import SHAPE
+from recsys.config.fields import Experts
+from recsys.config.fields import Rate
+from recsys.config.fields import Share
+from recsys.config.fields import Text
+from recsys.config.fields import Units
 from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
 from recsys.config.retrieval_losses import IN_SCORES

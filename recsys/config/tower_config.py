@@ -5,12 +5,12 @@ from pydantic import ConfigDict
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
-from recsys.config.field_types import SHAPE
-from recsys.config.field_types import Experts
-from recsys.config.field_types import Rate
-from recsys.config.field_types import Share
-from recsys.config.field_types import Text
-from recsys.config.field_types import Weight
+from recsys.config.fields import SHAPE
+from recsys.config.fields import Experts
+from recsys.config.fields import Rate
+from recsys.config.fields import Share
+from recsys.config.fields import Text
+from recsys.config.fields import Weight
 from recsys.config.gate_names import GATES
 from recsys.errors.bounds import Count
 from recsys.errors.bounds import Layers

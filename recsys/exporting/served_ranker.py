@@ -13,9 +13,9 @@ from recsys.exporting.input_names import input_names
 from recsys.exporting.sample import drawn_rows
 from recsys.features.feature import FittedFeature
 from recsys.models.budgets import own_budget
-from recsys.models.folding import with_folded_permutation
-from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
+from recsys.models.simplification import with_folded_permutation
+from recsys.models.simplification import without_unused_experts
 
 EXPERTS = "/experts"
 # The input with the experts per row on average.

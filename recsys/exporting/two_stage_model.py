@@ -12,8 +12,8 @@ from recsys.exporting.compact_brute_force import CompactBruteForce
 from recsys.features.feature import MISSING
 from recsys.models.compact_rows import FLOAT32
 from recsys.models.compact_rows import CompactRows
-from recsys.models.folding import with_folded_permutation
-from recsys.models.pruning import without_unused_experts
+from recsys.models.simplification import with_folded_permutation
+from recsys.models.simplification import without_unused_experts
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.retrieval import RETRIEVAL

@@ -12,7 +12,6 @@ from recsys.columns.column_values import as_numbers
 from recsys.columns.column_values import refuse
 from recsys.errors.bounds import LARGEST_WIDTH
 from recsys.errors.bounds import Width
-from recsys.features.distinct_numbers import DistinctNumbers
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
@@ -28,8 +27,11 @@ if TYPE_CHECKING:
     from recsys.features.onnx_graph import OnnxGraph
     from recsys.features.onnx_graph import OnnxValue
 
+
 # Of a mean and a logarithm in float64, relative to the numbers.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
+# Beyond so many the column is continuous, and further ones say little more.
+MOST = 1 << 18
 
 
 class Number(Feature):
@@ -226,3 +228,41 @@ def _merged(a: Moments, b: Moments) -> Moments:
     step = b[1] - a[1]
     within = a[2] * (1 - share) + b[2] * share
     return count, a[1] + step * share, within + step**2 * share * (1 - share)
+
+
+class DistinctNumbers:
+    """The different numbers of a column that comes in parts.
+
+    They are float32, as models compare them, and all that the column has up
+    to 262,144; from then on, further parts are left out.
+
+    Example:
+    >>> distinct = DistinctNumbers()
+    >>> distinct.add(pd.Series([0.0, 0.0, 5.0, 0.0]))
+    >>> distinct.add(pd.Series([7.0, float("nan"), 9.0]))
+    >>> distinct.borders(10), distinct.borders(2)
+    ([5.0, 7.0, 9.0], [7.0])
+    """
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(0, np.float32)
+
+    def add(self, part: pd.Series) -> None:
+        """Takes in the numbers of a part, of which missing ones are none."""
+        if len(self._numbers) < MOST:
+            numbers = part.dropna().to_numpy(np.float32)
+            self._numbers = np.union1d(self._numbers, numbers)
+
+    def borders(self, max_buckets: int) -> list[float]:
+        """Returns where buckets begin that share the numbers equally.
+
+        Args:
+            max_buckets: How many buckets there may be, each with its smallest
+                number in it.
+
+        Returns:
+            Numbers of the column, ascending: of each bucket but the first.
+        """
+        buckets = min(max_buckets, len(self._numbers))
+        starts = np.arange(1, buckets) * len(self._numbers) // max(buckets, 1)
+        return self._numbers[starts].tolist()

@@ -1,20 +1,49 @@
 import math
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from zipfile import ZipFile
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.errors import DataError
 from recsys.errors import FileError
 from recsys.errors.reading import reading
 from recsys.errors.shown import shown
-from recsys.files.row_blocks import RowBlocks
 from recsys.files.zip_member import open_member
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """An array that is made a block of rows at a time.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its dtype.
+        blocks: Returns the blocks, arrays `(rows, *shape[1:])`, in order.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    blocks: Callable[[], Iterator[np.ndarray]]
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray:
+        """Returns the whole array, called by NumPy."""
+        whole = np.empty(self.shape, dtype or self.dtype)
+        start = 0
+        for block in self.blocks():
+            whole[start : start + len(block)] = block
+            start += len(block)
+        return whole
+
 
 _READ_HEADER: dict[
     tuple[int, int],

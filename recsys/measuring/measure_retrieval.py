@@ -13,8 +13,8 @@ from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.files.json_files import JsonObject
-from recsys.measuring.list_collector import ListCollector
 from recsys.measuring.retrieval_metrics import POPULAR
+from recsys.measuring.retrieval_metrics import ListCollector
 from recsys.measuring.retrieval_metrics import QueryRows
 from recsys.measuring.retrieval_metrics import Scored
 from recsys.measuring.retrieval_metrics import retrieval_metrics

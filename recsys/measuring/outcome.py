@@ -17,13 +17,13 @@ from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.measuring.curves import read_history
+from recsys.measuring.curves import until_binary
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
 from recsys.measuring.measuring import scores_of
 from recsys.measuring.sample import Sample
 from recsys.measuring.search_distance import search_distance
-from recsys.measuring.until_binary import until_binary
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scores
 from recsys.private_names import each_layer

@@ -20,6 +20,7 @@ from recsys.models.architectures import TableArchitectures
 from recsys.models.expected_memory import check_memory
 from recsys.models.gates import gate_class
 from recsys.models.id_embedding import IdEmbedding
+from recsys.models.id_embedding import table_widths
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.interactions import create_interaction
 from recsys.models.label_statistics import constant_predictions
@@ -28,7 +29,6 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import SHARED
 from recsys.models.ranker import Ranker
 from recsys.models.scenarios import create_scenario_model
-from recsys.models.table_widths import table_widths
 from recsys.models.target_statistics import has_statistics
 from recsys.models.target_statistics import ids_with_statistics
 from recsys.models.target_statistics import numbers_of

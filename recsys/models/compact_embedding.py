@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.types import Tensor
-from recsys.files.row_blocks import RowBlocks
+from recsys.files.npz_file import RowBlocks
 from recsys.models.compact_rows import INT8
 from recsys.models.compact_rows import CompactRows
 from recsys.models.id_embedding import IdEmbedding

@@ -7,9 +7,9 @@ from typing import Any
 from typing import get_type_hints
 
 from keras_moe import layers
-from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import GATES
 from recsys.config.gate_names import INNER_GATES
+from recsys.config.gate_names import GateChoice
 from recsys.config.gate_names import expected_gates
 from recsys.errors.arguments import typed_arguments
 from recsys.errors.bounds import LARGEST_COUNT

@@ -1,11 +1,13 @@
 """The file of a trained model, checked before it is believed."""
 
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import h5py
 import keras
 import numpy as np
 
@@ -22,15 +24,19 @@ from recsys.errors.shown import shown
 from recsys.files.atomic import replacing
 from recsys.files.json_files import parse_json
 from recsys.models.image_classifier import ImageClassifier
-from recsys.models.model_archive import CONFIG
-from recsys.models.model_archive import EXPECTED
-from recsys.models.model_archive import WEIGHTS
-from recsys.models.model_archive import check_members
-from recsys.models.model_archive import check_weights
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.saved_config import check_saved_config
 from recsys.private_names import tensorflow_left_out
+
+EXPECTED = "a model that `recsys train` has saved"
+CONFIG = "config.json"
+WEIGHTS = "model.weights.h5"
+# What Keras writes, with the ids of vocabularies as assets.
+_MEMBER = re.compile(
+    rf"{re.escape(CONFIG)}|{re.escape(WEIGHTS)}|metadata\.json"
+    r"|assets/(?:\w+/)+values\.json"
+)
 
 
 def save_model_file(model: MultiTaskModel, file: Path) -> None:
@@ -112,3 +118,81 @@ def _check_constants(model: MultiTaskModel, file: Path) -> None:
             expected = f"probabilities at config.constants.{task}"
             received = shown(model.constants[task])
             raise FileError.at(file, f"{EXPECTED}, {expected}", received)
+
+
+def check_members(file: Path) -> None:
+    """Checks that a file is a zip file, whole, with nothing but a model in it.
+
+    Keras does not compress, and so no part may be compressed: what is unpacked
+    is not larger than the file, wherever a part says that it begins.
+
+    Args:
+        file: A file.
+
+    Raises:
+        FileError: It is not.
+    """
+    if not zipfile.is_zipfile(file):
+        raise FileError.at(file, EXPECTED, "one that is no zip file, or cut")
+    room = file.stat().st_size
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            room -= member.file_size
+            received = None
+            if not _MEMBER.fullmatch(member.filename) and not member.is_dir():
+                received = f"one with a part {shown(member.filename)}"
+            elif member.compress_type != zipfile.ZIP_STORED or room < 0:
+                received = (
+                    f"one whose parts take more than the file: "
+                    f"{shown(member.filename)} of {member.file_size:,} bytes"
+                )
+            if received:
+                raise FileError.at(file, EXPECTED, received)
+        for name in (CONFIG, WEIGHTS):
+            if name not in archive.namelist():
+                received = f"one without a part {name!r}"
+                raise FileError.at(file, EXPECTED, received)
+        broken = archive.testzip()
+    if broken is not None:
+        raise FileError.at(
+            file, EXPECTED, f"one whose part {shown(broken)} is broken"
+        )
+
+
+def check_weights(file: Path, weights: Path) -> int:
+    """Checks that weights are all in their file, and as large as it.
+
+    Args:
+        file: The file of the model, for the error message.
+        weights: Its weights, unpacked.
+
+    Returns:
+        The largest of all sizes of weights.
+
+    Raises:
+        FileError: Weights are compressed, or in another file.
+    """
+    room, largest = weights.stat().st_size, 0
+
+    def check(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        nonlocal room, largest
+        if isinstance(item, h5py.Group):
+            kinds = [item.get(key, getlink=True) for key in item]
+            if all(isinstance(kind, h5py.HardLink) for kind in kinds):
+                return
+            received = f"weights with a link in {shown(name)}"
+        else:
+            room -= item.nbytes
+            largest = max(largest, *item.shape, 0)
+            if room >= 0 and not item.is_virtual and not item.external:
+                return
+            received = (
+                f"weights that are not all in their file: {shown(name)} of "
+                f"{item.nbytes:,} bytes"
+            )
+        raise FileError.at(file, EXPECTED, received)
+
+    with h5py.File(weights) as content:
+        check("/", content)
+        content.visititems(check)
+    return largest

@@ -22,9 +22,9 @@ from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.id_embedding import look_up
+from recsys.models.id_embedding import table_widths
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scenarios.scenario_model import ScenarioModel
-from recsys.models.table_widths import table_widths
 from recsys.models.target_statistics import TargetStatistics
 from recsys.models.target_statistics import numbers_of
 from recsys.models.target_statistics import targets_by_task

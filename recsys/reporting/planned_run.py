@@ -5,10 +5,10 @@ from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
+from recsys.measuring.curves import percent_until_binary
 from recsys.measuring.curves import read_history
 from recsys.measuring.search_distance import largest_distance
 from recsys.measuring.task_scores import task_scores
-from recsys.measuring.until_binary import percent_until_binary
 from recsys.runs.run import Run
 from recsys.training.resolve_config import check_config
 

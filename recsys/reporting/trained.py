@@ -14,9 +14,9 @@ from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.files.json_files import JsonMapping
+from recsys.measuring.curves import percent_until_binary
 from recsys.measuring.sample import Sample
 from recsys.measuring.task_scores import task_scores
-from recsys.measuring.until_binary import percent_until_binary
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.baselines import baseline_runs
 from recsys.runs.run import Run

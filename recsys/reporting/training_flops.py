@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 
 from recsys.config.resolved_config import ResolvedConfig
+from recsys.measuring.curves import UNTIL_BINARY
 from recsys.measuring.curves import read_history
-from recsys.measuring.until_binary import UNTIL_BINARY
-from recsys.measuring.until_binary import until_binary
+from recsys.measuring.curves import until_binary
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import gate_class
 from recsys.reporting.operations import Operations

@@ -13,9 +13,9 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors import FileError
 from recsys.errors import RunError
+from recsys.files.folders import check_written
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
-from recsys.files.written_folder import check_written
 from recsys.runs.metrics_file import read_metrics
 
 if TYPE_CHECKING:

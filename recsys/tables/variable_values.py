@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from recsys.files.atomic import UNFINISHED
-from recsys.files.row_blocks import RowBlocks
+from recsys.files.npz_file import RowBlocks
 from recsys.private_names import gather_all
 from recsys.private_names import wait_for_all
 from recsys.tables.backend_rows import backend_rows

@@ -19,8 +19,8 @@ from recsys.metrics import TASK_METRICS
 from recsys.metrics import Metric
 from recsys.metrics import ScoredRows
 from recsys.metrics.confidence_interval import RowsMetric
+from recsys.metrics.confidence_interval import with_intervals
 from recsys.metrics.probabilities import bounded
-from recsys.metrics.with_intervals import with_intervals
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Metrics

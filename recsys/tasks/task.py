@@ -211,7 +211,7 @@ class Task(Kind):
             `None` where it cannot be computed, and for a standardised task
             "standardized_loss", which is what it is trained on. Where the
             roles say so, a binary task also has intervals of all of them, as
-            `recsys.metrics.with_intervals` names them.
+            `recsys.metrics.confidence_interval` names them.
         """
         if roles.weights is not None and not roles.weights.all():
             counts = roles.weights > 0

@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from recsys.config.gate_choice import GateChoice
+from recsys.config.gate_names import GateChoice
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.tuning import first_search

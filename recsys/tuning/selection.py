@@ -8,7 +8,7 @@ from recsys.config.gate_names import GATES
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
-from recsys.measuring.until_binary import UNTIL_BINARY
+from recsys.measuring.curves import UNTIL_BINARY
 from recsys.models.gates import becomes_sparse
 from recsys.models.gates import gate_class
 

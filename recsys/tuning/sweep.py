@@ -13,10 +13,10 @@ from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
 from recsys.errors.reading import naming
 from recsys.errors.shapes import check_shape
+from recsys.files.folders import check_written
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
-from recsys.files.written_folder import check_written
 from recsys.runs.data_file import check_data
 from recsys.runs.data_file import write_data
 from recsys.tuning.selection import Selection

@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic import model_validator
 
 from keras_moe.types import Tensor
-from recsys.config.field_types import Weight
+from recsys.config.fields import Weight
 from recsys.retrieval.losses.loss import RetrievalLoss
 from recsys.retrieval.losses.loss import mean_of_negatives
 from recsys.retrieval.losses.loss import own_scores

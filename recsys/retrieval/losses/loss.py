@@ -6,7 +6,7 @@ from pydantic import BaseModel
 from pydantic import ConfigDict
 
 from keras_moe.types import Tensor
-from recsys.config.field_types import Rate
+from recsys.config.fields import Rate
 from recsys.errors.bounds import Count
 from recsys.files.json_files import JsonObject
 from recsys.retrieval.negatives import Candidates

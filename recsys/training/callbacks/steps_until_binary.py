@@ -6,7 +6,7 @@ from keras_moe.layers import Gate
 from keras_moe.metrics import BinaryShare
 from keras_moe.types import Logs
 from keras_moe.types import Tensor
-from recsys.measuring.until_binary import UNTIL_BINARY
+from recsys.measuring.curves import UNTIL_BINARY
 from recsys.private_names import each_layer
 from recsys.training.callbacks.checkpoint import Progress
 

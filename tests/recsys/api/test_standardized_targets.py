@@ -190,7 +190,7 @@ def test_exported_model_predicts_in_the_own_unit(
 def test_experts_left_out_of_the_export_change_nothing(
     train_shop: Callable[..., Any], tmp_path: Path
 ) -> None:
-    from recsys.models.pruning import without_unused_experts
+    from recsys.models.simplification import without_unused_experts
 
     static = {"gate": "top-k", "k": 1, "gate_options": {"static": True}}
     train_shop(tmp_path / "run", epochs=1, **static)

@@ -11,6 +11,8 @@ from scipy.optimize import approx_fprime
 
 from recsys.baselines import RETRIEVAL
 from recsys.baselines import ials
+from recsys.baselines.baseline_run import read_retrieval
+from recsys.baselines.baseline_run import write_retrieval
 from recsys.baselines.ease import Ease
 from recsys.baselines.fitted_retrieval import FittedRetrieval
 from recsys.baselines.ials import Ials
@@ -20,8 +22,6 @@ from recsys.baselines.mf import loss_and_gradient
 from recsys.baselines.popular import Popular
 from recsys.baselines.queries import Queries
 from recsys.baselines.retrieval_data import RetrievalData
-from recsys.baselines.retrieval_files import read_retrieval
-from recsys.baselines.retrieval_files import write_retrieval
 from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.errors import FileError

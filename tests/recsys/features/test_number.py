@@ -9,7 +9,7 @@ from keras import ops
 
 from recsys.data import DataError
 from recsys.features import Number
-from recsys.features import distinct_numbers
+from recsys.features import number
 
 numbers = st.lists(st.floats(-1e6, 1e6), max_size=8)
 
@@ -153,7 +153,7 @@ def test_a_model_from_before_has_no_buckets() -> None:
 def test_a_continuous_column_is_not_held_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(distinct_numbers, "MOST", 4)
+    monkeypatch.setattr(number, "MOST", 4)
     parts = [
         pd.Series([1.0, 2.0, 3.0]),
         pd.Series([4.0, 5.0]),

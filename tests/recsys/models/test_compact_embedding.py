@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from recsys.files.row_blocks import RowBlocks
+from recsys.files.npz_file import RowBlocks
 from recsys.models import compact_embedding
 from recsys.models.compact_embedding import CompactEmbedding
 from recsys.models.compact_rows import CompactRows

@@ -15,7 +15,7 @@ from recsys.features import Id
 from recsys.features.feature import FittedFeature
 from recsys.models import expected_memory
 from recsys.models.expected_memory import check_memory
-from recsys.models.table_widths import table_widths
+from recsys.models.id_embedding import table_widths
 from recsys.retrieval.catalogue import Catalogue
 
 pytestmark = pytest.mark.once("torch")

@@ -11,8 +11,8 @@ from recsys.data import Schema
 from recsys.errors import FileError
 from recsys.models.build import build_ranker
 from recsys.models.grown_weights import copy_grown_weights
+from recsys.models.id_embedding import table_widths
 from recsys.models.ranker import Ranker
-from recsys.models.table_widths import table_widths
 from recsys.training.resolve_config import resolve_config
 
 SCHEMA = Schema(

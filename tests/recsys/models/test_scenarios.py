@@ -20,19 +20,19 @@ from recsys import TrainConfig
 from recsys.config.train_config import SCENARIO_MODELS
 from recsys.models.build import build_ranker
 from recsys.models.grown_weights import copy_grown_weights
-from recsys.models.pruning import without_unused_experts
 from recsys.models.ranker import Ranker
 from recsys.models.scenarios import MOST_SCENARIOS
 from recsys.models.scenarios import SCENARIO_MODELS as REGISTRY
-from recsys.models.scenarios.gate_unit import GateUnit
 from recsys.models.scenarios.partitioned_normalization import (
     PartitionedNormalization,
 )
+from recsys.models.scenarios.pepnet import GateUnit
 from recsys.models.scenarios.pepnet import PEPNet
 from recsys.models.scenarios.pepnet import PersonalHead
 from recsys.models.scenarios.star import Star
 from recsys.models.scenarios.star import StarHead
 from recsys.models.scenarios.star_dense import StarDense
+from recsys.models.simplification import without_unused_experts
 from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
 from tests.examples import examples

@@ -13,8 +13,8 @@ from keras_moe.layers import LogitGate
 from recsys import Dataset
 from recsys import TrainConfig
 from recsys.api.report import report
-from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import GATES
+from recsys.config.gate_names import GateChoice
 from recsys.config.train_config import ARCHITECTURES
 from recsys.measuring.sample import Sample
 from recsys.models.build import build_model

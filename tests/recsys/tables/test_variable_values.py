@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from recsys.files.npz_file import RowBlocks
 from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
-from recsys.files.row_blocks import RowBlocks
 from recsys.tables import TableEmbedding
 from recsys.tables import variable_values as module
 from recsys.tables.variable_values import variable_values

@@ -13,9 +13,9 @@ from keras_moe.layers import Gate
 from keras_moe.layers import PermutedGate
 from keras_moe.layers import TopKGate
 from recsys import TrainConfig
+from recsys.measuring.curves import percent_until_binary
 from recsys.measuring.curves import read_history
-from recsys.measuring.until_binary import percent_until_binary
-from recsys.measuring.until_binary import until_binary
+from recsys.measuring.curves import until_binary
 from recsys.reporting.planned_run import PlannedRun
 from recsys.reporting.trained import read_trained
 from recsys.training.callbacks.checkpoint import Progress

@@ -1,9 +1,11 @@
-"""The types of the fields that a configuration has."""
+"""The fields that a configuration has: their types, the texts below them."""
 
 import math
 import os
+from textwrap import fill
 from typing import Annotated
 from typing import Any
+from typing import TypeVar
 
 from pydantic import BeforeValidator
 from pydantic import ConfigDict
@@ -18,6 +20,7 @@ from recsys.errors.shapes import described
 
 # What is not of a field's type is refused; the text below it describes it.
 SHAPE = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
+Shape = TypeVar("Shape")
 
 
 def _usable(number: Any) -> Any:
@@ -54,3 +57,44 @@ Weights = Annotated[dict[str, Weight], _Lax, described("numbers by name")]
 Options = Annotated[
     dict[str, Annotated[Any, Usable]], _Lax, described("values by name")
 ]
+
+
+def field_texts(shape: type) -> dict[str, str]:
+    """Returns what is written below the fields of a pydantic dataclass.
+
+    Args:
+        shape: A class whose `ConfigDict` has `use_attribute_docstrings`, or
+            one derived from it.
+
+    Returns:
+        A line for each field that has a text, by name; those of base classes
+        last.
+    """
+    # A derived class does not know the texts of those that it is derived from.
+    return {
+        name: " ".join(field.description.split())
+        for owner in shape.__mro__
+        for name, field in getattr(owner, "__pydantic_fields__", {}).items()
+        if field.description
+    }
+
+
+def with_arguments(shape: type[Shape]) -> type[Shape]:
+    """Adds the texts of the fields to the docstring, as arguments.
+
+    `help` of a class shows its docstring, and no text below a field.
+    """
+    before, raises, after = str(shape.__doc__).partition("    Raises:\n")
+    lines = [
+        fill(
+            f"{name}: {text}",
+            width=80,
+            initial_indent=" " * 8,
+            subsequent_indent=" " * 12,
+            break_on_hyphens=False,
+        )
+        for name, text in field_texts(shape).items()
+    ]
+    arguments = "\n".join(["    Args:", *lines, "\n"])
+    shape.__doc__ = f"{before}{arguments}{raises}{after}"
+    return shape

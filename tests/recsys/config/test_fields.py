@@ -7,8 +7,8 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from recsys.commands.options import described_arguments
-from recsys.config.field_texts import field_texts
-from recsys.config.field_texts import with_arguments
+from recsys.config.fields import field_texts
+from recsys.config.fields import with_arguments
 from recsys.config.tower_config import TowerConfig
 from recsys.config.train_config import TrainConfig
 

@@ -4,7 +4,7 @@ import pytest
 
 from recsys.errors import RunError
 from recsys.files.atomic import remove_all_unfinished
-from recsys.files.links import check_no_links
+from recsys.files.folders import check_no_links
 
 
 def test_what_is_no_link(tmp_path: Path) -> None:

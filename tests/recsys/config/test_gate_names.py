@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recsys import TrainConfig
-from recsys.config.gate_choice import GateChoice
 from recsys.config.gate_names import GATES
+from recsys.config.gate_names import GateChoice
 
 
 @pytest.mark.parametrize(
