@@ -27,12 +27,19 @@ async def json_answer(
     request: Request, content: bytes, headers: Mapping[str, str]
 ) -> Response:
     """Answers with JSON, compressed where that pays and the client can."""
+    return await answer_for(request, content, headers, JSON)
+
+
+async def answer_for(
+    request: Request, content: bytes, headers: Mapping[str, str], kind: str
+) -> Response:
+    """Answers with content of some type, compressed as JSON is."""
     headers = {**headers, "Vary": "Accept-Encoding"}
     coding = request.headers.get("accept-encoding", "")
     if len(content) >= LEAST_BYTES and accepts_gzip(coding):
         content = await compressed(content)
         headers["Content-Encoding"] = "gzip"
-    return Response(content, 200, headers, JSON)
+    return Response(content, 200, headers, kind)
 
 
 async def alive(request: Request) -> Response:

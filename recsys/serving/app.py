@@ -34,6 +34,7 @@ from recsys.serving.monitoring.request_log import LoggedRequest
 from recsys.serving.monitoring.request_log import RequestLog
 from recsys.serving.monitoring.server_metrics import CONTENT_TYPE
 from recsys.serving.monitoring.server_metrics import ServerMetrics
+from recsys.serving.pages import page_routes
 from recsys.serving.predict_request import PredictRequest
 from recsys.serving.request_body import read_body
 from recsys.serving.request_error import ForbiddenError
@@ -99,6 +100,7 @@ class Api:
                 Route(f"{version}/metadata", self._metadata),
                 Route(model, self._status),
                 Route(version, self._status),
+                *page_routes(),
             ],
             middleware=[
                 Middleware(ObservedRequests, self._metrics, self._access_log),

@@ -7,8 +7,11 @@ from starlette.types import Receive
 from starlette.types import Scope
 from starlette.types import Send
 
-# What asks whether the server is alive bears no token.
-OPEN_PATHS = ("/healthz", "/readyz")
+from recsys.serving.pages import PAGES
+
+# What asks whether the server is alive bears no token; nor does a browser for a
+# page, which has none of the model until it is given the token.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", *PAGES})
 
 
 class BearerToken:

@@ -11,6 +11,7 @@ from starlette.types import Send
 
 from recsys.serving.monitoring.access_log import AccessLog
 from recsys.serving.monitoring.server_metrics import ServerMetrics
+from recsys.serving.pages import PAGES
 
 REQUEST_ID = "X-Request-Id"
 # Of a request: what it was answered with, filled in where it is known.
@@ -23,6 +24,7 @@ _PATHS = {
     "/metrics": "metrics",
     "/openapi.json": "openapi",
     "/v1/models": "models",
+    **dict.fromkeys(PAGES, "page"),
 }
 
 

@@ -261,7 +261,7 @@ def test_malformed_request_is_refused(client: Client, case: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "message"),
     [
-        ("GET", "/", 404, "expected /v1/models/m, with :predict"),
+        ("GET", "/index.html", 404, "expected /v1/models/m, with :predict"),
         ("GET", "/v1", 404, "Received: '/v1'"),
         ("GET", "/v1/models/other", 404, "Received: '/v1/models/other'"),
         ("POST", "/v1/models/other:predict", 404, "expected /v1/models/m"),
