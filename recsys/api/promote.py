@@ -1,11 +1,9 @@
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from recsys.api.export import export_to
-from recsys.api.promotion_checks import checks_of
-from recsys.api.promotion_checks import retrieval_checks
+from recsys.api.promotion.checks import checks_of
+from recsys.api.promotion.retrieval import run_retrieval_checks
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.errors import DataError
@@ -14,7 +12,6 @@ from recsys.errors import RunError
 from recsys.errors.shown import shown
 from recsys.exporting.served_scores import ServedScores
 from recsys.exporting.versions import check_vacant
-from recsys.files.atomic import replacing
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
@@ -40,10 +37,11 @@ def promote(
     """Decides whether a new model takes over from an old one.
 
     Both are compared as they are served, on the same rows: the losses of all
-    tasks and the calibration, by intervals over users; the retrieval; the
-    slices of rows where the new model is worst; the drift of features and
-    predictions since training; latency and size. The new model is accepted if
-    every check passes.
+    tasks and the calibration, by intervals over users; the retrieval, and
+    where the data have propensities the off-policy value, likewise; the slices
+    of rows where the new model is worst; the drift of features, ids, labels
+    and predictions since training; latency and size. The new model is accepted
+    if every check passes.
 
     Args:
         old: The model that is served: a run folder, an exported model, or a
@@ -51,9 +49,11 @@ def promote(
         new: The other one, likewise. Runs are exported to `out/old` and
             `out/new`.
         data: Data folder of the day, whose labels neither was trained on.
-        out: A new or empty folder: `promotion.json` and `promotion.md` are
-            written there. The verdict is also written beside the new model,
-            with its checksum, for `recsys serve --promoted-only`.
+        out: A new or empty folder: `promotion.json`, the page
+            `promotion.html` with its figures, and the same as Markdown,
+            `promotion.md`, are written there. The verdict is also written
+            beside the new model, with its checksum, for `recsys serve
+            --promoted-only`.
         rules: YAML file with fields of
             `recsys.measuring.promotion.rules.PromotionRules`. Its defaults
             unless given.
@@ -79,7 +79,7 @@ def promote(
         raise DataError.at(data, "tables", "images")
     with sole_writer(place):
         check_vacant(place)
-        before = _training_rows(new, dataset)
+        trained = _training_data(new, dataset)
         folders = {
             "old": _served(Path(old), place / "old"),
             "new": _served(Path(new), place / "new"),
@@ -87,12 +87,10 @@ def promote(
         models = {name: ServedScores(folders[name]) for name in folders}
         for model in models.values():
             model.check_fits(dataset.schema.features, data)
-        checks = [
-            *checks_of(
-                models["old"], models["new"], dataset, split, before, checked
-            ),
-            *retrieval_checks(old, new, data, split, checked),
-        ]
+        checks = checks_of(
+            models["old"], models["new"], dataset, split, trained, checked
+        )
+        checks += run_retrieval_checks(old, new, dataset, split, checked)
         reasons = [check.name for check in checks if not check.passed]
         verdict = NO if reasons else YES
         content: JsonObject = {
@@ -112,8 +110,7 @@ def promote(
             },
         }
         write_json(place / "promotion.json", content)
-        with replacing(place / "promotion.md") as unfinished:
-            unfinished.write_text(promotion_page(content), encoding="utf-8")
+        promotion_page(content).write(place, "promotion.html", "promotion.md")
         write_promotion(
             folders["new"],
             verdict,
@@ -136,16 +133,16 @@ def _read_rules(file: str | Path | None) -> PromotionRules:
         raise FileError(f"{file}: {error}") from None
 
 
-def _training_rows(new: str | Path, dataset: Dataset) -> pd.DataFrame:
-    """The rows that the new model was trained on, if they can be had."""
+def _training_data(new: str | Path, dataset: Dataset) -> Dataset:
+    """The data that the new model was trained on, if they can be had."""
     run = Run(new)
     if run.config.is_file():
         source = run.read_config().data
         if Path(source).is_dir():
             trained = load(source, streaming=False)
             if isinstance(trained, Dataset):
-                return trained.split("train")
-    return dataset.split("train")
+                return trained
+    return dataset
 
 
 def _served(place: Path, out: Path) -> Path:

@@ -6,6 +6,7 @@ import typer
 
 from recsys.backend import start_backend
 from recsys.commands.arguments import SplitName
+from recsys.errors.shown import printable
 
 _NO = 3
 
@@ -34,12 +35,13 @@ def promote(
     with suppress(ValueError):  # Runs are exported in a process of their own.
         start_backend("tensorflow")
     from recsys.api.promote import promote
+    from recsys.reporting.promotion_page import reasons_in_words
 
     content = promote(old, new, data, out, rules, split)
     checks = content["checks"]
     print(f"Verdict: {content['verdict']} ({len(checks)} checks)")
-    for reason in content["reasons"]:
-        print(f"  no: {reason}")
-    print(f"Page: {out / 'promotion.md'}")
+    for reason in reasons_in_words(content):
+        print(f"  no: {printable(reason)}")
+    print(f"Page: {printable(str(out / 'promotion.html'))}")
     if content["reasons"]:
         raise typer.Exit(_NO)

@@ -134,17 +134,21 @@ class RetrievalMeasure:
         rows = dataset.split(split)
         if most_rows is not None and most_rows < len(rows):
             rows = rows.sample(most_rows, random_state=0)
-        self._counting = partial(
+        self.counting = partial(
             counting_rows, rows, schema, ranker.tasks, label
         )
         self.targets: UserTargets | None = None
         if self.user is not None:
-            self.targets = _targets(ranker, self._counting, schema)
+            self.targets = _targets(ranker, self.counting, schema)
+
+    def blocks(self) -> Iterator[Scored]:
+        """Yields the rows that count with the scores of all items."""
+        return _blocks(
+            self.ranker, self.counting, self.user, self.seen, self.popular
+        )
 
     def __call__(self, lists: ListCollector | None = None) -> JsonObject:
-        blocks = _blocks(
-            self.ranker, self._counting, self.user, self.seen, self.popular
-        )
+        blocks = self.blocks()
         if lists is not None:
             blocks = lists.collecting(blocks)
         num_items = self.ranker.retrieval.num_items
@@ -164,7 +168,7 @@ def _blocks(
     counting: Callable[[], _Counting],
     user: str | None,
     seen: Seen | None,
-    popular: np.ndarray | None | None,
+    popular: np.ndarray | None,
 ) -> Iterator[Scored]:
     """The rows of a split with the scores of all items, a few at a time."""
     vectors = model.retrieval.vectors.T  # (D, N)

@@ -2,13 +2,14 @@ from dataclasses import asdict
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
+from recsys.data import Split
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.errors.shown import did_you_mean
 from recsys.files.json_files import JsonObject
+from recsys.measuring.clusters import clusters_of
 from recsys.measuring.measuring import scores_of
 from recsys.metrics.off_policy import LoggedChoices
 from recsys.metrics.off_policy import policy_values
@@ -53,44 +54,24 @@ def measure_policy(
         ValueError: The score is no formula, or the reward no task.
     """
     schema = dataset.schema
-    group, propensity = _roles(schema)
+    _roles(schema)
     _check_reward(model, policy.reward)
     names = [*model.columns(model.no_predictions())]
     try:
         formula = Formula(policy.score, names)
     except ValueError as error:
         raise ValueError(f"`score`: {error}") from None
-    rows, user = dataset.split(split), schema.user_id
-    columns = [*schema.truth_columns, *([] if user is None else [user])]
-    truth = rows[[*dict.fromkeys(columns)]]
+    rows = dataset.split(split)
     predictions = model.columns(scores_of(model, rows).predictions)
     scores = np.broadcast_to(formula(predictions), len(rows))
-    belongs = truth[group].notna().to_numpy()
-    truth, requests = truth[belongs], truth[group][belongs]
-    propensities = truth[propensity].to_numpy(np.float64)
-    labels = truth[policy.reward].to_numpy(np.float64)
-    shown = ~np.isnan(propensities) & ~np.isnan(labels)
-    if not shown.any():
-        raise DataError.at(
-            f"{schema.place}, split {split!r}",
-            f"rows with a group, a propensity and a label of {policy.reward!r}",
-            "none",
-        )
-    ranked_by = np.nan_to_num(scores[belongs], nan=-np.inf)
-    choices = LoggedChoices.of(
-        requests,
-        np.where(shown, labels, np.nan),
-        propensities,
-        top_chances(ranked_by, requests, policy.top),
-        predictions[policy.reward][belongs],
-        None if user is None else _clusters(truth[user]),
-        policy.largest_weight,
+    choices = choices_of(
+        rows, schema, policy, scores, predictions[policy.reward]
     )
     return {
         **asdict(policy),
         "requests": choices.num_requests,
         "clusters": len(np.unique(choices.clusters)),
-        "shown_rows": int(shown.sum()),
+        "shown_rows": int(choices.shown.sum()),
         "effective_rows": choices.effective_rows,
         "values": {
             name: {
@@ -100,6 +81,51 @@ def measure_policy(
             for name, found in policy_values(choices).items()
         },
     }
+
+
+def choices_of(
+    rows: Split,
+    schema: Schema,
+    policy: Policy,
+    scores: np.ndarray,
+    predicted: np.ndarray,
+) -> LoggedChoices:
+    """Returns what a log says, and what a policy would have shown.
+
+    Args:
+        rows: A split, with candidates that were not shown.
+        schema: What its columns mean.
+        policy: The policy.
+        scores: What it ranks the rows by, `(N,)`.
+        predicted: Rewards that are expected of the rows, `(N,)`.
+
+    Raises:
+        DataError: The data have no group or no propensity, or no row has one.
+    """
+    (group, propensity), user = _roles(schema), schema.user_id
+    columns = [*schema.truth_columns, *([] if user is None else [user])]
+    truth = rows[[*dict.fromkeys(columns)]]
+    belongs = truth[group].notna().to_numpy()
+    truth, requests = truth[belongs], truth[group][belongs]
+    propensities = truth[propensity].to_numpy(np.float64)
+    labels = truth[policy.reward].to_numpy(np.float64)
+    shown = ~np.isnan(propensities) & ~np.isnan(labels)
+    if not shown.any():
+        raise DataError.at(
+            schema.place,
+            f"rows with a group, a propensity and a label of {policy.reward!r}",
+            "none",
+        )
+    ranked_by = np.nan_to_num(scores[belongs], nan=-np.inf)
+    return LoggedChoices.of(
+        requests,
+        np.where(shown, labels, np.nan),
+        propensities,
+        top_chances(ranked_by, requests, policy.top),
+        predicted[belongs],
+        None if user is None else clusters_of(truth[user]),
+        policy.largest_weight,
+    )
 
 
 def _roles(schema: Schema) -> tuple[str, str]:
@@ -121,9 +147,3 @@ def _check_reward(model: MultiTaskModel, reward: str) -> None:
             f"`reward` must be a binary or regression task, of {tasks}"
             f"{did_you_mean(reward, tasks)}. Received: reward={reward!r}"
         )
-
-
-def _clusters(users: pd.Series) -> np.ndarray:
-    """Numbers users; a row without one is a cluster of its own."""
-    codes, names = pd.factorize(users)
-    return np.where(codes < 0, len(names) + np.arange(len(codes)), codes)

@@ -87,19 +87,24 @@ class RetrievalMetrics:
         users = 0 if targets is None else len(targets.rows)
         self._users = np.zeros((len(self._metrics), users))
 
-    def add(self, rows: QueryRows, scores: np.ndarray) -> None:
+    def add(self, rows: QueryRows, scores: np.ndarray) -> np.ndarray:
         """Adds the next rows of the split.
 
         Args:
             rows: The rows.
             scores: Array `(B, N)` of what items are ranked by; it is changed.
+
+        Returns:
+            The metrics of each row alone, `(metrics, B)`.
         """
         if self.targets is not None:
             self._add_users(self.targets, rows, scores)
         ranks = Ranks.of(scores, rows.items, rows.excluded, self.keep_targets)
         counts = np.asarray(rows.weights, np.float64)
-        self._sums += [counts @ gains for gains in self._gains(ranks)]
+        gains = np.stack([*self._gains(ranks)])
+        self._sums += gains @ counts
         self._total += counts.sum()
+        return gains / self._most_of_rows()[:, None]
 
     def _gains(self, ranks: Ranks) -> Iterator[npt.NDArray[np.float64]]:
         """Gains of the rows by metric, each float64 `(rows,)`."""
@@ -136,23 +141,36 @@ class RetrievalMetrics:
     def result(self) -> dict[str, float | None]:
         """Returns the metrics by name, `None` where no row counts."""
         values: dict[str, float | None] = dict.fromkeys(self._metrics)
-        alone = np.ones(1, np.int64)
-        for (name, metric), total in zip(
-            self._metrics.items(), self._sums, strict=True
+        for name, total, most in zip(
+            self._metrics, self._sums, self._most_of_rows(), strict=True
         ):
             if self._total:
-                most = metric.most(alone)[0]
                 values[name] = float(total / self._total / most)
-        if self.targets is None:
-            return values
-        counts = self.targets.counts
-        for (name, metric), sums in zip(
-            self._metrics.items(), self._users, strict=True
-        ):
-            of_users = sums / metric.most(counts)
-            mean = float(of_users.mean()) if len(counts) else None
-            values[f"user_{name}"] = mean
+        for name, of_users in self.of_users().items():
+            values[name] = float(of_users.mean()) if len(of_users) else None
         return values
+
+    def of_users(self) -> dict[str, np.ndarray]:
+        """Returns the metrics of each user by name, arrays `(users,)`."""
+        if self.targets is None:
+            return {}
+        counts = self.targets.counts
+        return {
+            f"user_{name}": sums / metric.most(counts)
+            for (name, metric), sums in zip(
+                self._metrics.items(), self._users, strict=True
+            )
+        }
+
+    def _most_of_rows(self) -> np.ndarray:
+        """What a row gains at most, by metric."""
+        alone = np.ones(1, np.int64)
+        return np.array([m.most(alone)[0] for m in self._metrics.values()])
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the metrics by row."""
+        return [*self._metrics]
 
 
 Scored = tuple[QueryRows, Mapping[str, np.ndarray]]

@@ -45,6 +45,12 @@ class Estimate:
         influences = self.influences - other.influences
         return Estimate(self.value - other.value, influences)
 
+    def change_from(self, other: "Estimate") -> "Estimate":
+        """Returns the relative difference, or `minus` where it has none."""
+        if other.value > 0:
+            return self.relative_to(other)
+        return self.minus(other)
+
     def interval(
         self, confidence: float, groups: npt.NDArray[np.integer] | None = None
     ) -> tuple[float, float]:

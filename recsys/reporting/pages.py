@@ -33,11 +33,15 @@ class Pages:
     summary: str
     sections: Sequence[Section]
 
-    def write(self, folder: Path) -> None:
-        """Writes `index.html`, `report.md`, `figures/` and values as JSON.
+    def write(
+        self, folder: Path, page: str = PAGE, text: str = "report.md"
+    ) -> None:
+        """Writes the page, the same as Markdown, `figures/` and values as JSON.
 
         Args:
             folder: An existing folder. The page holds its figures itself.
+            page: Name of the page, `index.html` unless given.
+            text: Name of the Markdown file, `report.md` unless given.
         """
         images = {}
         for section in self.sections:
@@ -51,14 +55,14 @@ class Pages:
                 # The layout is found already, which takes most of the time.
                 picture.figure.set_layout_engine("none")
                 plots.save(picture.figure, file)
-        page = _TEMPLATES.get_template("page.html").render(
+        html = _TEMPLATES.get_template("page.html").render(
             title=self.title,
             summary=self.summary,
             sections=self.sections,
             images=images,
         )
-        (folder / PAGE).write_text(page, encoding="utf-8")
-        (folder / "report.md").write_text(self.markdown(), encoding="utf-8")
+        (folder / page).write_text(html, encoding="utf-8")
+        (folder / text).write_text(self.markdown(), encoding="utf-8")
 
     def markdown(self) -> str:
         """Returns the report as Markdown."""

@@ -24,11 +24,13 @@ def drift_checks(
     A drift counts if its stability index is above the limit and the test,
     corrected for the number of columns, says that it is no chance: in large
     samples every difference is significant, in small ones the index is noise.
+    A column that has only one value on the day, and had others before, is
+    broken, however rare these were, if the test says that it is no chance.
 
     Args:
-        before: By name, columns of the training data: features, and the new
-            model's predictions. Floats are numbers, all else categories; lists
-            are compared by their elements.
+        before: By name, columns of the training data: features, labels, and
+            the new model's predictions. Floats are numbers, all else
+            categories; lists are compared by their elements.
         after: The same columns of the day.
         rules: What is allowed.
     """
@@ -37,17 +39,26 @@ def drift_checks(
         for name in before
     }
     p_values = holm([drift.p_value for drift in drifts.values()])
-    return [
-        Check(
-            "drift",
-            name,
-            drift.psi <= rules.most_psi or p_value > rules.drift_level,
-            drift.psi,
-            rules.most_psi,
-            details={"p_value": p_value},
+    checks = []
+    for (name, drift), p_value in zip(drifts.items(), p_values, strict=True):
+        constant = _is_constant(after[name]) and not _is_constant(before[name])
+        changed = constant or drift.psi > rules.most_psi
+        checks.append(
+            Check(
+                "drift",
+                name,
+                not changed or p_value > rules.drift_level,
+                drift.psi,
+                rules.most_psi,
+                details={"p_value": p_value, "constant": constant},
+            )
         )
-        for (name, drift), p_value in zip(drifts.items(), p_values, strict=True)
-    ]
+    return checks
+
+
+def _is_constant(column: pd.Series) -> bool:
+    """Whether all values are the same or missing."""
+    return _elements(column).nunique() < 2
 
 
 def _sample(column: pd.Series) -> pd.Series:
@@ -59,9 +70,12 @@ def _sample(column: pd.Series) -> pd.Series:
 def _drift(before: pd.Series, after: pd.Series) -> Drift:
     if pd.api.types.is_float_dtype(before):
         return number_drift(before, after)
-    if any(
-        isinstance(value, list | np.ndarray)
-        for value in [*before.head(1), *after.head(1)]
-    ):
-        before, after = before.explode(), after.explode()
-    return category_drift(before.astype(object), after.astype(object))
+    return category_drift(
+        _elements(before).astype(object), _elements(after).astype(object)
+    )
+
+
+def _elements(column: pd.Series) -> pd.Series:
+    """The elements of lists; other columns as they are."""
+    lists = (isinstance(value, list | np.ndarray) for value in column.head(1))
+    return column.explode() if any(lists) else column

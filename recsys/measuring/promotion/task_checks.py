@@ -16,7 +16,7 @@ def task_checks(
     do. That some loss falls does: each of T tasks has a T-th of the error.
 
     Args:
-        tasks: The tasks, each with a row.
+        tasks: The tasks, each with a row. None of them is no improvement.
         rules: What is allowed.
 
     Returns:
@@ -25,11 +25,11 @@ def task_checks(
     """
     checks = []
     better = []
-    corrected = 1 - (1 - rules.confidence) / len(tasks)
+    corrected = 1 - (1 - rules.confidence) / max(1, len(tasks))
     for task in tasks:
         old = mean_estimate(task.losses(task.old), task.weights)
         new = mean_estimate(task.losses(task.new), task.weights)
-        change = new.relative_to(old) if old.value > 0 else new.minus(old)
+        change = new.change_from(old)
         ends = change.interval(rules.confidence, task.groups)
         _, upper = change.interval(corrected, task.groups)
         better.append(upper < -rules.least_improvement)
@@ -51,7 +51,7 @@ def task_checks(
         )
         if task.kind == "binary":
             checks.append(calibration_check(task, "all rows", rules, 1))
-    needed = {"none": 0, "any": 1, "all": len(tasks)}[rules.improved]
+    needed = {"none": 0, "any": 1, "all": max(1, len(tasks))}[rules.improved]
     checks.append(
         Check(
             "tasks",

@@ -1,6 +1,7 @@
 """Planted models that are served, and a day of data."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,14 +11,12 @@ import pytest
 import tensorflow as tf
 
 import recsys
-from recsys.api import promotion_checks
 from recsys.cli import run as command_line
 from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.exporting.signature import Input
 from recsys.exporting.signature import with_defaults
 from recsys.files.json_files import JsonObject
-from recsys.measuring.promotion.rules import PromotionRules
 from recsys.serving.promotion import check_promoted
 
 # Models are served without Keras, whatever the backend.
@@ -30,6 +29,7 @@ SCHEMA = {
     "user": "user id",
 }
 INPUTS = {"user id": "user_id", "age": "age", "tags": "tags"}
+KINDS = ("predictions", "labels")
 # The milliseconds of a tiny model are noise on a busy machine.
 RULES = "most_latency_ratio: 1000\n"
 
@@ -137,8 +137,9 @@ def test_a_better_model_is_accepted(
     assert checks(content, "tasks")["tasks with a lower loss"]["value"] == 1
     assert {*checks(content, "drift")} == {
         *SCHEMA["features"],
-        "predictions of watch",
-        "predictions of rating",
+        *(f"{what} of {task}" for what in KINDS for task in SCHEMA["tasks"]),
+        "unknown ids of user id",
+        "unknown ids of tags",
     }
     assert any("where" in name for name in checks(content, "slices"))
     check_promoted(models / "2")
@@ -183,7 +184,9 @@ def test_the_command_ends_with_3_for_no(
     assert command_line([str(word) for word in words]) == 3
     printed = capfd.readouterr().out
     assert printed.startswith("Verdict: no (")
-    assert "  no: tasks with a lower loss\n" in printed
+    assert (
+        "  no: Tasks: tasks with a lower loss: value 0, limit 1.\n" in printed
+    )
     assert command_line([str(word) for word in words]) == 1
     assert "must be a new or empty folder" in capfd.readouterr().err
 
@@ -212,25 +215,123 @@ def test_no_model(models: Path, day: Path, tmp_path: Path) -> None:
         recsys.promote(tmp_path / "no", models, day, tmp_path / "out")
 
 
-def test_retrieval_may_not_drop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def constant(frame: pd.DataFrame) -> list[str]:
+    frame["watch"] *= 0.0
+    frame["rating"] = np.nan
+    frame["age"] = 0.0
+    frame["user id"] = "x" + frame["user id"]
+    return ["watch", "rating", "age", "unknown ids of user id"]
+
+
+def missing(frame: pd.DataFrame) -> list[str]:
+    frame["age"] = np.nan
+    frame["tags"] = [[]] * len(frame)
+    return ["age", "tags"]
+
+
+def scaled(frame: pd.DataFrame) -> list[str]:
+    frame["age"] *= 100.0
+    frame["rating"] *= 20.0
+    return ["age", "rating"]
+
+
+@pytest.mark.parametrize("broken", [constant, missing, scaled])
+def test_a_broken_day_is_refused_and_the_page_says_why(
+    promote: Callable[..., JsonObject],
+    day: Path,
+    tmp_path: Path,
+    broken: Callable[[pd.DataFrame], list[str]],
 ) -> None:
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").touch()
-    metrics = {
-        "old": {"recall@10": 0.5, "ndcg@10": 0.2, "items": 9},
-        "new": {"recall@10": 0.495, "ndcg@10": 0.19, "items": 9},
-    }
-    monkeypatch.setattr(
-        promotion_checks,
-        "evaluate",
-        lambda run, *_: {"retrieval": metrics[Path(run).name]},
-    )
-    found = promotion_checks.retrieval_checks(
-        tmp_path / "old", tmp_path / "new", "day", "test", PromotionRules()
-    )
-    assert [(check.name, check.passed) for check in found] == [
-        ("recall@10", True),
-        ("ndcg@10", False),
+    """On the same day as it should be, the model is accepted."""
+    folder = tmp_path / "broken"
+    shutil.copytree(day, folder)
+    frame = pd.read_parquet(folder / "test.parquet")
+    columns = broken(frame)
+    frame.to_parquet(folder / "test.parquet")
+    content = promote(1, 2, folder)
+    assert content["verdict"] == "no"
+    for column in columns:
+        is_task = column in SCHEMA["tasks"]
+        name = f"labels of {column}" if is_task else column
+        assert name in content["reasons"]
+        for page in ("promotion.html", "promotion.md"):
+            text = (tmp_path / "1-2" / page).read_text()
+            assert f"Drift: {name}: " in text
+            says = "all values of the day are the same" in text
+            assert says == (broken is not scaled)
+
+
+SHOP = {
+    "name": "shop",
+    "features": {"user id": "id", "age": "number", "tags": "ids"},
+    "tasks": {"watch": "binary"},
+    "user": "user id",
+    "group": "request",
+    "propensity": "chance",
+}
+
+
+def write_shop(folder: Path, requests: int = 600) -> Path:
+    """Requests with four candidates, of which a policy shows one by chance."""
+    generator = np.random.default_rng(0)
+    folder.mkdir()
+    (folder / "dataset.json").write_text(json.dumps(SHOP))
+    for split in ("train", "validation", "test"):
+        rows = 4 * requests
+        ages = generator.normal(size=rows)
+        shown = np.zeros(rows, bool)
+        shown[np.arange(0, rows, 4) + generator.integers(0, 4, requests)] = True
+        watch = (generator.random(rows) < 1 / (1 + np.exp(-ages))) * 1.0
+        pd.DataFrame(
+            {
+                "user id": np.repeat(
+                    [f"u{n % 200}" for n in range(requests)], 4
+                ),
+                "age": ages,
+                "tags": [[1]] * rows,
+                "watch": np.where(shown, watch, np.nan),
+                "request": np.repeat(2**60 + np.arange(requests), 4),
+                "chance": np.where(shown, 0.25, np.nan),
+            }
+        ).to_parquet(folder / f"{split}.parquet")
+    return folder
+
+
+def test_the_value_of_what_would_be_shown(
+    models: Path, tmp_path: Path, promote: Callable[..., JsonObject]
+) -> None:
+    """Version 4 shows the worst row of a request, 1 and 2 the best one."""
+    shop = write_shop(tmp_path / "shop")
+    write_model(models / "4", -1.0)
+    content = promote(1, 2, shop)
+    value = checks(content, "value")
+    assert [*value] == [
+        "value by ips",
+        "value by snips",
+        "value by doubly_robust",
+        "effective rows",
     ]
+    assert all(check["passed"] for check in value.values())
+    assert value["value by ips"]["value"] == 0.0  # The same is shown.
+    test = pd.read_parquet(shop / "test.parquet")
+    best = test.loc[test.groupby("request")["age"].idxmax()]
+    expected = best["watch"].sum() / 0.25 / 600
+    assert value["value by ips"]["new"] == pytest.approx(expected)
+    content = promote(1, 4, shop)
+    assert "value by doubly_robust" in content["reasons"]
+    assert "value by ips" not in content["reasons"]  # Only shown.
+    assert checks(content, "value")["value by snips"]["interval"][1] < -0.3
+
+
+def test_rules_of_the_value(models: Path, tmp_path: Path) -> None:
+    shop = write_shop(tmp_path / "shop", 100)
+    rules = tmp_path / "rules.yaml"
+    for text, message in (
+        ("policy_reward: wach", "policy_reward of .*watch.*Received: 'wach'"),
+        ("policy_score: watch *", "the rules: policy_score: "),
+    ):
+        rules.write_text(text)
+        with pytest.raises(FileError, match=message):
+            recsys.promote(
+                models / "1", models / "2", shop, tmp_path / text[7:10], rules
+            )

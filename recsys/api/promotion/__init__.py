@@ -1,0 +1,1 @@
+"""What `recsys.promote` checks, one file per section."""
