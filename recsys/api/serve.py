@@ -69,7 +69,8 @@ def serve(model: str | Path, **options: Any) -> None:
         _access_log(checked.access_log) as access_log,
         _request_log(checked, metrics) as request_log,
     ):
-        store = ModelStore(folder, model_loader(checked, executor, metrics))
+        load = model_loader(checked, executor, metrics)
+        store = ModelStore(folder, load, checked.policy)
         api = Api(name, store, checked, metrics, access_log, request_log)
         app = api.app()
         with listen(checked) as listener:

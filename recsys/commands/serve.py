@@ -88,6 +88,17 @@ def serve(
     shed_floor: Annotated[
         float, typer.Option(help="Lowest budget that --shed sets.")
     ] = 1.0,
+    versions: Annotated[
+        str,
+        typer.Option(
+            help="Versions to serve: latest, all, or numbers such as 3,4; "
+            "besides, those that labels.json names."
+        ),
+    ] = "latest",
+    keep_versions: Annotated[
+        int,
+        typer.Option(help="Number of versions that latest means."),
+    ] = 1,
     promoted_only: Annotated[
         bool,
         typer.Option(
@@ -146,6 +157,8 @@ def serve(
             shed=shed,
             shed_wait_ms=shed_wait_ms,
             shed_floor=shed_floor,
+            versions=versions,
+            keep_versions=keep_versions,
             promoted_only=promoted_only,
             access_log=access_log,
             log_requests=log_requests,

@@ -3,6 +3,7 @@ from pathlib import Path
 
 from recsys.errors import RunError
 from recsys.files.output_lock import sole_writer
+from recsys.serving.version_labels import LABELS_FILE
 
 
 def write_model(
@@ -47,7 +48,7 @@ def next_version(out: Path) -> Path:
 
     TensorFlow Serving watches such a folder and serves the version with the
     highest number. What is hidden there, such as a version that is still
-    being written, is none.
+    being written, is none, nor is the file of labels.
 
     Args:
         out: Folder of the versions; it need not exist.
@@ -59,7 +60,7 @@ def next_version(out: Path) -> Path:
         raise _refusal(out, "which is a file")
     highest = 0
     for entry in sorted(out.iterdir() if out.exists() else []):
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or entry.name == LABELS_FILE:
             continue
         if not (entry.name.isascii() and entry.name.isdigit()):
             raise _refusal(out, f"which holds {entry.name!r}")

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from recsys.errors.shown import shown
-from recsys.files.json_files import JsonObject
 from recsys.serving.answers import CLOSE
 from recsys.serving.answers import TRY_AGAIN
 from recsys.serving.answers import alive
@@ -25,8 +24,8 @@ from recsys.serving.connection_close import CloseUnread
 from recsys.serving.cross_origin import cross_origin
 from recsys.serving.documents import Documents
 from recsys.serving.loaded_model import LoadedModel
+from recsys.serving.model_status import ModelStatus
 from recsys.serving.model_store import ModelStore
-from recsys.serving.model_store import Served
 from recsys.serving.monitoring.access_log import AccessLog
 from recsys.serving.monitoring.observed_requests import DETAILS
 from recsys.serving.monitoring.observed_requests import ObservedRequests
@@ -37,12 +36,11 @@ from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.pages import page_routes
 from recsys.serving.predict_request import PredictRequest
 from recsys.serving.request_body import read_body
-from recsys.serving.request_error import ForbiddenError
-from recsys.serving.request_error import NotFoundError
 from recsys.serving.request_error import RequestError
 from recsys.serving.request_reader import RequestReader
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.serve_options import ServeOptions
+from recsys.serving.served_versions import Served
 from recsys.serving.tensor_spec import Arrays
 
 
@@ -73,7 +71,8 @@ class Api:
         self._metrics = metrics
         self._access_log = access_log
         self._request_log = request_log
-        metrics.watch(self._statuses)
+        self._model_status = ModelStatus(name, store, options)
+        metrics.watch(self._model_status.content)
         self._reader = RequestReader(
             options.max_request_rows, options.max_request_values
         )
@@ -83,23 +82,27 @@ class Api:
     def app(self) -> Starlette:
         """Returns the application to be served."""
         model = f"/v1/models/{self._name}"
-        version = model + "/versions/{version}"
+        named = (f"{model}/versions/{{version}}", f"{model}/labels/{{label}}")
+        one_of_them, status = (model, *named), self._model_status
         token = self._options.token
         app = Starlette(
             routes=[
                 # They are tried in turn: what is asked most comes first.
-                Route(f"{model}:predict", self._predict, methods=["POST"]),
-                Route(f"{version}:predict", self._predict, methods=["POST"]),
-                Route(f"{model}:rollback", self._rollback, methods=["POST"]),
+                *(
+                    Route(f"{path}:predict", self._predict, methods=["POST"])
+                    for path in one_of_them
+                ),
+                Route(f"{model}:rollback", status.rollback, methods=["POST"]),
                 Route("/healthz", alive),
                 Route("/readyz", self._ready),
                 Route("/openapi.json", self._openapi),
                 Route("/metrics", self._tell_metrics),
-                Route("/v1/models", self._models),
-                Route(f"{model}/metadata", self._metadata),
-                Route(f"{version}/metadata", self._metadata),
-                Route(model, self._status),
-                Route(version, self._status),
+                Route("/v1/models", status.models),
+                *(
+                    Route(f"{path}/metadata", self._metadata)
+                    for path in one_of_them
+                ),
+                *(Route(path, status.status) for path in one_of_them),
                 *page_routes(),
             ],
             middleware=[
@@ -135,54 +138,12 @@ class Api:
             self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE}
         )
 
-    async def _models(self, request: Request) -> Response:
-        return JSONResponse(
-            {"models": [{"name": self._name, **self._statuses()}]}
-        )
-
-    async def _status(self, request: Request) -> Response:
-        status = self._statuses()
-        if "version" in request.path_params:
-            version = request.path_params["version"]
-            status["model_version_status"] = [
-                item
-                for item in status["model_version_status"]
-                if item["version"] == version
-            ]
-            if not status["model_version_status"]:
-                raise self._no_such_version(version)
-        return JSONResponse(status)
-
-    def _statuses(self) -> JsonObject:
-        status: JsonObject = {"model_version_status": self._store.statuses()}
-        served = self._store.served
-        if served is not None and served.model.batcher.shedding is not None:
-            shedding = served.model.batcher.shedding
-            status["shedding"] = shedding.status()
-        return status
-
     async def _metadata(self, request: Request) -> Response:
-        served = self._store.served
+        served = self._select(request)
         if served is None:
             return unavailable("no version is loaded yet")
-        self._check_version(served, request)
         content = await self._documents.metadata(served)
         return await json_answer(request, content, {})
-
-    async def _rollback(self, request: Request) -> Response:
-        """Goes back to the version before, for whom may change the server."""
-        options = self._options
-        if not (options.token or options.is_local):
-            raise ForbiddenError.at(
-                "rollback", "a server with a token", "one without"
-            )
-        # A page could send it without being asked for the token.
-        origin = request.headers.get("origin")
-        if origin is not None and origin not in options.cors_origins:
-            allowed = f"an origin of {[*options.cors_origins]}"
-            raise ForbiddenError.at("Origin", allowed, shown(origin))
-        left, served = await asyncio.to_thread(self._store.rollback)
-        return JSONResponse({"rolled_back": str(left), "served": str(served)})
 
     async def _predict(self, request: Request) -> Response:
         if self._under_way >= self._options.max_concurrency:
@@ -211,14 +172,14 @@ class Api:
             async with asyncio.timeout(seconds):
                 body = await read_body(request, most_bytes)
                 has_come = True
-                served = self._store.served
+                served = self._select(request)
                 if served is None:
                     return unavailable("no version is loaded yet")
-                self._check_version(served, request)
+                details = request.scope[DETAILS]
+                details["version"] = served.version
                 parsed = await self._reader.read(body, served.model.signatures)
                 del body  # It may be large, and the answer take long.
-                details = request.scope[DETAILS]
-                details |= {"version": served.version, "rows": parsed.rows}
+                details["rows"] = parsed.rows
                 outputs = await served.model.batcher.predict(
                     parsed, request.is_disconnected, note
                 )
@@ -260,19 +221,9 @@ class Api:
                 )
             )
 
-    def _check_version(
-        self, served: Served[LoadedModel], request: Request
-    ) -> None:
-        version = request.path_params.get("version", str(served.version))
-        if version != str(served.version):
-            raise self._no_such_version(version)
-
-    def _no_such_version(self, version: str) -> NotFoundError:
-        served = self._store.served
-        there = f"{served.version}" if served else "none yet"
-        return NotFoundError.at(
-            self._name, f"a served version: {there}", shown(version)
-        )
+    def _select(self, request: Request) -> Served[LoadedModel] | None:
+        """The version that a request is for, `None` before there is any."""
+        return self._store.current.select(self._name, **request.path_params)
 
     async def _no_such_page(
         self, request: Request, error: Exception
@@ -282,7 +233,7 @@ class Api:
         if error.status_code == 404:
             problem = (
                 f"expected /v1/models/{self._name}, with :predict, :rollback, "
-                "/metadata or /versions/N behind it. "
+                "/metadata, /versions/N or /labels/LABEL behind it. "
                 f"Received: {shown(request.url.path)}"
             )
         else:

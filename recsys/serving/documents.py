@@ -3,16 +3,18 @@ import json
 import threading
 from collections.abc import Callable
 from collections.abc import Mapping
+from weakref import WeakKeyDictionary
 
 from recsys.files.json_files import JsonObject
 from recsys.serving.loaded_model import LoadedModel
-from recsys.serving.model_store import Served
 from recsys.serving.openapi import describe
 from recsys.serving.runner import DEFAULT_SIGNATURE
+from recsys.serving.served_versions import Served
 from recsys.serving.tensor_spec import DTYPES
 from recsys.serving.tensor_spec import TensorSpec
 
 _Model = Served[LoadedModel]
+_OPENAPI, _METADATA = "openapi", "metadata"
 
 
 class Documents:
@@ -27,7 +29,10 @@ class Documents:
         self._name = name
         self._max_rows = max_rows
         self._lock = threading.Lock()
-        self._made: dict[str, tuple[_Model, bytes]] = {}
+        # A version that is not served any more is not kept for them.
+        self._made: dict[str, WeakKeyDictionary[_Model, bytes]] = {
+            kind: WeakKeyDictionary() for kind in (_OPENAPI, _METADATA)
+        }
 
     async def openapi(self, served: _Model) -> bytes:
         """Returns what OpenAPI says, JSON."""
@@ -36,7 +41,7 @@ class Documents:
             signatures = served.model.signatures
             return describe(self._name, signatures, self._max_rows)
 
-        return await self._once("openapi", served, make)
+        return await self._once(_OPENAPI, served, make)
 
     async def metadata(self, served: _Model) -> bytes:
         """Returns what TensorFlow Serving's metadata say, JSON.
@@ -47,22 +52,20 @@ class Documents:
         def make() -> JsonObject:
             return _metadata(self._name, served)
 
-        return await self._once("metadata", served, make)
+        return await self._once(_METADATA, served, make)
 
     async def _once(
         self, kind: str, served: _Model, make: Callable[[], JsonObject]
     ) -> bytes:
-        made = self._made.get(kind)
-        if made is not None and made[0] is served:
-            return made[1]
+        made = self._made[kind]
+        if (content := made.get(served)) is not None:
+            return content
 
         def make_once() -> bytes:
             with self._lock:
-                made = self._made.get(kind)
-                if made is None or made[0] is not served:
-                    made = served, json.dumps(make()).encode()
-                    self._made[kind] = made
-                return made[1]
+                if served not in made:
+                    made[served] = json.dumps(make()).encode()
+                return made[served]
 
         return await asyncio.to_thread(make_once)
 

@@ -9,6 +9,7 @@ from recsys.serving.openapi_values import ELEMENTS
 from recsys.serving.openapi_values import nested
 from recsys.serving.predict_request import BUDGET
 from recsys.serving.runner import DEFAULT_SIGNATURE
+from recsys.serving.serve_options import NAME
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
 
@@ -16,7 +17,7 @@ _ERRORS = {
     "400": "What is wrong with the request",
     "401": "The token is missing or wrong",
     "403": "Only whom the server trusts may ask for it",
-    "404": "There is no such model or version",
+    "404": "There is no such model, version or label",
     "405": "The address takes another method",
     "408": "The body has not come in time",
     "409": "There is no version to go back to",
@@ -41,13 +42,6 @@ def describe(
         max_rows: Most rows of a request.
     """
     model = f"/v1/models/{name}"
-    version = model + "/versions/{version}"
-    by_version = {
-        "name": "version",
-        "in": "path",
-        "required": True,
-        "schema": {"type": "integer", "minimum": 1},
-    }
     signature = signatures[DEFAULT_SIGNATURE]
     predict = _operation(
         "predict", "The predictions", described_answer(signature, max_rows)
@@ -59,31 +53,52 @@ def describe(
     status = _operation("status", "The versions and how they are")
     metadata = _operation("metadata", "The inputs and outputs")
     rollback = _operation("rollback", "The version left, and that served now")
+    operations = {":predict": predict, "": status, "/metadata": metadata}
     return {
         "openapi": "3.1.0",
         "info": {"title": f"recsys serve: {name}", "version": "1"},
         "paths": {
             f"{model}:predict": {"post": predict},
-            f"{version}:predict": {
-                "parameters": [by_version],
-                "post": _named(predict, "predictByVersion"),
-            },
             f"{model}:rollback": {"post": rollback},
             model: {"get": status},
-            version: {
-                "parameters": [by_version],
-                "get": _named(status, "statusByVersion"),
-            },
             f"{model}/metadata": {"get": metadata},
-            f"{version}/metadata": {
-                "parameters": [by_version],
-                "get": _named(metadata, "metadataByVersion"),
-            },
+            **_of_one(f"{model}/versions/{{version}}", _VERSION, operations),
+            **_of_one(f"{model}/labels/{{label}}", _LABEL, operations),
             "/healthz": {"get": _operation("alive", "The server runs")},
             "/readyz": {"get": _operation("ready", "A version is loaded")},
             "/v1/models": {"get": _operation("models", "The models served")},
             "/metrics": {"get": _METRICS},
         },
+    }
+
+
+_VERSION = {
+    "name": "version",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 0},
+}
+_LABEL = {
+    "name": "label",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": NAME},
+}
+
+
+def _of_one(
+    path: str, parameter: JsonObject, operations: Mapping[str, JsonObject]
+) -> JsonObject:
+    """The operations on the version that a parameter of the path names."""
+    ending = "By" + str(parameter["name"]).capitalize()
+    return {
+        path + behind: {
+            "parameters": [parameter],
+            "post" if behind == ":predict" else "get": _named(
+                operation, operation["operationId"] + ending
+            ),
+        }
+        for behind, operation in operations.items()
     }
 
 

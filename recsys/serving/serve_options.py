@@ -7,12 +7,17 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from recsys.errors.clear_errors import with_clear_errors
+from recsys.serving.version_policy import ALL
+from recsys.serving.version_policy import LATEST
+from recsys.serving.version_policy import VersionPolicy
 
 # A model's name is part of its address.
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
 # A scheme, a host and perhaps a port, without a path.
 _ORIGIN = r"^(\*|[a-z][a-z0-9+.-]*://[^/\s]+)$"
+
+_VERSIONS = rf"^({LATEST}|{ALL}|\d{{1,18}}(,\d{{1,18}})*)$"
 
 _Count = Annotated[int, Field(ge=1, le=2**32)]
 _Positive = Annotated[float, Field(gt=0, le=1e6)]
@@ -53,6 +58,11 @@ class ServeOptions:
             computed, by which `shed` tells the pressure; its other measure is
             `max_concurrency`.
         shed_floor: Experts per row to which `shed` lowers a budget at most.
+        versions: Which versions are served: `"latest"`, `"all"` or numbers
+            such as `"3,4"`; besides, those with a label in `labels.json` in
+            the folder of versions.
+        keep_versions: How many of the highest versions `"latest"` means. Each
+            takes its memory.
         promoted_only: Whether only versions are served that `recsys promote`
             has accepted and that have not changed since.
         access_log: File to which a line of JSON per request is appended; `"-"`
@@ -92,11 +102,26 @@ class ServeOptions:
     shed: bool = False
     shed_wait_ms: Annotated[float, Field(gt=0, le=1e6)] = 100.0
     shed_floor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
+    versions: Annotated[str, Field(pattern=_VERSIONS)] = LATEST
+    keep_versions: _Count = 1
     promoted_only: bool = False
     access_log: Annotated[str, Field(min_length=1)] | None = None
     log_requests: Annotated[str, Field(min_length=1)] | None = None
     sample: Annotated[float, Field(gt=0, le=1)] = 0.01
     cors_origins: tuple[Annotated[str, Field(pattern=_ORIGIN)], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.keep_versions > 1 and self.versions != LATEST:
+            raise ValueError(
+                "`keep_versions` must be 1 unless `versions` is 'latest'. "
+                f"Received: keep_versions={self.keep_versions}, "
+                f"versions={self.versions!r}"
+            )
+
+    @property
+    def policy(self) -> VersionPolicy:
+        """Which versions are served."""
+        return VersionPolicy.of(self.versions, self.keep_versions)
 
     @property
     def is_local(self) -> bool:

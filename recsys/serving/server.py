@@ -137,14 +137,14 @@ async def _watch(
     await loop.run_in_executor(loading, store.refresh)
     store.check_served()
     ready()
-    kept = _version(store)
+    kept = {*store.current.by_number}
     _keep_what_is_there()
     before = ""
     while True:
         await asyncio.sleep(seconds)
-        # By now nobody asks the version before any more.
-        if _version(store) != kept:
-            kept = _version(store)
+        # By now nobody asks a version before any more.
+        if {*store.current.by_number} != kept:
+            kept = {*store.current.by_number}
             _keep_what_is_there()
         try:
             await loop.run_in_executor(loading, store.refresh)
@@ -155,10 +155,6 @@ async def _watch(
             before = problem
         else:
             before = ""
-
-
-def _version(store: ModelStore[LoadedModel]) -> int | None:
-    return None if store.served is None else store.served.version
 
 
 def _keep_what_is_there() -> None:

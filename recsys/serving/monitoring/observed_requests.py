@@ -9,6 +9,7 @@ from starlette.types import Receive
 from starlette.types import Scope
 from starlette.types import Send
 
+from recsys.files.json_files import JsonObject
 from recsys.serving.monitoring.access_log import AccessLog
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.pages import PAGES
@@ -56,7 +57,8 @@ class ObservedRequests:
         start = time.perf_counter()
         given = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = given if _ID.fullmatch(given) else uuid4().hex
-        scope[DETAILS] = details = {"request_id": request_id}
+        details: JsonObject = {"request_id": request_id}
+        scope[DETAILS] = details
         status, size = 500, 0  # Unless an answer begins.
 
         async def answer(message: Message) -> None:
@@ -74,7 +76,12 @@ class ObservedRequests:
             await self._app(scope, receive, answer)
         finally:
             seconds = time.perf_counter() - start
-            self._metrics.answered(_endpoint(scope["path"]), status, seconds)
+            self._metrics.answered(
+                _endpoint(scope["path"]),
+                status,
+                seconds,
+                str(details.get("version", "")),
+            )
             if self._log is not None:
                 client = scope.get("client")
                 self._log.write(

@@ -63,13 +63,13 @@ class ServerMetrics:
         self._requests = Counter(
             "recsys_requests",
             "Answered requests",
-            ["endpoint", "status"],
+            ["endpoint", "status", "version"],
             registry=registry,
         )
         self._request_seconds = Histogram(
             "recsys_request_seconds",
             "Seconds from a request's head to the end of its answer",
-            ["endpoint"],
+            ["endpoint", "version"],
             buckets=_SECONDS,
             registry=registry,
         )
@@ -87,12 +87,14 @@ class ServerMetrics:
         self._batch_rows = Histogram(
             "recsys_batch_rows",
             "Rows that are computed together",
+            ["version"],
             buckets=_ROWS,
             registry=registry,
         )
         self._batch_seconds = Histogram(
             "recsys_batch_seconds",
             "Seconds that the model takes for a batch",
+            ["version"],
             buckets=_SECONDS,
             registry=registry,
         )
@@ -100,7 +102,7 @@ class ServerMetrics:
             "recsys_ids",
             "Ids of up to 256 rows of each batch; the share of unknown ones "
             "is that of the model's vocabulary",
-            ["input", "state"],
+            ["input", "state", "version"],
             registry=registry,
         )
         self.unlogged = Counter(
@@ -119,16 +121,19 @@ class ServerMetrics:
         """
         self._registry.register(_Versions(status))
 
-    def answered(self, endpoint: str, status: int, seconds: float) -> None:
+    def answered(
+        self, endpoint: str, status: int, seconds: float, version: str = ""
+    ) -> None:
         """Counts an answered request.
 
         Args:
             endpoint: What was asked, one of a few names.
             status: Status of the answer.
             seconds: How long it took.
+            version: The version that was asked, empty for none.
         """
-        self._requests.labels(endpoint, str(status)).inc()
-        self._request_seconds.labels(endpoint).observe(seconds)
+        self._requests.labels(endpoint, str(status), version).inc()
+        self._request_seconds.labels(endpoint, version).observe(seconds)
         if endpoint == "predict" and status in _REASONS:
             self._rejected.labels(_REASONS[status]).inc()
 
@@ -154,12 +159,12 @@ class ServerMetrics:
             seconds: How long it took.
         """
         rows = len(next(iter(inputs.values()))) if inputs else 0
-        self._batch_rows.observe(rows)
-        self._batch_seconds.observe(seconds)
+        self._batch_rows.labels(version).observe(rows)
+        self._batch_seconds.labels(version).observe(seconds)
         self._outputs.add(version, inputs, outputs)
         for name, counts in known.count(inputs).items():
             for state, count in zip(_ID_STATES, counts, strict=True):
-                self._ids.labels(name, state).inc(count)
+                self._ids.labels(name, state, version).inc(count)
 
     def exposition(self) -> bytes:
         """Returns all metrics in Prometheus's text format 0.0.4."""
@@ -208,6 +213,14 @@ class _Versions:
         for item in status["model_version_status"]:
             versions.add_metric((item["version"], item["state"]), 1.0)
         yield versions
+        labels = GaugeMetricFamily(
+            "recsys_version_label",
+            "1 for the version that a label is at",
+            labels=("label", "version"),
+        )
+        for pair in status.get("version_labels", {}).items():
+            labels.add_metric(pair, 1.0)
+        yield labels
         shedding = status.get("shedding")
         if shedding is None:
             return

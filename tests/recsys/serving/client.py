@@ -41,7 +41,7 @@ class Client:
         checked = ServeOptions(**options)
         metrics = ServerMetrics()
         loader = model_loader(checked, ThreadPoolExecutor(1), metrics)
-        store = ModelStore(folder, loader)
+        store = ModelStore(folder, loader, checked.policy)
         if load_now:
             store.refresh()
         log = AccessLog(checked.access_log) if checked.access_log else None

@@ -142,5 +142,5 @@ def test_ids_that_the_model_does_not_know_are_counted(
     text = client.get("/metrics").text
     for name in ("user", "film"):
         unknown = (~rows[name].isin(train[name])).sum()
-        counter = f'recsys_ids_total{{input="{name}",state="unknown"}}'
-        assert f"{counter} {float(unknown)}" in text
+        labels = f'input="{name}",state="unknown",version="1"'
+        assert f"recsys_ids_total{{{labels}}} {float(unknown)}" in text

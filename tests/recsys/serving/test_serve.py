@@ -24,6 +24,7 @@ from recsys.errors import FileError
 from recsys.serving.bounded_http import MAX_HEAD_BYTES
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.server import listen
+from recsys.serving.version_labels import LABELS_FILE
 from tests.recsys.serving.onnx_models import write_endless
 from tests.recsys.serving.server_process import ServerProcess
 from tests.recsys.serving.server_process import until_end
@@ -46,7 +47,10 @@ def copy_version(saved_models: Path, version: str, folder: Path) -> None:
 
 
 class Load:
-    """Asks again and again, in threads, and keeps what came back."""
+    """Asks again and again, in threads, and keeps what came back.
+
+    An answer is the one value of all rows of a request, or what went wrong.
+    """
 
     def __init__(self, url: str, threads: int, headers: Any) -> None:
         self.answers: list[Any] = []
@@ -61,9 +65,10 @@ class Load:
             while not self._end.is_set():
                 try:
                     response = client.post(
-                        f"{self._url}:predict", json={"instances": [ROW]}
+                        f"{self._url}:predict", json={"instances": [ROW] * 3}
                     )
-                    answer = response.json()["predictions"][0]["watch"]
+                    rows = response.json()["predictions"]
+                    (answer,) = {row["watch"] for row in rows}
                 except Exception as error:
                     answer = error
                 self.answers.append(answer)
@@ -93,21 +98,47 @@ def versions(server: ServerProcess, **kwargs: Any) -> dict[str, str]:
 
 @pytest.mark.slow
 @once
-def test_new_version_takes_over_without_a_failed_request(
+def test_new_versions_and_labels_without_a_failed_request(
     saved_models: Path, tmp_path: Path
 ) -> None:
-    """With a token, and a broken version before; then it is told to end."""
+    """Nor one with rows of two versions.
+
+    With a token, and a broken version before; at last a rollback, and the
+    server is told to end.
+    """
     folder = tmp_path / "m"
     folder.mkdir()
+
+    def label(version: int) -> None:
+        """Whole at once: of half a file, an error would be logged."""
+        (tmp_path / LABELS_FILE).write_text(f'{{"stable": {version}}}')
+        (tmp_path / LABELS_FILE).replace(folder / LABELS_FILE)
+
     copy_version(saved_models, "1", folder)
+    label(1)
     token = {"RECSYS_SERVE_TOKEN": "secret"}
     headers = {"authorization": "Bearer secret"}
     with ServerProcess(folder, **token) as server:
         server.wait_until_ready()
         assert server.url.startswith("http://127.0.0.1:")
         assert httpx.get(server.url).status_code == 401
-        with Load(server.url, 4, headers) as load:
-            wait_for(lambda: len(load.answers) > 20, server.log)
+        with (
+            Load(server.url, 2, headers) as latest,
+            Load(f"{server.url}/labels/stable", 2, headers) as stable,
+        ):
+
+            def go_on() -> None:
+                """Until 20 more requests of each are answered."""
+                begun = len(latest.answers), len(stable.answers)
+                wait_for(
+                    lambda: (
+                        len(latest.answers) > begun[0] + 20
+                        and len(stable.answers) > begun[1] + 20
+                    ),
+                    server.log,
+                )
+
+            go_on()
             # It appears whole, and goes whole: there is one error to log.
             broken = tmp_path / "broken"
             broken.mkdir()
@@ -119,19 +150,37 @@ def test_new_version_takes_over_without_a_failed_request(
             )
             (folder / "3").rename(broken)
             copy_version(saved_models, "2", folder)
-            wait_for(lambda: 6.0 in load.answers, server.log)
-            last = len(load.answers) + 20
-            wait_for(lambda: len(load.answers) > last, server.log)
+            wait_for(lambda: 6.0 in latest.answers, server.log)
+            go_on()
+            assert {*stable.answers} == {3.0}
+            label(2)
+            wait_for(lambda: 6.0 in stable.answers, server.log)
+            go_on()
             assert versions(server, headers=headers) == {"2": "AVAILABLE"}
-        assert set(load.answers) == {3.0, 6.0}
-        # Each connection sees the old version, then the new one.
-        assert load.answers[-1] == 6.0
+            assert latest.answers[-1] == stable.answers[-1] == 6.0
+            answer = httpx.post(f"{server.url}:rollback", headers=headers)
+            assert answer.json() == {"rolled_back": "2", "served": "1"}
+            go_on()
+        for load in (latest, stable):
+            assert set(load.answers) == {3.0, 6.0}
+            assert load.answers[-1] == 3.0
         server.process.terminate()
         assert server.wait() == 0
     told = [line.split(maxsplit=2)[2].strip() for line in server.log]
-    assert told[0] == "INFO version 1 is served"
-    assert told[1].startswith("ERROR version 3 cannot be served: ")
-    assert told[2:] == ["INFO version 2 is served instead of 1"]
+    assert told[:2] == [
+        "INFO version 1 is served",
+        "INFO label stable is at version 1",
+    ]
+    assert told[2].startswith("ERROR version 3 cannot be served: ")
+    assert told[3:6] == [
+        "INFO versions 2, 1 are served instead of 1",
+        "INFO version 2 is served instead of 2, 1",
+        "INFO label stable is at version 2",
+    ]
+    assert told[6:] == [
+        "INFO version 1 is served instead of 2",
+        "ERROR label stable is at version 1: version 2 is not served",
+    ]
 
 
 @pytest.mark.slow

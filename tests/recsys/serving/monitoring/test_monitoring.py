@@ -58,21 +58,23 @@ def test_requests_batches_ids_and_predictions(known: Path) -> None:
     client.predict({})
     client.get("/no/such/page")
     got = samples(client)
-    assert got["recsys_requests_total", "predict", "200"] == 2
-    assert got["recsys_requests_total", "predict", "413"] == 1
-    assert got["recsys_requests_total", "predict", "400"] == 1
-    assert got["recsys_requests_total", "other", "404"] == 1
+    assert got["recsys_requests_total", "predict", "200", "1"] == 2
+    assert got["recsys_requests_total", "predict", "413", "1"] == 1
+    assert got["recsys_requests_total", "predict", "400", "1"] == 1
+    assert got["recsys_requests_total", "other", "404", ""] == 1
     assert got["recsys_rejected_requests_total", "too_large"] == 1
     assert got["recsys_rejected_requests_total", "invalid"] == 1
-    assert got["recsys_request_seconds_count", "predict"] == 4
+    assert got["recsys_request_seconds_count", "predict", "1"] == 4
     assert got["recsys_requests_under_way",] == 0
-    assert got["recsys_batch_rows_count",] == 2
-    assert got["recsys_batch_rows_sum",] == 3
-    assert got["recsys_batch_rows_bucket", "1.0"] == 1
-    assert got["recsys_batch_seconds_count",] == 2
+    assert got["recsys_batch_rows_count", "1"] == 2
+    assert got["recsys_batch_rows_sum", "1"] == 3
+    assert got["recsys_batch_rows_bucket", "1.0", "1"] == 1
+    assert got["recsys_batch_seconds_count", "1"] == 2
     assert got["recsys_version", "AVAILABLE", "1"] == 1
     # `tags` may be anything: nothing says which are known.
-    ids = {key[1:]: n for key, n in got.items() if key[0] == "recsys_ids_total"}
+    ids = {
+        key[1:3]: n for key, n in got.items() if key[0] == "recsys_ids_total"
+    }
     assert ids == {
         ("film", "known"): 1,
         ("film", "unknown"): 2,
@@ -108,7 +110,7 @@ def test_experts_budgets_and_classes() -> None:
     assert 'column="1",output="why",version="7"} 1.25' in text
     for name in ("items", "title", "wide"):
         assert name not in text
-    assert "recsys_batch_seconds_sum 0.25" in text
+    assert 'recsys_batch_seconds_sum{version="7"} 0.25' in text
 
 
 def test_metrics_need_the_token(saved_models: Path) -> None:
@@ -116,7 +118,7 @@ def test_metrics_need_the_token(saved_models: Path) -> None:
     assert client.get("/metrics").status_code == 401
     headers = {"Authorization": "Bearer secret"}
     text = client.get("/metrics", headers=headers).text
-    assert 'endpoint="metrics",status="401"} 1.0' in text
+    assert 'endpoint="metrics",status="401",version=""} 1.0' in text
 
 
 def test_access_log_and_request_ids(saved_models: Path, tmp_path: Path) -> None:
