@@ -42,7 +42,7 @@ from recsys.training import train_model
 from recsys.training.batches import POOL_ROWS
 from recsys.training.batches import StreamedBatches
 from recsys.training.callbacks.checkpoint import Checkpoint
-from recsys.training.callbacks.stopwatch import Stopwatch
+from recsys.training.callbacks.progress_line import Stopwatch
 from recsys.training.callbacks.validation import Validation
 
 

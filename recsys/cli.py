@@ -34,8 +34,8 @@ from recsys.commands.train import train
 from recsys.commands.tune import tune
 from recsys.errors import FileError
 from recsys.errors import RunError
+from recsys.errors.memory import clear_memory_errors
 from recsys.errors.missing_package import what_to_install
-from recsys.errors.out_of_memory import clear_memory_errors
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
 from recsys.private_names import click_exception

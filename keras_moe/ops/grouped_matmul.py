@@ -13,7 +13,7 @@ from keras_moe.types import Tensor
 if keras.backend.backend() == "torch":
     from keras_moe.ops._torch_groups import affine_groups
 else:
-    from keras_moe.ops._tensorflow_groups import affine_groups
+    from keras_moe.ops._split_groups import affine_groups
 
 
 def grouped_matmul(

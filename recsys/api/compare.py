@@ -16,15 +16,15 @@ from recsys.files.atomic import replacing
 from recsys.files.folders import check_no_links
 from recsys.files.json_files import JsonMapping
 from recsys.files.output_lock import sole_writer
-from recsys.processes.command_words import command_words
+from recsys.processes.command_process import command_words
 from recsys.processes.training_processes import TrainingProcesses
+from recsys.reporting.comparison import COMPARISONS
 from recsys.reporting.comparison import Comparison
 from recsys.reporting.comparison_table import comparison_table
-from recsys.reporting.comparisons import COMPARISONS
+from recsys.reporting.comparison_table import verdicts
 from recsys.reporting.markdown import markdown_text
 from recsys.reporting.planned import Planned
 from recsys.reporting.planned import check_planned
-from recsys.reporting.verdicts import verdicts
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 
@@ -47,7 +47,7 @@ def compare(
     Args:
         comparison: A `Comparison`, or a JSON file with its fields, see
             `docs/comparing.md`, or the name of one of
-            `recsys.reporting.comparisons.COMPARISONS`.
+            `recsys.reporting.comparison.COMPARISONS`.
         out: Folder of the runs and the table.
         jobs: Runs at a time.
         seeds: How many seeds, whatever the comparison says. Its own unless

@@ -26,11 +26,11 @@ from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.two_tower import TwoTower
+from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.rerank import check_rerank
 from recsys.retrieval.rerank.diverse_rows import diverse_rows
 from recsys.retrieval.retrieval import RETRIEVAL
-from recsys.retrieval.row_weights import ALL_ROWS
 from recsys.runs.run import Run
 
 CANDIDATES = 100

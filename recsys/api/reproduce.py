@@ -24,8 +24,8 @@ from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.processes.command_process import CommandProcess
+from recsys.processes.command_process import command_words
 from recsys.processes.command_process import why_it_failed
-from recsys.processes.command_words import command_words
 from recsys.reporting.shelf import BENCHMARKS
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Setting

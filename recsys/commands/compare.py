@@ -35,7 +35,7 @@ def compare(
     from recsys.api.compare import read_comparison
     from recsys.errors.shown import printable
     from recsys.reporting.comparison_table import print_comparison
-    from recsys.reporting.verdicts import verdicts
+    from recsys.reporting.comparison_table import verdicts
 
     fields = {"data": data, "backend": backend}
     options = {

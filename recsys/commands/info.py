@@ -11,7 +11,7 @@ def info(
 ) -> None:
     """Show what a run is, its metrics, and what it beats."""
     from recsys.api.info import info
-    from recsys.reporting.run.scores_table import scores_table
+    from recsys.reporting.run.overview import scores_table
     from recsys.reporting.terminal_table import print_table
 
     found = info(run)

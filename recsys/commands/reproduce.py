@@ -37,7 +37,7 @@ def reproduce(
     """Measure models on a public benchmark, beside published ones."""
     from recsys.api.reproduce import reproduce
     from recsys.reporting.shelf import BENCHMARKS
-    from recsys.reporting.shelf.shelf_table import shelf_table
+    from recsys.reporting.shelf.shelf_page import shelf_table
     from recsys.reporting.terminal_table import print_table
 
     results = reproduce(name, raw_dir, out, rows, seeds, backend)

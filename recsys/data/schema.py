@@ -36,8 +36,8 @@ from recsys.files.json_files import parse_json
 from recsys.tasks import TASKS
 from recsys.tasks import RowRoles
 from recsys.tasks import Task
-from recsys.tasks.row_position import RowPosition
-from recsys.tasks.row_propensity import RowPropensity
+from recsys.tasks.log_columns import RowPosition
+from recsys.tasks.log_columns import RowPropensity
 from recsys.tasks.row_roles import DEFAULT_K
 from recsys.tasks.row_weight import RowWeight
 from recsys.tasks.row_weight import RowWeights

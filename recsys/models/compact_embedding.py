@@ -11,7 +11,7 @@ from recsys.models.compact_rows import INT8
 from recsys.models.compact_rows import CompactRows
 from recsys.models.id_embedding import IdEmbedding
 from recsys.private_names import table_of
-from recsys.tables.backend_rows import backend_rows
+from recsys.tables.row_lookups import backend_rows
 from recsys.tables.variable_values import variable_values
 
 _BLOCK = 1 << 16  # Rows at a time.

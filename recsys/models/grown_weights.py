@@ -9,8 +9,8 @@ from recsys.models.ranker import Ranker
 from recsys.models.two_tower import TwoTower
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.tables.marks import marks
-from recsys.tables.split_variable import assign
-from recsys.tables.split_variable import shape_of
+from recsys.tables.variable_values import assign
+from recsys.tables.variable_values import shape_of
 from recsys.tables.variable_values import variable_values
 
 

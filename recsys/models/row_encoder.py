@@ -7,8 +7,8 @@ import numpy as np
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.position_tower import POSITIONS
 from recsys.models.position_tower import encoded_positions
+from recsys.retrieval.counting_rows import row_weights
 from recsys.retrieval.retrieval import ROW_WEIGHTS
-from recsys.retrieval.row_weights import row_weights
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import Weighing
 from recsys.tasks.row_weight import weights_of

@@ -19,7 +19,7 @@ from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
 from recsys.files.json_files import JsonObject
 from recsys.models.calibration.calibration import Calibration
-from recsys.tasks.row_position import LARGEST_POSITION
+from recsys.tasks.log_columns import LARGEST_POSITION
 
 # Names of the dtypes that layers compute in.
 _FLOATS = (

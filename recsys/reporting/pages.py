@@ -1,22 +1,33 @@
 """A report as files: an HTML page, the same as Markdown, and the figures."""
 
+import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib
 from jinja2 import Environment
 from jinja2 import PackageLoader
 from jinja2 import StrictUndefined
+from matplotlib.figure import Figure
 
 from recsys import plots
 from recsys.files.json_files import write_json
 from recsys.reporting.markdown import markdown_table
 from recsys.reporting.markdown import markdown_text
 from recsys.reporting.section import Section
-from recsys.reporting.themed_svg import themed_svg
 from recsys.reporting.tooltips import add_tooltips
+from recsys.reporting.tooltips import titled
 
 PAGE = "index.html"
+# What Matplotlib writes before and in a file, and names that a page with
+# several figures would have twice and nothing refers to.
+_PROLOGUE = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
+_METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+_GROUP = re.compile(r'<g id="[^"]*"')
+_BLACK = re.compile(r"(fill|stroke): ?#000000")
+_SIZE = re.compile(r'(<svg[^>]*?) width="([\d.]+)pt" height="[\d.]+pt"')
 
 
 @dataclass(frozen=True)
@@ -93,3 +104,24 @@ _TEMPLATES = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
 )
+
+
+def themed_svg(figure: Figure, name: str) -> str:
+    """Returns a figure as SVG for a light and a dark page.
+
+    Its ground is transparent, black becomes the colour of the text around it,
+    texts are texts, its width is what the page has room for, and marks with a
+    title show it as a tooltip.
+
+    Args:
+        figure: The figure.
+        name: What makes names in it differ from those of other figures.
+    """
+    file = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(
+            file, format="svg", transparent=True, metadata={"Date": None}
+        )
+    text = titled(_METADATA.sub("", _PROLOGUE.sub("", file.getvalue())))
+    text = _BLACK.sub(r"\1: currentColor", _GROUP.sub("<g", text))
+    return _SIZE.sub(r'\1 style="width: \2pt"', text, count=1)

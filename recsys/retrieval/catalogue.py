@@ -13,8 +13,8 @@ from recsys.errors import DataError
 from recsys.features.feature import FittedFeature
 from recsys.features.id import FittedId
 from recsys.features.list_room import with_room_of
-from recsys.retrieval.encoded_columns import EncodedColumns
 from recsys.retrieval.feature_roles import FeatureRole
+from recsys.retrieval.query_role import EncodedColumns
 from recsys.retrieval.query_role import query_role
 
 if TYPE_CHECKING:

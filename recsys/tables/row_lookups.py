@@ -1,12 +1,20 @@
 from contextvars import ContextVar
 from contextvars import Token
+from importlib import import_module
+from types import ModuleType
 from typing import Protocol
 from typing import Self
 
 import keras
 
 from keras_moe.types import Tensor
-from recsys.tables.backend_rows import backend_rows
+
+# Operations on rows of a table, in a module for each backend:
+# `is_row_gradient`, `whole`, `summed`, `inner_product`, `read` and `write`; and
+# `lookup`, which JAX has elsewhere: `recsys.tables.jax_step`.
+backend_rows: ModuleType = import_module(
+    f"recsys.tables.{keras.backend.backend()}_rows"
+)
 
 
 class TrainsByRows(Protocol):

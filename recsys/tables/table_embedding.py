@@ -5,12 +5,12 @@ import keras
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
 from recsys.private_names import table_of
-from recsys.tables.backend_rows import backend_rows
 from recsys.tables.marks import mark
 from recsys.tables.marks import marks
+from recsys.tables.row_lookups import backend_rows
 from recsys.tables.row_lookups import current_lookups
 from recsys.tables.row_split import RowSplit
-from recsys.tables.split_variable import assign
+from recsys.tables.variable_values import assign
 from recsys.tables.variable_values import variable_values
 
 

@@ -14,10 +14,10 @@ from recsys.private_names import clip
 from recsys.private_names import drop_learning_rate
 from recsys.private_names import index_of
 from recsys.private_names import step_without_clipping
-from recsys.tables.backend_rows import backend_rows
 from recsys.tables.marks import mark
 from recsys.tables.marks import marks
 from recsys.tables.row_gradient import RowGradient
+from recsys.tables.row_lookups import backend_rows
 from recsys.tables.row_rule import RowRule
 from recsys.tables.row_rule import Shape
 

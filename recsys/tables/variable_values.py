@@ -1,3 +1,5 @@
+"""Values of variables whose rows may be split, as if they were not."""
+
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -17,14 +19,50 @@ from recsys.files.atomic import UNFINISHED
 from recsys.files.npz_file import RowBlocks
 from recsys.private_names import gather_all
 from recsys.private_names import wait_for_all
-from recsys.tables.backend_rows import backend_rows
 from recsys.tables.marks import mark
 from recsys.tables.marks import marks
-from recsys.tables.split_variable import shape_of
-from recsys.tables.split_variable import spans_processes
+from recsys.tables.row_lookups import backend_rows
+from recsys.tables.row_split import Shape
 
 if TYPE_CHECKING:
     pass
+
+
+def spans_processes(variable: Any) -> bool:
+    """Returns whether no process has all values of a variable."""
+    split = marks(variable).split
+    if split is not None:
+        return split.spans_processes
+    # Of experts that devices divide, JAX knows it.
+    value = variable.value
+    return not (
+        getattr(value, "is_fully_addressable", True)
+        or value.is_fully_replicated
+    )
+
+
+def shape_of(variable: keras.Variable) -> Shape:
+    """Returns the shape of a variable, without padding."""
+    split = marks(variable).split
+    shape = tuple(variable.shape)
+    return shape if split is None else (split.num_rows, *shape[1:])
+
+
+def assign(variable: keras.Variable, value: np.ndarray) -> None:
+    """Gives a variable a value, which has no padding.
+
+    Args:
+        variable: A variable.
+        value: What it is assigned, of the shape `shape_of(variable)`.
+
+    Raises:
+        ValueError: The value has another shape.
+    """
+    split = marks(variable).split
+    if split is not None and tuple(value.shape) == shape_of(variable):
+        value = split.place(value)
+    variable.assign(value)
+
 
 _BYTES_AT_ONCE = 1 << 26
 

@@ -11,8 +11,8 @@ from recsys.training.batches import StreamedBatches
 from recsys.training.batches import TrainingBatches
 from recsys.training.batches import create_batches
 from recsys.training.callbacks.checkpoint import Checkpoint
-from recsys.training.callbacks.finite_loss import FiniteLoss
 from recsys.training.callbacks.in_order import in_order
+from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
 from recsys.training.callbacks.retrieval_validation import check_counting_rows
 from recsys.training.compile_model import compile_model

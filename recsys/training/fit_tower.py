@@ -19,7 +19,7 @@ from recsys.errors import DataError
 from recsys.errors import NonFiniteLossError
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.models.two_tower import TwoTower
-from recsys.retrieval.row_weights import ALL_ROWS
+from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.runs.run import Run
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.spectral import spectral_vectors

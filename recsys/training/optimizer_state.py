@@ -13,8 +13,8 @@ from recsys.files.atomic import replacing
 from recsys.files.npz_file import npz_names
 from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
-from recsys.tables.split_variable import assign
-from recsys.tables.split_variable import shape_of
+from recsys.tables.variable_values import assign
+from recsys.tables.variable_values import shape_of
 from recsys.tables.variable_values import variable_values
 
 _log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import numpy as np
 
 from recsys.errors import DataError
 from recsys.errors.reading import reading
-from recsys.tables.split_variable import shape_of
-from recsys.tables.split_variable import spans_processes
+from recsys.tables.variable_values import shape_of
+from recsys.tables.variable_values import spans_processes
 
 _EXPECTED = "a checkpoint that Orbax has written"
 

@@ -8,6 +8,7 @@ from recsys.models.build import refill_catalogue
 from recsys.models.label_deviations import fill_statistics
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
+from recsys.private_names import assign_any_shape
 from recsys.private_names import tensorflow_left_out
 from recsys.retrieval.feature_roles import show_roles
 from recsys.runs.data_file import write_data
@@ -19,7 +20,6 @@ from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
 from recsys.training.fit_tower import fit_tower
 from recsys.training.fit_tower import refit_tower
-from recsys.training.release import release
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.warm_start import WarmStart
 
@@ -102,3 +102,43 @@ def _save_what_there_is(
             update_index(model)
         run.save_model(model)
     write_outcome(run, config, dataset, ["validation"])
+
+
+def release(model: keras.Model) -> None:
+    """Frees the memory of a model that has been trained and is not run again.
+
+    It may outlive the last reference to the model: TensorFlow keeps every
+    function it has compiled that holds a custom gradient, such as those of
+    sparse experts, until the process ends, and with it the variables that the
+    function uses. On JAX, the arrays were seen to stay as well.
+
+    Args:
+        model: A compiled model, which cannot be used any more.
+    """
+    for variable in (*model.variables, *model.optimizer.variables):
+        if variable.shape:
+            _EMPTY[keras.backend.backend()](variable)
+
+
+def _empty_on_tensorflow(variable: keras.Variable) -> None:
+    import tensorflow as tf
+
+    nothing = tf.zeros((0, *variable.shape[1:]), variable.dtype)
+    strategy = tf.distribute.get_strategy()
+    for own in strategy.experimental_local_results(variable.value):
+        assign_any_shape(own, nothing)
+
+
+def _empty_on_jax(variable: keras.Variable) -> None:
+    variable.value.delete()
+
+
+def _empty_on_torch(variable: keras.Variable) -> None:
+    """PyTorch lets go of what nothing refers to."""
+
+
+_EMPTY = {
+    "tensorflow": _empty_on_tensorflow,
+    "jax": _empty_on_jax,
+    "torch": _empty_on_torch,
+}

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.types import Tensor
-from recsys.tables.backend_rows import backend_rows
+from recsys.tables.row_lookups import backend_rows
 from recsys.weighting.task_weighting import Gradients
 from recsys.weighting.task_weighting import TaskWeighting
 

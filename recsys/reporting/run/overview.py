@@ -1,6 +1,7 @@
 """What a run is and whether it is any good, from its files alone."""
 
 from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import UTC
 from datetime import datetime
 from pathlib import Path
@@ -14,10 +15,12 @@ from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.measuring.curves import read_history
 from recsys.measuring.task_scores import task_scores
+from recsys.reporting.section import Table
 from recsys.runs.run import Run
 
 # Relative differences of losses below this are called none.
 _LEVEL = 0.001
+_COLUMNS = ("validation", "test", "constant")
 
 
 def overview(run: Run) -> JsonObject:
@@ -207,3 +210,21 @@ def _baselines(run: Run) -> Iterator[tuple[Path, JsonObject]]:
         simple = Run(file.parent)
         if is_baseline(simple.config) and simple.is_finished:
             yield file.parent, simple.read_metrics()
+
+
+def scores_table(scores: Mapping[str, Mapping[str, str]]) -> Table:
+    """Returns a table of the metrics of a run, one a row.
+
+    Args:
+        scores: Those of `overview`.
+    """
+    columns = [
+        column
+        for column in _COLUMNS
+        if any(column in values for values in scores.values())
+    ]
+    rows = [
+        [name, *(values.get(column, "") for column in columns)]
+        for name, values in scores.items()
+    ]
+    return Table("Metrics", ["metric", *columns], rows)

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from recsys.reporting.run.overview import overview
-from recsys.reporting.run.scores_table import scores_table
+from recsys.reporting.run.overview import scores_table
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained

@@ -1,7 +1,7 @@
-from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import ShelfFile
+from recsys.reporting.shelf.settings import baseline_rows
 
 _PUBLISHED = {
     "ItemCF": (0.1570, 0.1214),

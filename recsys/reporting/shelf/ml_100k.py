@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from recsys.files.json_files import JsonMapping
-from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
+from recsys.reporting.shelf.settings import baseline_rows
 
 _FILE = ShelfFile(
     ("ml-100k/u.data",),

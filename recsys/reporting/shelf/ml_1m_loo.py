@@ -1,9 +1,9 @@
-from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
-from recsys.reporting.shelf.tower_fields import tower
+from recsys.reporting.shelf.settings import baseline_rows
+from recsys.reporting.shelf.settings import tower
 
 _PETROV = "Petrov and Macdonald, gSASRec, RecSys 2023"
 

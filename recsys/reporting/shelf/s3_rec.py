@@ -1,11 +1,11 @@
 """Common parts of the benchmarks on S3-Rec's files."""
 
-from recsys.reporting.shelf.baseline_rows import baseline_rows
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
-from recsys.reporting.shelf.tower_fields import tower
+from recsys.reporting.shelf.settings import baseline_rows
+from recsys.reporting.shelf.settings import tower
 
 _SOURCES = {
     "GRU4Rec": "Zhou et al., S3-Rec, CIKM 2020",

@@ -27,9 +27,9 @@ from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.runs.run import Run
-from recsys.tables.split_variable import assign
-from recsys.tables.split_variable import shape_of
+from recsys.tables.variable_values import assign
 from recsys.tables.variable_values import readable_by_first
+from recsys.tables.variable_values import shape_of
 from recsys.tables.variable_values import variable_values
 from recsys.training.optimizer_state import save_optimizer
 from recsys.training.sharded_checkpoint import is_sharded

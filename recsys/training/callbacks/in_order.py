@@ -16,16 +16,16 @@ from recsys.training.batches import StreamedBatches
 from recsys.training.batches import TrainingBatches
 from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.epoch_summaries import EpochSummaries
-from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
 from recsys.training.callbacks.progress_line import ProgressLine
+from recsys.training.callbacks.progress_line import Stopwatch
 from recsys.training.callbacks.retrieval_index import RetrievalIndex
 from recsys.training.callbacks.retrieval_validation import RetrievalValidation
 from recsys.training.callbacks.same_state import SameState
 from recsys.training.callbacks.steps_until_binary import StepsUntilBinary
-from recsys.training.callbacks.stopwatch import Stopwatch
-from recsys.training.callbacks.task_weight_history import TaskWeightHistory
 from recsys.training.callbacks.validation import Validation
+from recsys.training.callbacks.weight_history import TaskWeightHistory
 from recsys.training.callbacks.weight_history import WeightHistory
 
 

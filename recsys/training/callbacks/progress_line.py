@@ -1,7 +1,10 @@
+"""The line of an epoch, and the seconds in it."""
+
 import shutil
 import sys
 import time
 from collections.abc import Mapping
+from time import perf_counter
 from typing import TextIO
 
 import keras
@@ -81,3 +84,17 @@ def _figures(logs: Mapping[str, float | None]) -> list[str]:
         for name, value in logs.items()
         if value is not None
     ]
+
+
+class Stopwatch(keras.callbacks.Callback):
+    """Logs the `seconds` that the training steps of each epoch took.
+
+    It belongs before the callbacks that work at the end of an epoch.
+    """
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        self.start = perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        if logs is not None:
+            logs["seconds"] = perf_counter() - self.start

@@ -7,7 +7,7 @@ from recsys.errors import DataError
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
 from recsys.measuring.measure_retrieval import RetrievalMeasure
 from recsys.models.two_tower import TwoTower
-from recsys.retrieval.row_weights import row_weights
+from recsys.retrieval.counting_rows import row_weights
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of
 

@@ -7,7 +7,7 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe.compress import prune
 from keras_moe.compress.examples import Examples
-from keras_moe.compress.expert_use import expert_use
+from keras_moe.compress.fewer_experts import expert_use
 from keras_moe.layers import GroupedGate
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import FiniteLoss
 
 
 def interrupt_at(

@@ -21,7 +21,7 @@ from recsys.data.image_dataset import Images
 from recsys.data.streaming.epoch_order import Share
 from recsys.runs.run import Run
 from recsys.training import refit
-from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import FiniteLoss
 from tests.recsys.retrieval.id_kinds import IdKinds
 
 Fields = Callable[..., dict[str, Any]]

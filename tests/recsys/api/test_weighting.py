@@ -15,7 +15,7 @@ import pytest
 import recsys
 from recsys.config.weightings import WEIGHTINGS
 from recsys.runs.run import Run
-from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import FiniteLoss
 
 Settings = Callable[..., dict[str, Any]]
 

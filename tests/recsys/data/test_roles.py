@@ -13,8 +13,8 @@ from recsys.data import prepare
 from recsys.data import write_table
 from recsys.data.labels import check_labelled
 from recsys.models.label_statistics import constant_predictions
-from recsys.tasks.row_position import RowPosition
-from recsys.tasks.row_propensity import RowPropensity
+from recsys.tasks.log_columns import RowPosition
+from recsys.tasks.log_columns import RowPropensity
 from recsys.tasks.row_weight import weights_of
 
 FEATURES = {"user": "id", "item": "id", "film": "id", "age": "number"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 # Ends during a step, as at a signal from without.
 _SCRIPT = r"""
 import os, time
-from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import FiniteLoss
 
 epoch, step, signal = map(int, os.environ["ENDED_AT"].split())
 

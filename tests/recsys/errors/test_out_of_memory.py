@@ -3,8 +3,8 @@ import pytest
 from keras import ops
 
 from recsys import cli
-from recsys.errors.out_of_memory import clear_memory_errors
-from recsys.errors.out_of_memory import is_out_of_memory
+from recsys.errors.memory import clear_memory_errors
+from recsys.errors.memory import is_out_of_memory
 
 
 def test_what_the_backend_raises_is_a_memory_error() -> None:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from recsys.reporting.option_axis import OptionAxis
+from recsys.reporting.pages import themed_svg
+from recsys.reporting.parallel_coordinates import OptionAxis
 from recsys.reporting.parallel_coordinates import parallel_coordinates
 from recsys.reporting.section import Section
-from recsys.reporting.themed_svg import themed_svg
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_sweep
 from tests.recsys.reporting.test_best_trials import with_drawn

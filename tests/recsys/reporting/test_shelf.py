@@ -17,14 +17,14 @@ from recsys.cli import app
 from recsys.commands.options import given_fields
 from recsys.data.prepare import DATA_SETS
 from recsys.errors import DataError
-from recsys.processes.command_words import command_words
+from recsys.processes.command_process import command_words
 from recsys.reporting.shelf import BENCHMARKS
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
 from recsys.reporting.shelf.shelf_page import shelf_page
-from recsys.reporting.shelf.shelf_table import shelf_table
+from recsys.reporting.shelf.shelf_page import shelf_table
 from tests.recsys.processes.commands_here import CommandsHere
 
 pytestmark = pytest.mark.once("torch")

@@ -3,7 +3,7 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from recsys.reporting.themed_svg import themed_svg
+from recsys.reporting.pages import themed_svg
 from recsys.reporting.tooltips import MOST_MARKS
 from recsys.reporting.tooltips import add_tooltips
 

@@ -13,7 +13,7 @@ from recsys.models.task_training import TaskTraining
 from recsys.tables import LazyAdam
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer
-from recsys.training.callbacks.task_weight_history import TaskWeightHistory
+from recsys.training.callbacks.weight_history import TaskWeightHistory
 from recsys.training.compile_model import create_weighting
 from recsys.weighting.pcgrad import PCGrad
 from recsys.weighting.task_weighting import TaskWeighting

@@ -10,7 +10,7 @@ from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
 from recsys.tasks import Regression
 from recsys.tasks import RowRoles
-from recsys.training.callbacks.finite_loss import FiniteLoss
+from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.validation import Validation
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from recsys.data import Schema
-from recsys.reporting.comparisons import experts
+from recsys.reporting.comparison import experts
 
 pytestmark = pytest.mark.once("torch")
 

@@ -1,3 +1,6 @@
+"""Settings that several benchmarks have: simple models, sequence towers."""
+
+from recsys.files.json_files import JsonObject
 from recsys.reporting.shelf.benchmark import Setting
 
 _NAMES = {
@@ -27,3 +30,14 @@ def baseline_rows(*models: str, **fields: object) -> tuple[Setting, ...]:
         )
         for model in models
     )
+
+
+def tower(**fields: object) -> JsonObject:
+    """Returns the fields of a sequence tower without a ranker behind it."""
+    return {
+        "retrieval": True,
+        "retrieval_exclude_seen": True,
+        "tower": "transformer",
+        "ranker": False,
+        **fields,
+    }

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recsys.retrieval.follows_item import follows_item
+from recsys.retrieval.query_role import follows_item
 
 RNG = np.random.default_rng(0)
 ITEMS, USERS = RNG.integers(1, 11, 600), RNG.integers(1, 31, 600)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recsys.tables import TableEmbedding
-from recsys.training.release import release
+from recsys.training.train_model import release
 
 
 def trained() -> keras.Model:
