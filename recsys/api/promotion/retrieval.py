@@ -10,7 +10,7 @@ from recsys.measuring.promotion.check import Check
 from recsys.measuring.promotion.retrieval_checks import retrieval_checks
 from recsys.measuring.promotion.rules import PromotionRules
 from recsys.measuring.query_metrics import QueryMetrics
-from recsys.retrieval.row_weights import ALL_ROWS
+from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.runs.run import Run
 
 
