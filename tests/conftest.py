@@ -18,6 +18,7 @@ from tests.once import left_out
 from tests.once import longest_files_first
 from tests.once import name_in_report
 from tests.once import once_on
+from tests.warm_processes import WarmProcess
 
 # A busy machine is no error.
 settings.register_profile("busy", deadline=None)
@@ -120,7 +121,12 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def _cpu_seconds() -> float:
-    return sum(os.times()[:4])  # Of this process and of those that it ran.
+    """Of this process and of those that it ran."""
+    return sum(os.times()[:4]) + WarmProcess.seconds
+
+
+def pytest_sessionfinish() -> None:
+    WarmProcess.end_source()
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,5 @@
 import signal
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from functools import partial
@@ -12,7 +13,9 @@ import pytest
 import recsys
 from recsys.data import Dataset
 from recsys.data import Schema
+from tests.examples import Drawn
 from tests.made_once import made_once
+from tests.warm_processes import run_alongside
 
 Settings = dict[str, Any]
 NewRun = Callable[..., Path]
@@ -41,6 +44,16 @@ def _rows(num_rows: int, seed: int) -> pd.DataFrame:
             "rating": np.where(watch == 1, 1.0 + film % 5, np.nan),
         }
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _checks_of_exports_are_warm() -> Iterator[None]:
+    """Checks exports where TensorFlow is imported; not in `make test-all`."""
+    with pytest.MonkeyPatch.context() as patch:
+        if Drawn.few and "tensorflow" in sys.modules:
+            for module in ("exporting.verification", "api.export_two_stage"):
+                patch.setattr(f"recsys.{module}.run_alongside", run_alongside)
+        yield
 
 
 @pytest.fixture(scope="session")
