@@ -1,13 +1,16 @@
-"""Roles of columns: of the item and the user, and of how a log came about."""
+"""Roles of columns: of rows, the item and the user, and of a log."""
 
 from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 
 from recsys.errors import DataError
+from recsys.errors.shown import did_you_mean
 from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.features import Id
+from recsys.features import Image
+from recsys.tasks import Task
 
 LEAST_PROPENSITY = 0.01
 
@@ -103,4 +106,64 @@ def check_log_roles(
             "'least_propensity'",
             "none without a 'propensity'",
             shown(least_propensity),
+        )
+
+
+def check_row_roles(
+    group: str | None,
+    weight: str | None,
+    time: str | None,
+    features: Mapping[str, Feature],
+    tasks: Mapping[str, Task],
+) -> None:
+    """Checks the columns that say what rows belong to, count, and when.
+
+    Args:
+        group: The column that says what rows belong to, or `None`.
+        weight: The column that says how much they count, or `None`.
+        time: The column with their time, or `None`.
+        features: The features with their kind.
+        tasks: The tasks with their kind.
+
+    Raises:
+        DataError: A column has another meaning, or features are an image.
+    """
+    roles = {"group": group, "weight": weight, "time": time}
+    for role, column in roles.items():
+        if column is None:
+            continue
+        if any(isinstance(kind, Image) for kind in features.values()):
+            raise DataError.at(
+                f"'{role}'", "none, where the features are an image", column
+            )
+    if group is not None and (
+        group in tasks or (group in features and not features[group].groups)
+    ):
+        raise DataError.at(
+            "'group'",
+            "an id feature, or a column that is neither a feature nor a task",
+            shown(group),
+        )
+    if weight is not None and weight in (*features, *tasks, group):
+        raise DataError.at(
+            "'weight'",
+            "a column that is neither a feature nor a task nor the group",
+            shown(weight),
+        )
+    if time is not None and time in (*tasks, group, weight):
+        raise DataError.at(
+            "'time'",
+            "a column that is neither a task nor the group nor the weight",
+            shown(time),
+        )
+
+
+def check_scenario(name: str | None, features: Mapping[str, Feature]) -> None:
+    """Raises DataError unless the scenario is an id feature, or none."""
+    ids = [feature for feature in features if found_id(feature, features)]
+    if name is not None and name not in ids:
+        raise DataError.at(
+            "'scenario'",
+            f"an id feature, of {ids}",
+            f"{shown(name)}{did_you_mean(name, ids)}",
         )

@@ -18,6 +18,8 @@ from recsys.columns.kind import declared
 from recsys.data.roles import LEAST_PROPENSITY
 from recsys.data.roles import check_item_roles
 from recsys.data.roles import check_log_roles
+from recsys.data.roles import check_row_roles
+from recsys.data.roles import check_scenario
 from recsys.data.roles import found_id
 from recsys.data.row_time import RowTime
 from recsys.data.schema_names import check_task_name
@@ -175,9 +177,9 @@ class Schema:
             )
         for task in labels:
             check_task_name(task)
-        _check_roles(group, weight, time, inputs, labels)
+        check_row_roles(group, weight, time, inputs, labels)
         check_item_roles(item, item_features, user, inputs)
-        _check_scenario(scenario, inputs)
+        check_scenario(scenario, inputs)
         check_log_roles(
             of_log,
             least_propensity,
@@ -336,52 +338,3 @@ def _kinds(
     for column, kind in found.items():
         kind.check_among(found, column)
     return found
-
-
-def _check_roles(
-    group: str | None,
-    weight: str | None,
-    time: str | None,
-    features: Mapping[str, Feature],
-    tasks: Mapping[str, Task],
-) -> None:
-    """Checks the columns that say what rows belong to, count, and when."""
-    roles = {"group": group, "weight": weight, "time": time}
-    for role, column in roles.items():
-        if column is None:
-            continue
-        if any(isinstance(kind, Image) for kind in features.values()):
-            raise DataError.at(
-                f"'{role}'", "none, where the features are an image", column
-            )
-    if group is not None and (
-        group in tasks or (group in features and not features[group].groups)
-    ):
-        raise DataError.at(
-            "'group'",
-            "an id feature, or a column that is neither a feature nor a task",
-            shown(group),
-        )
-    if weight is not None and weight in (*features, *tasks, group):
-        raise DataError.at(
-            "'weight'",
-            "a column that is neither a feature nor a task nor the group",
-            shown(weight),
-        )
-    if time is not None and time in (*tasks, group, weight):
-        raise DataError.at(
-            "'time'",
-            "a column that is neither a task nor the group nor the weight",
-            shown(time),
-        )
-
-
-def _check_scenario(name: str | None, features: Mapping[str, Feature]) -> None:
-    """Raises DataError unless the scenario is an id feature, or none."""
-    ids = [feature for feature in features if found_id(feature, features)]
-    if name is not None and name not in ids:
-        raise DataError.at(
-            "'scenario'",
-            f"an id feature, of {ids}",
-            f"{shown(name)}{did_you_mean(name, ids)}",
-        )

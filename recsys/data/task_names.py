@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from collections.abc import Sequence
 
-from recsys.data.inferred_schema import is_usual_label
+from recsys.data.inferred_kind import is_usual_label
 from recsys.data.schema_names import check_task_name
 from recsys.errors import DataError
 

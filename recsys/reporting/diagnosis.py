@@ -1,51 +1,24 @@
-"""Says what is wrong with the experts of a run, and which option helps."""
+"""What the experts of a run do, measured: tables, and what is wrong."""
 
-from collections.abc import Iterator
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from recsys.config.resolved_config import ResolvedConfig
 from recsys.files.json_files import JsonObject
 from recsys.measuring.curves import read_history
 from recsys.measuring.epoch_choice import EpochChoice
-from recsys.measuring.measure import routing_figures
-from recsys.measuring.routing_warnings import balance_options
-from recsys.measuring.routing_warnings import idle_tasks
-from recsys.measuring.routing_warnings import routing_advice
 from recsys.models.expert_diagnosis import ExpertBank
 from recsys.models.expert_diagnosis import ExpertDiagnosis
 from recsys.models.expert_diagnosis import diagnose
-from recsys.models.expert_levels import ROUTED
 from recsys.models.two_tower import TwoTower
+from recsys.reporting.expert_findings import MOST_LISTED
+from recsys.reporting.expert_findings import Finding
+from recsys.reporting.expert_findings import expert_name
+from recsys.reporting.expert_findings import findings
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 from recsys.reporting.trained import titled_best_runs
-
-# From this share of dead units on, an expert is named.
-MOST_DEAD_UNITS = 0.5
-# From this share of the gradient on, a task is said to have it alone.
-MOST_GRADIENT = 0.8
-# Below this part of an equal share, a task is said to have none.
-LEAST_GRADIENT = 0.1
-# So many experts are listed: those of the least and those of the most load.
-MOST_LISTED = 32
-
-
-class Finding(NamedTuple):
-    """Something that is wrong with the experts of a run.
-
-    Attributes:
-        kind: "collapse", "dead experts", "dead units" or "gradient".
-        text: What it is.
-        advice: The option that helps.
-    """
-
-    kind: str
-    text: str
-    advice: str
 
 
 def diagnosis(trained: Sequence[Trained]) -> Section | None:
@@ -105,98 +78,6 @@ def diagnosis(trained: Sequence[Trained]) -> Section | None:
     )
 
 
-def findings(
-    config: ResolvedConfig, measured: ExpertDiagnosis
-) -> Iterator[Finding]:
-    """Yields what is wrong with the experts of a run.
-
-    Gates that give all rows the same weights by design neither collapse nor
-    have dead experts.
-
-    Args:
-        config: The configuration of the run.
-        measured: What `diagnose` returns for its model.
-    """
-    if not measured.static:
-        yield from _collapse(config, measured)
-        yield from _dead_experts(config, measured.banks)
-    yield from _dead_units(measured.banks)
-    yield from _gradient(config, measured.gradient_shares())
-
-
-def _collapse(
-    config: ResolvedConfig, measured: ExpertDiagnosis
-) -> Iterator[Finding]:
-    use = {task: measured.use[task] for task in config.task_weights}
-    metrics = {
-        "routing": routing_figures(use),
-        "experts_per_example_by_task": {
-            task: np.mean([level.experts_per_row for level in levels])
-            for task, levels in use.items()
-        },
-    }
-    options = [routing_advice(config), *balance_options(config)]
-    for task, text in idle_tasks(config, metrics):
-        yield Finding(
-            "collapse",
-            f"the gate of {task!r} routes by nothing, {text}",
-            " or ".join(dict.fromkeys(options)),
-        )
-
-
-def _dead_experts(
-    config: ResolvedConfig, banks: Sequence[ExpertBank]
-) -> Iterator[Finding]:
-    names = _names(banks, [bank.dead for bank in banks])
-    if not names:
-        return
-    advice = " or ".join(balance_options(config)) or "another --seed"
-    total = sum(len(bank.dead) for bank in banks if bank.name == ROUTED)
-    if total - len(names) > 1:  # Of a `MoE` or `MMoE`.
-        advice += (
-            "; or leave them out, recsys compress --experts "
-            f"{total - len(names)}"
-        )
-    yield Finding(
-        "dead experts", f"no row gives weight to {_listed(names)}", advice
-    )
-
-
-def _dead_units(banks: Sequence[ExpertBank]) -> Iterator[Finding]:
-    # NaN, of experts that compute no row, is below any share.
-    names = _names(banks, [b.dead_units >= MOST_DEAD_UNITS for b in banks])
-    if names:
-        yield Finding(
-            "dead units",
-            f"{MOST_DEAD_UNITS:.0%} or more of the units are zero on all rows "
-            f"in {_listed(names)}",
-            "a lower --learning-rate, narrower --expert-units, or "
-            "--architecture home",
-        )
-
-
-def _gradient(
-    config: ResolvedConfig, shares: dict[str, float]
-) -> Iterator[Finding]:
-    weighed = {t: s for t, s in shares.items() if config.task_weights[t] > 0}
-    if len(weighed) < 2:
-        return
-    least = LEAST_GRADIENT / len(weighed)
-    if max(weighed.values()) < MOST_GRADIENT and min(weighed.values()) >= least:
-        return
-    largest_first = sorted(weighed, key=lambda task: -weighed[task])
-    text = ", ".join(f"{task!r} {weighed[task]:.1%}" for task in largest_first)
-    advice = "--weighting gradnorm, or other values of --task-weight"
-    if config.weighting != "fixed":
-        advice = "another --weighting, or other values of --task-weight"
-    yield Finding(
-        "gradient",
-        "the gradients of the experts in common are those of few tasks, "
-        f"{text}",
-        advice,
-    )
-
-
 def _ranks_alone(run: Trained) -> bool:
     """True of a model whose tasks are not trained."""
     return isinstance(run.loaded, TwoTower) and run.loaded.retrieval.alone
@@ -224,30 +105,6 @@ def _sentences(title: str, found: Sequence[Finding]) -> list[str]:
             "part of the gradient."
         ]
     return [f"{title}: {f.text}. What helps: {f.advice}." for f in found]
-
-
-def _name(bank: ExpertBank, number: int, levels: int) -> str:
-    place = f"level {bank.level}: " if levels > 1 else ""
-    group = "" if bank.name == ROUTED else f"{bank.name} "
-    return f"{place}{group}{number}"
-
-
-def _names(
-    banks: Sequence[ExpertBank], chosen: Sequence[np.ndarray]
-) -> list[str]:
-    """The names of the experts that are chosen in each bank."""
-    levels = max(bank.level for bank in banks)
-    return [
-        _name(bank, int(number), levels)
-        for bank, of_bank in zip(banks, chosen, strict=True)
-        for number in np.flatnonzero(of_bank)
-    ]
-
-
-def _listed(names: Sequence[str]) -> str:
-    noun = "the expert" if len(names) == 1 else f"{len(names)} experts:"
-    more = "" if len(names) <= MOST_LISTED else ", ..."
-    return f"{noun} {', '.join(names[:MOST_LISTED])}{more}"
 
 
 def _of_gates(title: str, measured: ExpertDiagnosis) -> Table:
@@ -285,7 +142,9 @@ def _of_experts(title: str, measured: ExpertDiagnosis) -> Table:
                 for o in outputs
             ]
             values = [*of_outputs, *(shares[t][number] for t in tasks), dead]
-            rows.append([_name(bank, number, levels), *map(_percent, values)])
+            rows.append(
+                [expert_name(bank, number, levels), *map(_percent, values)]
+            )
             loads.append(sum(load for load in of_outputs if load is not None))
     caption = f"{title}: experts"
     if len(rows) > MOST_LISTED:

@@ -12,9 +12,9 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.metrics import ExpertUse
 from recsys.models.expert_diagnosis import ExpertBank
 from recsys.models.expert_diagnosis import ExpertDiagnosis
-from recsys.reporting.diagnosis import Finding
 from recsys.reporting.diagnosis import diagnosis
-from recsys.reporting.diagnosis import findings
+from recsys.reporting.expert_findings import Finding
+from recsys.reporting.expert_findings import findings
 from recsys.reporting.pages import Pages
 from recsys.reporting.trained import read_trained
 from recsys.runs.run import Run
