@@ -9,7 +9,7 @@ import pandas as pd
 from recsys.api.compact_export import TABLES_FILE
 from recsys.api.compact_export import check_tables
 from recsys.api.compact_export import compacted
-from recsys.api.write_model_card import write_model_card
+from recsys.api.export_descriptions import write_descriptions
 from recsys.errors import DataError
 from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
@@ -28,6 +28,7 @@ from recsys.exporting.versions import write_model
 from recsys.files.atomic import replacing
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
+from recsys.models.budgets import budgets_of
 from recsys.models.compact_rows import FLOAT32
 from recsys.models.ranker import Ranker
 from recsys.processes.lifeline import run_alongside
@@ -149,7 +150,8 @@ def _export(
             },
         )
         verify(form, unfinished, ranker, _rows_of_data(run, ranker))
-        write_model_card(run, ranker, unfinished)
+        budgets = budgets_of(served.ranker)
+        write_descriptions(run, ranker, served.inputs, budgets, unfinished)
 
 
 def _rows_of_data(run: Run, ranker: Ranker) -> pd.DataFrame | None:

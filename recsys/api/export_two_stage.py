@@ -17,11 +17,11 @@ import pandas as pd
 from recsys.api.compact_export import TABLES_FILE
 from recsys.api.compact_export import check_tables
 from recsys.api.compact_export import compacted
+from recsys.api.export_descriptions import write_descriptions
 from recsys.api.recommend import CANDIDATES
 from recsys.api.recommend import ranked
 from recsys.api.recommend import retrieved
 from recsys.api.recommend import score_formula
-from recsys.api.write_model_card import write_model_card
 from recsys.errors import ExportError
 from recsys.errors.bounds import check_count
 from recsys.exporting.class_names import class_names
@@ -228,7 +228,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
             del written["recall"]  # Of an index of faiss alone.
         write_json(unfinished / TWO_STAGE_FILE, written)
         verify_two_stage(model, unfinished)
-        write_model_card(run, ranker, unfinished)
+        write_descriptions(run, ranker, features, (), unfinished)
 
 
 def verify_two_stage(model: TwoStage, folder: Path) -> None:

@@ -84,7 +84,7 @@ def serve(model: str | Path, **options: Any) -> None:
                     f"Listening on http://{host}:{port}/v1/models/{name}",
                     flush=True,
                 )
-                if not (checked.is_local or checked.token):
+                if checked.is_public:
                     print(
                         "Whoever reaches this address can ask: there is no "
                         "token",

@@ -24,6 +24,19 @@ def own_budget(model: MultiTaskModel) -> float | None:
     return gates[0].experts_per_row
 
 
+def budgets_of(model: MultiTaskModel) -> list[float]:
+    """Returns the least budget of a model, its own one and the largest.
+
+    Args:
+        model: The model.
+
+    Returns:
+        Nothing where its gates take no budget.
+    """
+    own = own_budget(model)
+    return [] if own is None else [1.0, own, _most(model)]
+
+
 def check_budget(model: MultiTaskModel, budget: float | None) -> None:
     """Checks that a model can have a budget.
 
@@ -42,12 +55,16 @@ def check_budget(model: MultiTaskModel, budget: float | None) -> None:
             "gate='budget' and the architecture mmoe or moe takes one. "
             f"Received: budget={budget!r}"
         )
-    most = _gates(model.mixture)[0].num_experts
+    most = _most(model)
     if not 1 <= budget <= most:
         raise ValueError(
             f"`budget` must be between 1 and {most}, the number of experts. "
             f"Received: budget={budget!r}"
         )
+
+
+def _most(model: MultiTaskModel) -> int:
+    return _gates(model.mixture)[0].num_experts
 
 
 def _gates(mixture: keras.layers.Layer) -> list[Gate]:

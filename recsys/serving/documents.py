@@ -46,7 +46,8 @@ class Documents:
     async def metadata(self, served: _Model) -> bytes:
         """Returns what TensorFlow Serving's metadata say, JSON.
 
-        Beside `signature_def`, `classes` has those of multiclass tasks.
+        Beside `signature_def`, `classes` has those of multiclass tasks, and
+        `calibration` and `examples` are what `recsys.serving.page_facts` has.
         """
 
         def make() -> JsonObject:
@@ -94,6 +95,8 @@ def _metadata(name: str, served: _Model) -> JsonObject:
             }
             for task, output in classes.items()
         }
+    facts = served.model.facts
+    metadata |= {key: value for key, value in facts.items() if value}
     return {"model_spec": spec, "metadata": metadata}
 
 

@@ -5,11 +5,13 @@ from math import inf
 from pathlib import Path
 
 from recsys.errors import FileError
+from recsys.files.json_files import JsonObject
 from recsys.serving.batcher import Batcher
 from recsys.serving.budget_shedding import BudgetShedding
 from recsys.serving.monitoring.observed_runner import ObservedRunner
 from recsys.serving.monitoring.request_columns import RequestColumns
 from recsys.serving.monitoring.server_metrics import ServerMetrics
+from recsys.serving.page_facts import read_page_facts
 from recsys.serving.predict_request import BUDGET
 from recsys.serving.promotion import check_promoted
 from recsys.serving.runner import DEFAULT_SIGNATURE
@@ -27,11 +29,13 @@ class LoadedModel:
         signatures: What it can be asked, by name.
         batcher: Whom to ask.
         columns: What names the columns of logged requests.
+        facts: What `recsys.serving.page_facts` reads of it.
     """
 
     signatures: dict[str, Signature]
     batcher: Batcher
     columns: RequestColumns
+    facts: JsonObject
 
 
 def model_loader(
@@ -61,7 +65,8 @@ def model_loader(
         )
         inputs = runner.signatures[DEFAULT_SIGNATURE].inputs
         columns = RequestColumns.read(folder, inputs)
-        return LoadedModel(runner.signatures, batcher, columns)
+        facts = read_page_facts(folder, not options.is_public)
+        return LoadedModel(runner.signatures, batcher, columns, facts)
 
     return load_model
 

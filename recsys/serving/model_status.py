@@ -77,7 +77,7 @@ class ModelStatus:
     async def rollback(self, request: Request) -> Response:
         """Goes back to the version before, for whom may change the server."""
         options = self._options
-        if not (options.token or options.is_local):
+        if options.is_public:
             raise ForbiddenError.at(
                 "rollback", "a server with a token", "one without"
             )

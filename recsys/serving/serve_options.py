@@ -130,3 +130,8 @@ class ServeOptions:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    @property
+    def is_public(self) -> bool:
+        """True if other machines can reach the server and need no token."""
+        return not (self.is_local or self.token)

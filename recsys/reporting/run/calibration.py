@@ -1,10 +1,10 @@
-from typing import NamedTuple
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import beta
 
+from recsys.measuring.calibration_bands import KINDS
+from recsys.measuring.calibration_bands import Bin
+from recsys.measuring.calibration_bands import binned
 from recsys.plots import in_figure
 from recsys.reporting.run.predictions import has_trained_tasks
 from recsys.reporting.run.predictions import predict
@@ -13,27 +13,7 @@ from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
 
-_BINS = 10
-_KINDS = ("binary", "regression")
 _COLUMNS = 3
-
-
-class Bin(NamedTuple):
-    """Rows with about the same prediction.
-
-    Attributes:
-        rows: How many.
-        predicted: Mean of their predictions.
-        observed: Mean of their labels.
-        low: Lower end of the 95 % interval of `observed`.
-        high: Its upper end.
-    """
-
-    rows: int
-    predicted: float
-    observed: float
-    low: float
-    high: float
 
 
 def calibration(run: Trained) -> Section | None:
@@ -49,7 +29,7 @@ def calibration(run: Trained) -> Section | None:
         labels = run.sample.labels[task]
         kind = run.loaded.tasks[task].type
         known = ~np.isnan(labels)
-        if kind in _KINDS and known.any() and predicted.ndim == 1:
+        if kind in KINDS and known.any() and predicted.ndim == 1:
             binary = kind == "binary"
             bins[task] = binned(labels[known], predicted[known], binary)
     if not bins:
@@ -84,39 +64,6 @@ def calibration(run: Trained) -> Section | None:
         ],
         findings=[*map(_finding, bins, bins.values())],
     )
-
-
-def binned(
-    labels: np.ndarray, predicted: np.ndarray, binary: bool
-) -> list[Bin]:
-    """Returns rows in groups of about equal size by their prediction.
-
-    Args:
-        labels: Float array `(rows,)`, none missing.
-        predicted: Float array `(rows,)`.
-        binary: Whether the labels are 0 and 1.
-
-    Example:
-    >>> found = binned(np.array([0.0, 1.0]), np.array([0.2, 0.7]), True)
-    >>> [(b.rows, b.observed, round(b.high, 3)) for b in found]
-    [(1, 0.0, 0.975), (1, 1.0, 1.0)]
-    """
-    order = np.argsort(predicted, kind="stable")
-    groups = np.array_split(order, min(_BINS, len(order)))
-    return [_bin(labels[rows], predicted[rows], binary) for rows in groups]
-
-
-def _bin(labels: np.ndarray, predicted: np.ndarray, binary: bool) -> Bin:
-    count, mean = len(labels), float(labels.mean())
-    if binary:
-        ones = int(labels.sum())
-        zeros = count - ones
-        low = beta.ppf(0.025, ones, zeros + 1) if ones else 0.0
-        high = beta.ppf(0.975, ones + 1, zeros) if zeros else 1.0
-    else:
-        error = labels.std(ddof=1) / count**0.5 if count > 1 else 0.0
-        low, high = mean - 1.96 * error, mean + 1.96 * error
-    return Bin(count, float(predicted.mean()), mean, float(low), float(high))
 
 
 def _finding(task: str, bins: list[Bin]) -> str:

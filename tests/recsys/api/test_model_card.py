@@ -4,19 +4,22 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import recsys
+from recsys.api.export_descriptions import write_descriptions
 from recsys.api.write_model_card import MODEL_CARD
 from recsys.api.write_model_card import write_model_card
 from recsys.runs.run import Run
+from recsys.serving.page_facts import read_page_facts
 
 pytestmark = pytest.mark.once("torch")
 
 
 def card_of(run: Path, out: Path) -> str:
-    write_model_card(Run(run), recsys.load_ranker(run), out)
+    write_descriptions(Run(run), recsys.load_ranker(run), {}, (), out)
     return (out / MODEL_CARD).read_text()
 
 
@@ -75,5 +78,46 @@ def test_without_its_data_a_run_has_no_slices(
 def test_a_model_alone_has_no_card(run: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(run, tmp_path / "run")
     (moved / "metrics.json").unlink()
-    write_model_card(Run(moved), recsys.load_ranker(run), tmp_path)
+    write_model_card(Run(moved), recsys.load_ranker(run), None, tmp_path)
     assert not (tmp_path / MODEL_CARD).exists()
+
+
+def test_bands_hold_the_mean_label_of_rows_with_like_predictions(
+    run: Path, tiny: recsys.Dataset, tmp_path: Path
+) -> None:
+    ranker, rows = recsys.load_ranker(run), tiny.split("test")
+    write_descriptions(Run(run), ranker, ranker.fitted, (), tmp_path)
+    bands = read_page_facts(tmp_path, with_ids=False)["calibration"]
+    assert {*bands} == {"watch", "rating"}
+    for task, band in bands.items():
+        known = rows[task].notna().to_numpy()
+        predicted = np.sort(ranker.predict(rows)[task].to_numpy()[known])
+        bins = band["bins"]
+        sizes = [each["rows"] for each in bins]
+        assert sum(sizes) == band["rows"] == known.sum()
+        ends = np.cumsum(sizes)
+        np.testing.assert_allclose(
+            [[each["least"], each["most"]] for each in bins],
+            np.stack([predicted[ends - sizes], predicted[ends - 1]], axis=1),
+            rtol=1e-5,
+        )
+        observed = np.average([e["observed"] for e in bins], weights=sizes)
+        assert observed == pytest.approx(rows[task].mean())
+        assert all(e["low"] <= e["observed"] <= e["high"] for e in bins)
+        assert band["method"] is None
+
+
+def test_without_its_data_a_run_has_examples_alone(
+    run: Path, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(run, tmp_path / "run")
+    (moved / "config.json").unlink()
+    ranker = recsys.load_ranker(run)
+    budgets = [1.0, 2.0, 4]
+    write_descriptions(Run(moved), ranker, ranker.fitted, budgets, tmp_path)
+    facts = read_page_facts(tmp_path, with_ids=True)
+    assert facts["calibration"] == {}
+    assert facts["examples"]["user"] == [*range(12)]
+    assert facts["examples"]["budget"] == budgets
+    public = read_page_facts(tmp_path, with_ids=False)
+    assert public["examples"] == {"budget": budgets}

@@ -12,7 +12,7 @@ from recsys import Schema
 from recsys import cli
 from recsys import dataset_from_table
 from recsys.errors import RunError
-from recsys.reporting.run.calibration import binned
+from recsys.measuring.calibration_bands import binned
 from recsys.reporting.trained import read_trained
 from tests.recsys.reporting.run_folders import write_run
 
@@ -140,11 +140,16 @@ def test_calibration_by_hand() -> None:
     predicted = np.repeat([0.1, 0.9], 50)
     labels = np.tile([0.0, 0.0, 0.0, 0.0, 1.0], 20)
     bins = binned(labels, predicted, binary=True)
-    assert sum(b.rows for b in bins) == 100
+    assert [b.rows for b in bins] == [50, 50]  # Equals stay together.
     assert all(b.observed == pytest.approx(0.2) for b in bins)
-    # Clopper and Pearson for 2 of 10, from tables.
-    assert bins[0].low == pytest.approx(0.0252, abs=1e-4)
-    assert bins[0].high == pytest.approx(0.5561, abs=1e-4)
-    means = binned(np.array([1.0, 3.0] * 10), np.zeros(20), binary=False)
+    # Clopper and Pearson for 10 of 50, from tables.
+    assert bins[0].low == pytest.approx(0.1003, abs=1e-4)
+    assert bins[0].high == pytest.approx(0.3372, abs=1e-4)
+    few = binned(np.array([0, 0, 0, 0, 1] * 2), np.zeros(10), binary=True)
+    assert few[0].low == pytest.approx(0.0252, abs=1e-4)
+    assert few[0].high == pytest.approx(0.5561, abs=1e-4)
+    pairs = np.repeat(np.arange(10.0), 2)
+    means = binned(np.array([1.0, 3.0] * 10), pairs, binary=False)
+    assert [b.rows for b in means] == [2] * 10
     assert means[0].observed == 2
     assert means[0].high - 2 == pytest.approx(1.96 * 2**0.5 / 2**0.5)

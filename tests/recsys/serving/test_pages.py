@@ -10,12 +10,15 @@ import pytest
 from playwright.sync_api import Page
 from starlette.applications import Starlette
 
+from recsys.errors import FileError
 from recsys.serving.app import Api
 from recsys.serving.batcher import Batcher
 from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.model_store import ModelStore
 from recsys.serving.monitoring.request_columns import RequestColumns
 from recsys.serving.monitoring.server_metrics import ServerMetrics
+from recsys.serving.page_facts import FACTS_FILE
+from recsys.serving.page_facts import read_page_facts
 from recsys.serving.pages import PAGES
 from recsys.serving.serve_options import ServeOptions
 from recsys.serving.tensor_spec import Arrays
@@ -38,6 +41,7 @@ HOSTILE = '<img src="x" onerror="window.harm = 1">'
 LARGE = 2**53 + 1  # No float64.
 NO_ITEM = -(2**63)
 FILES = [*PAGES.values()]
+FACTS = {"calibration": {}, "examples": {"user": [LARGE], HOSTILE: [0.5]}}
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +83,25 @@ def test_files_name_no_other_host_and_write_no_html(file: Path) -> None:
     written = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\("
     assert not re.search(written, text)
     assert not re.search(r"\son\w+=|style=|<style|<script>", text)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"calibration": {}}',
+        '{"calibration": {}, "examples": {"user": 7}}',
+        '{"calibration": {"watch": {"bins": []}}, "examples": {}}',
+        '{"calibration": {"watch": {"bins": [{}]}}, "examples": {}}',
+    ],
+)
+def test_broken_facts_are_named(tmp_path: Path, content: str) -> None:
+    assert read_page_facts(tmp_path, with_ids=True)["calibration"] == {}
+    (tmp_path / FACTS_FILE).parent.mkdir()
+    (tmp_path / FACTS_FILE).write_text(content)
+    with pytest.raises(FileError, match=r"page\.json"):
+        read_page_facts(tmp_path, with_ids=True)
 
 
 class _Recommender:
@@ -142,7 +165,7 @@ def hostile_app(tmp_path_factory: pytest.TempPathFactory) -> Starlette:
         batcher = Batcher(model.run, ThreadPoolExecutor(1), 100, 0.0)
         columns = RequestColumns.read(folder, model.signature.inputs)
         return LoadedModel(
-            {"serving_default": model.signature}, batcher, columns
+            {"serving_default": model.signature}, batcher, columns, FACTS
         )
 
     store = ModelStore(folder, load)
@@ -219,6 +242,9 @@ def test_rows_are_pasted_and_errors_are_said(page: Page) -> None:
     problem = page.get_by_role("alert")
     problem.get_by_text("user: expected integer. Received: 7.5").wait_for()
     assert field.get_attribute("aria-invalid") == "true"
+    page.click("#example")
+    assert field.input_value() == str(LARGE)
+    assert page.get_by_label(HOSTILE).input_value() == "0.5"
     page.click("#clear")
     page.click("#ask")  # A row without a value.
     wait_for_answer(page, "2 items in")

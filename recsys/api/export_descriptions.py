@@ -1,0 +1,68 @@
+"""What is written beside an export for people to read."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+
+from recsys.api.write_model_card import MOST_ROWS
+from recsys.api.write_model_card import write_model_card
+from recsys.data import DataError
+from recsys.data import Dataset
+from recsys.data import load
+from recsys.data.streaming.streamed_dataset import is_large
+from recsys.exporting.examples import examples
+from recsys.exporting.served_ranker import BUDGET
+from recsys.features.feature import FittedFeature
+from recsys.files.json_files import JsonObject
+from recsys.measuring.calibration_bands import calibration_bands
+from recsys.models.ranker import Ranker
+from recsys.runs.run import Run
+from recsys.serving.page_facts import write_page_facts
+
+
+def write_descriptions(
+    run: Run,
+    ranker: Ranker,
+    inputs: Mapping[str, FittedFeature],
+    budgets: Sequence[float],
+    folder: Path,
+) -> None:
+    """Writes the model card, and what a server's page shows.
+
+    Slices and calibration are measured on up to 20,000 rows of the test split,
+    if the run's data are in place and small enough to be held in memory.
+
+    Args:
+        run: The run.
+        ranker: Its model.
+        inputs: By the name of each input of the export, the feature that it
+            is of.
+        budgets: The least budget, the model's own and the largest; nothing
+            for an export without one.
+        folder: Folder of the export.
+    """
+    dataset = _data_in_place(run, ranker)
+    write_model_card(run, ranker, dataset, folder)
+    bands: JsonObject = {}
+    if dataset is not None:
+        bands = calibration_bands(ranker, dataset, "test", MOST_ROWS)
+    values = examples(inputs)
+    if budgets:
+        values[BUDGET] = [*budgets]
+    write_page_facts(folder, bands, values)
+
+
+def _data_in_place(run: Run, ranker: Ranker) -> Dataset | None:
+    if not run.config.is_file():
+        return None
+    config = run.read_config()
+    if config.data != "synthetic" and not Path(config.data).is_dir():
+        return None
+    try:
+        if is_large(config.data):
+            return None
+        dataset = load(config.data, config.seed, streaming=False)
+        ranker.check_fits(dataset)
+    except DataError:  # Other data have taken their place.
+        return None
+    return dataset if isinstance(dataset, Dataset) else None

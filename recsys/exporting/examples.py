@@ -1,0 +1,52 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recsys.features.feature import FittedFeature
+
+_MOST = 20
+_DRAWN = 100
+
+
+def examples(inputs: Mapping[str, FittedFeature]) -> dict[str, list[Any]]:
+    """Returns values that whoever tries a served model can begin with.
+
+    They are no rows of the data: ids are the first ones that the model knows,
+    other values are drawn from what was fitted.
+
+    Args:
+        inputs: By the name of each input, the feature that it is of.
+
+    Returns:
+        By input, up to 20 different values as JSON has them in a request;
+        missing ones, and inputs without any others, are left out.
+    """
+    found = {name: _values(feature) for name, feature in inputs.items()}
+    return {name: values for name, values in found.items() if values}
+
+
+def _values(feature: FittedFeature) -> list[Any]:
+    if feature.vocabulary is not None and feature.raw_rank == 1:
+        known: list[Any] = feature.vocabulary.values[:_MOST].tolist()
+        return known
+    generator = np.random.default_rng(0)
+    drawn = pd.Series(feature.sample(generator, _DRAWN))
+    missing = feature.raw_missing().reshape(-1)[0]
+    values = [_value(row, missing) for row in feature.raw(drawn)]
+    # Lists are no keys.
+    different = {str(each): each for each in values if each not in (None, [])}
+    return [*different.values()][:_MOST]
+
+
+def _value(row: Any, missing: Any) -> Any:
+    """A value, or a list without its padding, `None` for a missing one."""
+    if isinstance(row, np.ndarray):
+        kept = [_value(each, missing) for each in row]
+        return [each for each in kept if each is not None]
+    if row == missing or row != row:
+        return None
+    if isinstance(row, float | np.floating):
+        return float(f"{row:.3g}")
+    return row.item() if isinstance(row, np.generic) else row
