@@ -15,6 +15,7 @@ from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.class_names import class_names
+from recsys.exporting.examples import examples
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.input_names import read_input_names
 from recsys.exporting.known_ids import known_ids
@@ -150,8 +151,8 @@ def _export(
             },
         )
         verify(form, unfinished, ranker, _rows_of_data(run, ranker))
-        budgets = budgets_of(served.ranker)
-        write_descriptions(run, ranker, served.inputs, budgets, unfinished)
+        values = examples(served.inputs, budgets_of(served.ranker))
+        write_descriptions(run, ranker, values, unfinished)
 
 
 def _rows_of_data(run: Run, ranker: Ranker) -> pd.DataFrame | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from recsys.api.write_model_card import MOST_ROWS
 from recsys.api.write_model_card import write_model_card
@@ -10,9 +11,6 @@ from recsys.data import DataError
 from recsys.data import Dataset
 from recsys.data import load
 from recsys.data.streaming.streamed_dataset import is_large
-from recsys.exporting.examples import examples
-from recsys.exporting.served_ranker import BUDGET
-from recsys.features.feature import FittedFeature
 from recsys.files.json_files import JsonObject
 from recsys.measuring.calibration_bands import calibration_bands
 from recsys.models.ranker import Ranker
@@ -23,8 +21,7 @@ from recsys.serving.page_facts import write_page_facts
 def write_descriptions(
     run: Run,
     ranker: Ranker,
-    inputs: Mapping[str, FittedFeature],
-    budgets: Sequence[float],
+    examples: Mapping[str, Sequence[Any]],
     folder: Path,
 ) -> None:
     """Writes the model card, and what a server's page shows.
@@ -35,10 +32,7 @@ def write_descriptions(
     Args:
         run: The run.
         ranker: Its model.
-        inputs: By the name of each input of the export, the feature that it
-            is of.
-        budgets: The least budget, the model's own and the largest; nothing
-            for an export without one.
+        examples: By input, values to begin with.
         folder: Folder of the export.
     """
     dataset = _data_in_place(run, ranker)
@@ -46,10 +40,7 @@ def write_descriptions(
     bands: JsonObject = {}
     if dataset is not None:
         bands = calibration_bands(ranker, dataset, "test", MOST_ROWS)
-    values = examples(inputs)
-    if budgets:
-        values[BUDGET] = [*budgets]
-    write_page_facts(folder, bands, values)
+    write_page_facts(folder, bands, examples)
 
 
 def _data_in_place(run: Run, ranker: Ranker) -> Dataset | None:

@@ -25,6 +25,7 @@ from recsys.api.recommend import score_formula
 from recsys.errors import ExportError
 from recsys.errors.bounds import check_count
 from recsys.exporting.class_names import class_names
+from recsys.exporting.examples import examples
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.known_ids import known_ids
 from recsys.exporting.text_arrays import packed
@@ -228,7 +229,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
             del written["recall"]  # Of an index of faiss alone.
         write_json(unfinished / TWO_STAGE_FILE, written)
         verify_two_stage(model, unfinished)
-        write_descriptions(run, ranker, features, (), unfinished)
+        write_descriptions(run, ranker, examples(features), unfinished)
 
 
 def verify_two_stage(model: TwoStage, folder: Path) -> None:

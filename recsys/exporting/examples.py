@@ -1,16 +1,20 @@
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from recsys.exporting.served_ranker import BUDGET
 from recsys.features.feature import FittedFeature
 
 _MOST = 20
 _DRAWN = 100
 
 
-def examples(inputs: Mapping[str, FittedFeature]) -> dict[str, list[Any]]:
+def examples(
+    inputs: Mapping[str, FittedFeature], budgets: Sequence[float] = ()
+) -> dict[str, list[Any]]:
     """Returns values that whoever tries a served model can begin with.
 
     They are no rows of the data: ids are the first ones that the model knows,
@@ -18,12 +22,15 @@ def examples(inputs: Mapping[str, FittedFeature]) -> dict[str, list[Any]]:
 
     Args:
         inputs: By the name of each input, the feature that it is of.
+        budgets: The least budget, the model's own and the largest; nothing
+            (default) for an export without one.
 
     Returns:
         By input, up to 20 different values as JSON has them in a request;
         missing ones, and inputs without any others, are left out.
     """
     found = {name: _values(feature) for name, feature in inputs.items()}
+    found[BUDGET] = [*found.get(BUDGET, []), *budgets]
     return {name: values for name, values in found.items() if values}
 
 

@@ -12,6 +12,7 @@ import recsys
 from recsys.api.export_descriptions import write_descriptions
 from recsys.api.write_model_card import MODEL_CARD
 from recsys.api.write_model_card import write_model_card
+from recsys.exporting.examples import examples
 from recsys.runs.run import Run
 from recsys.serving.page_facts import read_page_facts
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.once("torch")
 
 
 def card_of(run: Path, out: Path) -> str:
-    write_descriptions(Run(run), recsys.load_ranker(run), {}, (), out)
+    write_descriptions(Run(run), recsys.load_ranker(run), {}, out)
     return (out / MODEL_CARD).read_text()
 
 
@@ -86,7 +87,7 @@ def test_bands_hold_the_mean_label_of_rows_with_like_predictions(
     run: Path, tiny: recsys.Dataset, tmp_path: Path
 ) -> None:
     ranker, rows = recsys.load_ranker(run), tiny.split("test")
-    write_descriptions(Run(run), ranker, ranker.fitted, (), tmp_path)
+    write_descriptions(Run(run), ranker, {}, tmp_path)
     bands = read_page_facts(tmp_path, with_ids=False)["calibration"]
     assert {*bands} == {"watch", "rating"}
     for task, band in bands.items():
@@ -114,7 +115,8 @@ def test_without_its_data_a_run_has_examples_alone(
     (moved / "config.json").unlink()
     ranker = recsys.load_ranker(run)
     budgets = [1.0, 2.0, 4]
-    write_descriptions(Run(moved), ranker, ranker.fitted, budgets, tmp_path)
+    values = examples(ranker.fitted, budgets)
+    write_descriptions(Run(moved), ranker, values, tmp_path)
     facts = read_page_facts(tmp_path, with_ids=True)
     assert facts["calibration"] == {}
     assert facts["examples"]["user"] == [*range(12)]
