@@ -51,7 +51,7 @@ $(VENV)/.installed-train: $(BIN)/python pyproject.toml
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[recsys,faiss,gbdt,onnx,orbax,ray,report,serve,site,studies,tfrs,jax,torch,dev]'
+	$(BIN)/pip install --quiet -e '.[recsys,faiss,gbdt,mlflow,onnx,orbax,ray,report,serve,site,studies,tfrs,wandb,jax,torch,dev]'
 	touch $@ $(VENV)/.installed-train
 
 $(VENV)/.installed-site: $(VENV)/.installed-train

@@ -3,6 +3,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
+from recsys.api.tracking import tracking
 from recsys.backend import check_backend
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
@@ -39,6 +40,8 @@ from recsys.training.refit import refit_model
 from recsys.training.refit import remove_refit
 from recsys.training.resolve_config import resolve_config
 from recsys.training.resolve_tower import with_resolved_tower
+from recsys.training.tracking.tracked_run import TrackedRun
+from recsys.training.tracking.tracked_run import check_tracker
 from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
 from recsys.training.warm_start_fields import with_fields_of_start
@@ -46,7 +49,9 @@ from recsys.training.warm_start_fields import with_fields_of_start
 # About the data, at the top of a training.
 _MOST_WARNINGS = 5
 # What a run may be resumed with that it was not started with.
-_MAY_CHANGE = ("out", "checkpoint_steps", "distribute", "expert_devices")
+_MAY_CHANGE = (
+    *("out", "checkpoint_steps", "distribute", "expert_devices", "track"),
+)
 
 
 def train(
@@ -68,6 +73,10 @@ def train(
     test metrics are of that one, and `refit_history.csv` has its epochs; the
     other files are of the first training.
 
+    With `config.track`, an experiment tracker gets the configuration, each
+    epoch, and in the end the metrics, the files of the run but for the model,
+    and a model card. A run that is resumed goes on there.
+
     Args:
         config: A `TrainConfig`, or a mapping of its fields.
         resume: Boolean, whether to go on with the run in `config.out`, which
@@ -87,7 +96,8 @@ def train(
         DataError: The data are missing or wrong.
         NonFiniteLossError: The loss became NaN or infinite.
         RunError: The run folder is not empty, or the run in it cannot be
-            resumed, or is finished, or another process is writing to it.
+            resumed, or is finished, or another process is writing to it; or
+            the experiment tracker cannot be reached.
         ValueError, TypeError: A field of the configuration is wrong.
         KeyboardInterrupt: After Ctrl-C; the run folder is usable.
     """
@@ -95,6 +105,7 @@ def train(
         fields = with_fields_of_start(config, resume)
         config = TrainConfig.from_mapping(fields)
     check_backend(config.backend)
+    check_tracker(config.track)
     typed_options(config.gate, config.gate_options)
     run = Run(config.out)
     with relevant_log():
@@ -157,27 +168,30 @@ def _train(
     """Trains in a run folder that nobody else writes to."""
     if start is None and config.data != "synthetic":
         _announce_warnings(config.data, dataset)
-    # What is measured is read from the run. Of large tables, memory has no
-    # room for a second model.
-    if config.refit:
-        before = _before_refit(config, dataset, start, run)
-        del start
-        gc.collect()
-        dataset = dataset.with_validation_in_training()
-        refit_model(run, config, dataset, WarmStart.of(config, run))
-        gc.collect()
-        announce("Measuring the test split, and drawing plots")
-        metrics = write_outcome(run, config, dataset, ["test"], before)
-        remove_refit(run)
-    else:
-        train_model(run, config, dataset, start)
-        del start
-        gc.collect()
-        announce(
-            "Measuring the validation and the test split, and drawing plots"
-        )
-        metrics = write_outcome(run, config, dataset, ["validation", "test"])
-    run.remove_checkpoint()
+    with tracking(run, config, dataset) as tracked:
+        # What is measured is read from the run. Of large tables, memory has no
+        # room for a second model.
+        if config.refit:
+            before = _before_refit(config, dataset, start, run, tracked)
+            del start
+            gc.collect()
+            dataset = dataset.with_validation_in_training()
+            refit_model(run, config, dataset, WarmStart.of(config, run))
+            gc.collect()
+            announce("Measuring the test split, and drawing plots")
+            metrics = write_outcome(run, config, dataset, ["test"], before)
+            remove_refit(run)
+        else:
+            train_model(run, config, dataset, start, tracked=tracked)
+            del start
+            gc.collect()
+            announce(
+                "Measuring the validation and the test split, and drawing plots"
+            )
+            metrics = write_outcome(
+                run, config, dataset, ["validation", "test"]
+            )
+        run.remove_checkpoint()
     if config.ranker is not False:
         warn_if_dense(config, metrics["validation"])
         warn_if_apart(metrics)
@@ -203,6 +217,7 @@ def _before_refit(
     dataset: AnyDataset,
     start: WarmStart | None,
     run: Run,
+    tracked: TrackedRun | None,
 ) -> JsonObject:
     """Trains the model that says how long a refit takes.
 
@@ -211,7 +226,7 @@ def _before_refit(
         was interrupted in its refit has them.
     """
     if not has_begun_refit(run):
-        train_model(run, config, dataset, start)
+        train_model(run, config, dataset, start, tracked=tracked)
         announce("Measuring the validation split")
         write_outcome(run, config, dataset, ["validation"])
     return {"validation": run.read_metrics()["validation"]}

@@ -28,7 +28,7 @@ _FIELDS = {
     "Run": (
         *("data", "out", "warm_start", "seed", "backend"),
         *("select", "epochs", "patience", "refit", "checkpoint_steps"),
-        *("metrics_k",),
+        *("metrics_k", "track"),
     ),
     "Model": (
         *("architecture", "preset", "gate", "num_experts", "k"),

@@ -30,6 +30,7 @@ from recsys.config.retrieval_defaults import with_retrieval_defaults
 from recsys.config.retrieval_losses import CORRECTIONS
 from recsys.config.retrieval_losses import RETRIEVAL_LOSSES
 from recsys.config.tower_config import TowerConfig
+from recsys.config.trackers import TRACKERS
 from recsys.config.weightings import WEIGHTINGS
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import MOST_EXPERTS
@@ -371,6 +372,10 @@ class TrainConfig(TowerConfig):
 
     seed: Annotated[int, Field(ge=0, lt=LARGEST_COUNT)] = 0
     """Seed of initial weights, shuffling and dropout."""
+
+    track: Annotated[Text, one_of(TRACKERS)] | None = None
+    """Experiment tracker that gets configuration, metrics and plots: mlflow or
+    wandb. Their own environment variables say where. None unless given."""
 
     backend: Annotated[Text, one_of(["tensorflow", "jax", "torch"])] | None = (
         None

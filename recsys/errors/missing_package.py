@@ -5,6 +5,7 @@ _EXTRAS = {
     "jaxlib": "jax",
     "keras": "tensorflow",
     "lightgbm": "gbdt",
+    "mlflow": "mlflow",
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "httptools": "serve",
@@ -19,6 +20,7 @@ _EXTRAS = {
     "torch": "torch",
     "umap": "report",
     "uvicorn": "serve",
+    "wandb": "wandb",
 }
 _BACKENDS = ("jax", "jaxlib", "tensorflow", "torch")
 

@@ -17,6 +17,7 @@ from recsys.training.callbacks.interruption import Interruption
 from recsys.training.callbacks.retrieval_validation import check_counting_rows
 from recsys.training.compile_model import compile_model
 from recsys.training.data_parallel import process_index
+from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.warm_start import WarmStart
 
 
@@ -27,6 +28,7 @@ def fit(
     dataset: AnyDataset,
     start: WarmStart | None,
     validated: bool = True,
+    tracked: TrackedRun | None = None,
 ) -> None:
     """Trains until the last epoch, or until validation stops improving.
 
@@ -39,6 +41,7 @@ def fit(
         start: What the run goes on from; `None` for one that begins anew.
         validated: Whether epochs are measured on the validation split.
             Defaults to `True`.
+        tracked: As for `train_model`.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C.
@@ -74,7 +77,15 @@ def fit(
         batches.shuffle(epoch, skip)
         epochs = epoch + 1 if skip else config.epochs
         _fit_epochs(
-            model, run, config, dataset, batches, checkpoint, epochs, validated
+            model,
+            run,
+            config,
+            dataset,
+            batches,
+            checkpoint,
+            epochs,
+            validated,
+            tracked,
         )
 
 
@@ -87,6 +98,7 @@ def _fit_epochs(
     checkpoint: Checkpoint,
     epochs: int,
     validated: bool,
+    tracked: TrackedRun | None,
 ) -> None:
     """Goes on from a checkpoint until so many epochs are done."""
     announce("Training: the first step takes longer, as it is compiled")
@@ -108,5 +120,6 @@ def _fit_epochs(
                 interruption,
                 finite_loss,
                 validated,
+                tracked,
             ),
         )

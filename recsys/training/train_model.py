@@ -21,6 +21,7 @@ from recsys.training.fit import fit
 from recsys.training.fit_tower import fit_tower
 from recsys.training.fit_tower import refit_tower
 from recsys.training.sharded_checkpoint import is_sharded
+from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.warm_start import WarmStart
 
 
@@ -31,6 +32,7 @@ def train_model(
     start: WarmStart | None,
     validated: bool = True,
     tower_epochs: int | None = None,
+    tracked: TrackedRun | None = None,
 ) -> None:
     """Builds a model and trains it; the best one is in the run then.
 
@@ -44,6 +46,8 @@ def train_model(
             Defaults to `True`.
         tower_epochs: How many epochs a sequence tower is trained where it is
             not validated.
+        tracked: The run of an experiment tracker that the epochs go to. None
+            unless given.
 
     Raises:
         DataError: The data do not fit the configuration.
@@ -84,7 +88,7 @@ def train_model(
             if config.ranker is False:
                 run.save_model(model)
                 return
-            fit(model, run, config, dataset, start, validated)
+            fit(model, run, config, dataset, start, validated, tracked)
         except KeyboardInterrupt:
             # Alone, a process cannot run what all of them share.
             if share.count == 1 and validated:

@@ -38,6 +38,7 @@ _SHARED = (
     "streaming",
     "checkpoint_steps",
     "distribute",
+    "track",
 )
 
 _Choices = Annotated[list[Any], AfterValidator(Choices)]

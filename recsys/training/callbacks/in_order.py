@@ -24,9 +24,11 @@ from recsys.training.callbacks.retrieval_index import RetrievalIndex
 from recsys.training.callbacks.retrieval_validation import RetrievalValidation
 from recsys.training.callbacks.same_state import SameState
 from recsys.training.callbacks.steps_until_binary import StepsUntilBinary
+from recsys.training.callbacks.tracking import Tracking
 from recsys.training.callbacks.validation import Validation
 from recsys.training.callbacks.weight_history import TaskWeightHistory
 from recsys.training.callbacks.weight_history import WeightHistory
+from recsys.training.tracking.tracked_run import TrackedRun
 
 
 def in_order(
@@ -39,6 +41,7 @@ def in_order(
     interruption: Interruption,
     finite_loss: FiniteLoss,
     validated: bool = True,
+    tracked: TrackedRun | None = None,
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks of a training in the order in which they act.
 
@@ -55,6 +58,8 @@ def in_order(
         finite_loss: What ends it after a loss that is not finite.
         validated: Whether epochs are measured on the validation split.
             Defaults to `True`.
+        tracked: The run of an experiment tracker that the epochs go to. None
+            unless given.
     """
     monitor = _routing_monitor(model, dataset)
     callbacks = [
@@ -72,6 +77,7 @@ def in_order(
         _validation(model, config, dataset) if validated else None,
         _retrieval_validation(model, config, dataset) if validated else None,
         checkpoint,
+        None if tracked is None else Tracking(tracked, checkpoint),
         _tensorboard(run, checkpoint),
         _progress_line(model, config, checkpoint),
     ]
