@@ -6,7 +6,6 @@ from keras_moe.layers.conditional_mask import ConditionalMask as ConditionalMask
 from keras_moe.layers.conditionally_overlapping_mlp import (
     ConditionallyOverlappingMLP as ConditionallyOverlappingMLP,
 )
-from keras_moe.layers.execution import pair_budget as pair_budget
 from keras_moe.layers.experts.experts import Experts as Experts
 from keras_moe.layers.experts.home_experts import HoMEExperts as HoMEExperts
 from keras_moe.layers.experts.layer_experts import LayerExperts as LayerExperts
@@ -41,6 +40,7 @@ from keras_moe.layers.gates.x_moe_gate import XMoEGate as XMoEGate
 from keras_moe.layers.home import HoME as HoME
 from keras_moe.layers.mmoe import MMoE as MMoE
 from keras_moe.layers.moe import MoE as MoE
+from keras_moe.layers.pair_bounds import pair_budget as pair_budget
 from keras_moe.layers.ple import PLE as PLE
 from keras_moe.layers.pruning import prune_experts as prune_experts
 from keras_moe.layers.routing_record import record_routing as record_routing

@@ -24,10 +24,9 @@ from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.isolated_state import run_isolated
 from keras_moe.layers.isolated_state import run_on_devices
-from keras_moe.layers.planned_gate import PlannedGate
-from keras_moe.layers.planned_gate import planned_gate
-from keras_moe.ops._debugging import checks_values
-from keras_moe.ops._debugging import require
+from keras_moe.layers.pair_bounds import PairBounds
+from keras_moe.layers.pair_bounds import num_pairs
+from keras_moe.layers.pair_bounds import pair_budget
 from keras_moe.ops._pairs import Pairs
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops._tracing import is_traced_by_jax
@@ -36,13 +35,8 @@ from keras_moe.ops.combine import combine
 from keras_moe.ops.combine import pair_weights
 from keras_moe.ops.dispatch import dispatch
 from keras_moe.ops.routing_plan import routing_plan
-from keras_moe.ops.top_k import keep_largest
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
-
-# A batch may exceed the gates' bound by one (row, expert) pair in this many and
-# still run sparse: gates that become sparse have a few rows above their k.
-PAIR_BUDGET_SLACK = 4
 
 
 class Execution:
@@ -72,7 +66,7 @@ class Execution:
         self.mode = mode
         self.experts = experts
         self.stopped = frozenset(stopped)
-        self.gates: Sequence[Gate | PlannedGate] = gates
+        self.bounds = PairBounds(gates, mode == "sparse", experts.num_experts)
         if mode == "sparse":
             self._check_sparse(gates)
 
@@ -101,31 +95,8 @@ class Execution:
         if not any(gate.takes_budget for gate in gates):
             return self
         planned = copy.copy(self)
-        planned.gates = [
-            planned_gate(gate, budget, training, len(gates)) for gate in gates
-        ]
+        planned.bounds = self.bounds.planned(gates, budget, training)
         return planned
-
-    def limit(
-        self, weights: Sequence[Tensor], training: bool | None
-    ) -> list[Tensor]:
-        """Keeps the `k` largest weights of each gate and row in sparse mode."""
-        return [
-            keep_largest(weight, gate.k)
-            if self._is_limited(gate, training) and gate.k is not None
-            else weight
-            for weight, gate in zip(weights, self.gates, strict=True)
-        ]
-
-    def _is_limited(
-        self, gate: Gate | PlannedGate, training: bool | None
-    ) -> bool:
-        """Returns whether the mixture, not the gate, enforces `k`."""
-        return (
-            self.mode == "sparse"
-            and gate.k is not None
-            and not gate.is_bounded(training)
-        )
 
     def run(
         self, rows: Tensor, weights: Tensor, training: bool | None
@@ -143,7 +114,7 @@ class Execution:
         """
         expert_axis = self._expert_axis(rows)
         mapped = expert_axis is not None or self._runs_on_devices(rows)
-        bounded = self._is_bounded(training, mapped)
+        bounded = self.bounds.are_kept(training, mapped)
         shape = tuple(rows.shape)
         if mapped:
             share = -(-shape[0] // num_devices(expert_axis))
@@ -189,16 +160,16 @@ class Execution:
         training: bool | None,
     ) -> list[Tensor]:
         """Runs what is selected, if that is not too much."""
-        pairs = self._max_pairs(ops.shape(rows)[0], training)
+        pairs = self.bounds.of_batch(ops.shape(rows)[0], training)
         if bounded:
             # Enough for all: a gate that is bounded has no more than its
             # `max_pairs`, which is checked, and one that is limited, k per row.
-            self._check_bound(weights, pairs)
+            self.bounds.check(weights, pairs)
             return self._run_sparse(rows, weights, pairs, training)
         # Enough by the condition: where it does not hold, nothing is planned.
         budget = pair_budget(pairs)
         return self._run_first_if(
-            max_over_devices(_num_pairs(weights)) <= budget,
+            max_over_devices(num_pairs(weights)) <= budget,
             lambda: self._run_sparse(rows, weights, budget, training),
             lambda: self._run_dense(rows, weights, training),
         )
@@ -216,12 +187,12 @@ class Execution:
         Args:
             rows: Tensor `(N, *features)`, the rows of this device.
             weights: Float32 `(N, T, E)`, for the experts of all devices.
-            bounded: Whether no rows of a device have more than `_max_pairs`.
+            bounded: Whether no rows of a device have more than their bound.
             dense: Whether all experts run on all rows.
             training: Boolean, for the experts.
         """
         num_rows = rows.shape[0]
-        pairs = self._pairs_of_gates(num_rows, training)
+        pairs = self.bounds.of_gates(num_rows, training)
         # A row with NaN needs no expert to become NaN.
         lost = ops.any(ops.isnan(weights), axis=2)  # (N, T)
         weights = ops.where(lost[..., None], 0.0, weights)
@@ -274,14 +245,6 @@ class Execution:
             state.assign(value)
         return outputs
 
-    def _is_bounded(self, training: bool | None, split: bool) -> bool:
-        """Returns whether the rows, or each device's, fit `_max_pairs`."""
-        return all(
-            self._is_limited(gate, training)
-            or (gate.is_bounded(training) and not (split and gate.synchronized))
-            for gate in self.gates
-        )
-
     def _is_exported(self, rows: Tensor) -> bool:
         """Returns whether the call is traced for a dense-only file format."""
         exported = is_traced_for_export(rows)
@@ -291,7 +254,7 @@ class Execution:
                 'format: export a copy with execution="dense", or "auto", '
                 "which is dense in such a file, and with the same weights. "
                 f"Received: execution='sparse', gates "
-                f"{[gate.name for gate in self.gates]}"
+                f"{[gate.name for gate in self.bounds.gates]}"
             )
         return exported
 
@@ -306,59 +269,17 @@ class Execution:
 
     def _sparse_pays(self, shape: Sequence[int | None]) -> bool:
         experts = self.experts
-        if self._experts_per_row == experts.num_experts:
+        if self.bounds.experts_per_row == experts.num_experts:
             return False
         outputs = _size(experts.expert_output_shape(tuple(shape))[1:])
         # Added up for the row; several tasks first gather their own.
-        copies = min(len(self.gates), 2)
+        copies = min(len(self.bounds.gates), 2)
         return sparse_pays(
             shape[0],
             _size(shape[1:]) + copies * outputs,  # D + copies H
             experts.num_experts,
-            self._experts_per_row,
+            self.bounds.experts_per_row,
             experts.row_cost,
-        )
-
-    @property
-    def _experts_per_row(self) -> float:
-        """No row needs more experts than this, on average over the rows."""
-        num_experts = self.experts.num_experts
-        return min(
-            sum(gate.experts_per_row or num_experts for gate in self.gates),
-            num_experts,
-        )
-
-    def _max_pairs(
-        self, num_rows: IntegerLike, training: bool | None
-    ) -> IntegerLike:
-        """Upper bound on the nonzero weights over all tasks."""
-        return sum(self._pairs_of_gates(num_rows, training))
-
-    def _pairs_of_gates(
-        self, num_rows: IntegerLike, training: bool | None
-    ) -> list[IntegerLike]:
-        """Upper bound on the nonzero weights of each task."""
-        return [
-            num_rows * gate.k
-            if self._is_limited(gate, training) and gate.k is not None
-            else gate.max_pairs(num_rows)
-            for gate in self.gates
-        ]
-
-    def _check_bound(self, weights: Tensor, max_pairs: IntegerLike) -> None:
-        """Raises an error where gates do not keep the bound that they give.
-
-        Only static plans rest on it.
-        """
-        if has_dynamic_shapes() and not checks_values():
-            return
-        weights = ops.where(ops.isnan(weights), 0.0, weights)
-        require(
-            _num_pairs(weights) <= max_pairs,
-            "Gates that declare `always_sparse`, or bound a batch by "
-            "`max_pairs`, must not give weight to more experts than that. "
-            f"Received: more than {max_pairs} nonzero weights in a batch, from "
-            f"the gates {[f'{type(g).__name__} {g.name}' for g in self.gates]}",
         )
 
     def _run_first_if(
@@ -443,9 +364,9 @@ class Execution:
         lost = ops.any(ops.isnan(weights), axis=2)  # (N, T)
         weights = ops.where(lost[..., None], 0.0, weights)
         # Compiled code cannot refuse what has no slot: it makes that visible.
-        lost = ops.logical_or(lost, _num_pairs(weights) > max_pairs)
+        lost = ops.logical_or(lost, num_pairs(weights) > max_pairs)
         num_slots = max_pairs
-        if self._experts_per_row == self.experts.num_experts:
+        if self.bounds.experts_per_row == self.experts.num_experts:
             num_slots = ops.shape(rows)[0] * weights.shape[2]
         outputs = self._run_plan(rows, weights, num_slots, max_pairs, training)
         return _with_nan(outputs, lost)
@@ -505,38 +426,12 @@ class Execution:
         )
 
 
-def pair_budget(pairs: IntegerLike) -> IntegerLike:
-    """Returns the budget of (row, expert) pairs for a sparse batch.
-
-    With `execution="auto"`, gates that may give weight to more than `k` experts
-    run sparse where the weights of the batch that are not zero, over all rows
-    and tasks, are at most so many; otherwise dense.
-
-    Args:
-        pairs: Integer or integer tensor, the sum of the gates' `max_pairs`.
-
-    Returns:
-        A quarter more, rounded up: at least one, unless there is no row.
-
-    Example:
-        >>> gate = keras_moe.layers.COMETGate(4, k=2)
-        >>> pair_budget(gate.max_pairs(num_rows=3))
-        8
-    """
-    return pairs + (pairs + PAIR_BUDGET_SLACK - 1) // PAIR_BUDGET_SLACK
-
-
 def _with_nan(outputs: Sequence[Tensor], lost: Tensor) -> list[Tensor]:
     """NaN in the rows `(N, T)` that are lost to a task."""
     return [
         ops.where(lost[:, task, None], float("nan"), output)  # (N, H)
         for task, output in enumerate(outputs)
     ]
-
-
-def _num_pairs(weights: Tensor) -> Tensor:
-    """Counts the nonzero weights, including NaN."""
-    return ops.sum(ops.cast(weights != 0, "int32"))
 
 
 def _size(shape: Sequence[Any]) -> int:

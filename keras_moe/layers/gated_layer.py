@@ -162,7 +162,7 @@ class GatedLayer(CheckedLayer):
                 self._gate_list, gate_inputs, masks, strict=True
             )
         ]
-        weights = execution.limit(weights, training)
+        weights = execution.bounds.limit(weights, training)
         record(
             self,
             dict(zip(task_names, weights, strict=False)),

@@ -16,8 +16,8 @@ from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
-from keras_moe.layers.execution import PAIR_BUDGET_SLACK
 from keras_moe.layers.isolated_state import random_states
+from keras_moe.layers.pair_bounds import PAIR_BUDGET_SLACK
 from tests.gradients import gradient_function
 from tests.keras_moe.layers.given_gate import GivenGate
 from tests.keras_moe.layers.given_gate import balanced

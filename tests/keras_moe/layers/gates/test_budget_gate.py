@@ -351,7 +351,7 @@ def test_execution_plans_for_the_budget_of_the_call(rng, monkeypatch):
     run_planned = Execution._run_planned
 
     def spy(execution, rows, *args):
-        plans.append(execution._max_pairs(len(rows), None))
+        plans.append(execution.bounds.of_batch(len(rows), None))
         return run_planned(execution, rows, *args)
 
     monkeypatch.setattr(Execution, "_run_planned", spy)
