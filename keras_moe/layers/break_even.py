@@ -7,6 +7,8 @@ much, the estimate is wrong.
 
 import keras
 
+from keras_moe.ops._tracing import jax_platform
+
 # The cost of moving one value of a row to an expert or back, and of reading one
 # row's worth of an expert's matrices, in multiply-adds of a matmul.
 MOVED_VALUE = 30
@@ -67,6 +69,4 @@ def _cost_of_groups(backend: str) -> int:
     """What a multiply-add of a group of rows costs, in those of a matmul."""
     if backend != "jax":
         return 1
-    from keras_moe.ops._jax_platform import jax_platform
-
     return RAGGED_ON_GPU if jax_platform() == "gpu" else 1

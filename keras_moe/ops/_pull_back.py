@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from keras_moe.ops._tracing import jax_platform
 from keras_moe.types import Tensor
 
 
@@ -42,7 +43,6 @@ def _on_jax(
     from keras_moe.ops._canonical_convolutions import (
         with_canonical_convolutions,
     )
-    from keras_moe.ops._jax_platform import jax_platform
 
     def gradients(upstream_grad: Tensor, *args: Tensor) -> Sequence[Tensor]:
         return jax.vjp(function, *args)[1](upstream_grad)

@@ -3,8 +3,8 @@
 import jax
 from keras import ops
 
-from keras_moe.ops._jax_platform import jax_platform
 from keras_moe.ops._rows import gather
+from keras_moe.ops._tracing import jax_platform
 from keras_moe.ops.routing_plan import slot_experts
 from keras_moe.types import Tensor
 

@@ -1,4 +1,4 @@
-"""Facts about the backend's tracing."""
+"""Facts about the backend: what traces a call, and for which device."""
 
 import keras
 
@@ -73,3 +73,12 @@ def is_traced_for_export(rows: Tensor) -> bool:
         is_exporting = getattr(torch.compiler, "is_exporting", bool)
         return bool(torch.jit.is_tracing() or is_exporting())
     return not isinstance(rows.shape[0], int)  # A symbol.
+
+
+def jax_platform() -> str:
+    """Returns the platform that JAX computes on, such as `"cpu"` or `"gpu"`."""
+    import jax
+
+    device = jax.config.jax_default_device
+    # A device, its platform's name, or the first one there is.
+    return getattr(device, "platform", device) or jax.default_backend()

@@ -14,11 +14,11 @@ from pydantic.dataclasses import dataclass
 from recsys.baselines import BASELINES
 from recsys.baselines.option import checked_options
 from recsys.config.fields import Weights
+from recsys.config.fields import check_flag_with
 from recsys.errors import FileError
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import Count
 from recsys.errors.clear_errors import with_clear_errors
-from recsys.errors.flags import check_flag_with
 from recsys.errors.shapes import check_shape
 from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of

@@ -19,6 +19,7 @@ from recsys.config.fields import Text
 from recsys.config.fields import Units
 from recsys.config.fields import Weight
 from recsys.config.fields import Weights
+from recsys.config.fields import check_flag_with
 from recsys.config.fields import with_arguments
 from recsys.config.gate_names import GateChoice
 from recsys.config.gate_names import check_k
@@ -38,7 +39,6 @@ from recsys.errors.bounds import Count
 from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
 from recsys.errors.clear_errors import with_clear_errors
-from recsys.errors.flags import check_flag_with
 from recsys.errors.shapes import described
 from recsys.errors.shapes import one_of
 from recsys.files.json_files import JsonMapping

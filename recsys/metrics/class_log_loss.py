@@ -1,7 +1,7 @@
 import numpy as np
 
 from recsys.metrics.labelled_rows import LabelledRows
-from recsys.metrics.probabilities import bounded
+from recsys.metrics.log_loss import bounded
 
 
 def class_log_loss(rows: LabelledRows) -> float:

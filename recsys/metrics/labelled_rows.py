@@ -1,11 +1,7 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from recsys.metrics.weighted_mean import weighted_mean
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,10 +16,27 @@ class LabelledRows:
             row counts once.
     """
 
-    labels: "npt.NDArray[np.float64]"
-    predictions: "npt.NDArray[np.float64]"
-    weights: "npt.NDArray[np.float64] | None" = None
+    labels: npt.NDArray[np.float64]
+    predictions: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64] | None = None
 
-    def mean(self, values: "npt.NDArray[np.float64]") -> float:
+    def mean(self, values: npt.NDArray[np.float64]) -> float:
         """The weighted mean of values `(N,)`."""
         return weighted_mean(values, self.weights)
+
+
+def weighted_mean(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Returns the mean of values `(rows,)`.
+
+    Args:
+        values: The values.
+        weights: Array `(rows,)` with a positive sum; `None` where each row
+            counts once.
+
+    Example:
+    >>> weighted_mean(np.array([1.0, 5.0]), np.array([3.0, 1.0]))
+    2.0
+    """
+    if weights is None:
+        return float(values.mean())
+    return float(np.average(values, weights=weights))

@@ -20,7 +20,7 @@ from recsys.metrics import Metric
 from recsys.metrics import ScoredRows
 from recsys.metrics.confidence_interval import RowsMetric
 from recsys.metrics.confidence_interval import with_intervals
-from recsys.metrics.probabilities import bounded
+from recsys.metrics.log_loss import bounded
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Metrics

@@ -6,7 +6,7 @@ import pandas as pd
 from recsys.columns.column_values import as_numbers
 from recsys.columns.column_values import refuse
 from recsys.errors import DataError
-from recsys.metrics.weighted_mean import weighted_mean
+from recsys.metrics.labelled_rows import weighted_mean
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 from recsys.tasks.task import Metrics

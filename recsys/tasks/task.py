@@ -9,7 +9,7 @@ from recsys.columns.kind import Kind
 from recsys.metrics import TASK_METRICS
 from recsys.metrics import LabelledRows
 from recsys.metrics import Metric
-from recsys.metrics.weighted_mean import weighted_mean
+from recsys.metrics.labelled_rows import weighted_mean
 from recsys.tasks.row_roles import ALIKE
 from recsys.tasks.row_roles import RowRoles
 

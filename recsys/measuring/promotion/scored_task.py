@@ -4,8 +4,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from recsys.metrics.log_loss import bounded
 from recsys.metrics.paired_difference import Floats
-from recsys.metrics.probabilities import bounded
 
 
 @dataclass(frozen=True)
