@@ -9,7 +9,8 @@ server reads into memory as it is, how hard it looks, and its recall of the 100
 best candidates of users that it was not tuned with; for each batch size, the
 percentiles of the latency of the whole call, from raw ids to 10 ranked items,
 as `recsys serve` makes it, and those of the search by itself. All indexes are
-called in turn.
+called in turn. With `--rerank`, calls whose lists are made diverse, instead of
+indexes.
 
 The ranker has 16 experts, k = 2, and is not trained. That its vectors have a
 structure to be found is arranged: the embedding of a user is one of 1,000
@@ -23,6 +24,7 @@ import argparse
 import os
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from recsys import Schema
 from recsys import TrainConfig
 from recsys import TwoTower
 from recsys.models.build import build_ranker
+from recsys.retrieval.rerank import RERANKERS
 from recsys.serving.faiss_index import FaissIndex
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.index_file import checksum
@@ -96,12 +99,18 @@ def query_vectors(ranker: TwoTower, users: Any) -> Any:
     return ops.convert_to_numpy(ranker.query_vectors({"user": numbers}))
 
 
-def write_model(ranker: TwoTower, folder: Path) -> None:
+def write_model(
+    ranker: TwoTower,
+    folder: Path,
+    index: str = "hnsw",
+    rerank: str | None = None,
+) -> None:
     from recsys.exporting.two_stage import TwoStage
     from recsys.retrieval.formula import Formula
 
     formula = Formula(SCORE, ["watch", "rating"])
-    TwoStage(ranker, formula, TOP, CANDIDATES, "hnsw").write(folder)
+    model = TwoStage(ranker, formula, TOP, CANDIDATES, index, rerank=rerank)
+    model.write(folder)
 
 
 def read_indexes(
@@ -189,17 +198,53 @@ def report_calls(
         )
 
 
+def report_reranking(
+    ranker: TwoTower, folder: Path, batches: list[int], seconds: float
+) -> None:
+    """Times calls with and without each reranker, in turn."""
+    from recsys.serving.saved_model_runner import SavedModelRunner
+
+    runners = {}
+    for rerank in (None, *RERANKERS):
+        write_model(ranker, folder / f"{rerank}", BRUTE_FORCE, rerank)
+        runners[rerank] = SavedModelRunner(folder / f"{rerank}")
+    rng = np.random.default_rng(1)
+    for batch in batches:
+        seen = np.full((batch, 1), -(2**63))
+        users = rng.integers(0, SAMPLE, batch)
+        asked = {"user": users, "seen": seen}
+        functions: dict[Any, Any] = {
+            rerank: partial(runner.run, "serving_default", asked)
+            for rerank, runner in runners.items()
+        }
+        times = measure(functions, batch, seconds * len(functions))
+        for rerank, figures in times.items():
+            report(
+                what="rerank",
+                items=ranker.retrieval.num_items,
+                rerank=rerank,
+                batch=batch,
+                **figures,
+                load_average=os.getloadavg()[0],
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--items", default=[4000], type=int, nargs="+")
     parser.add_argument("--batch", default=[1, 32], type=int, nargs="+")
     parser.add_argument("--recall", default=0.99, type=float, help="to tune to")
     parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--rerank", action="store_true")
     options = parser.parse_args()
     for num_items in options.items:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "1"
             ranker = make_ranker(num_items)
+            if options.rerank:
+                batches, seconds = options.batch, options.seconds
+                report_reranking(ranker, folder, batches, seconds)
+                continue
             write_model(ranker, folder)
             indexes = read_indexes(ranker, Path(scratch), options.recall)
             for batch in options.batch:

@@ -46,7 +46,11 @@ from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.models.compact_rows import FLOAT32
+from recsys.models.compact_rows import CompactRows
 from recsys.processes.lifeline import run_alongside
+from recsys.retrieval.rerank import DIVERSITY
+from recsys.retrieval.rerank import check_rerank
+from recsys.retrieval.rerank.diverse_rows import is_diverse
 from recsys.runs.run import Run
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
@@ -75,6 +79,8 @@ def export_two_stage(
     recall: float = RECALL,
     version: bool = True,
     tables: str = FLOAT32,
+    rerank: str | None = None,
+    diversity: float = DIVERSITY,
 ) -> Path:
     """Exports retrieval and ranking as one TensorFlow SavedModel.
 
@@ -103,6 +109,11 @@ def export_two_stage(
             vectors that the model searches by itself; those of the other
             indexes are float32. Free vectors of the query's id are stored so,
             too, and the tables of a sequence tower are not.
+        rerank: What makes the items of a list differ from each other, as in
+            `recsys.recommend`: `"mmr"` or `"dpp"`, in the model. None unless
+            given.
+        diversity: How much that counts, from 0 to 1; without `rerank` it has
+            no effect. Defaults to 0.3.
 
     Returns:
         The folder of the model. `assets.extra/two_stage.json` in it has what
@@ -118,9 +129,10 @@ def export_two_stage(
             `out` holds something else, or another process is writing to it.
         ValueError: The score is no formula, a number is less than 1, `top` is
             above `candidates`, `recall` no share above 0, there is no
-            such index, or tables cannot be stored so.
+            such index or reranking, or tables cannot be stored so.
     """
     check_tables(tables)
+    check_rerank(rerank, diversity)
     check_count("top", top)
     check_count("candidates", candidates)
     if top > candidates:
@@ -153,6 +165,8 @@ def export_two_stage(
         "index": index,
         "recall": recall,
         "tables": tables,
+        "rerank": rerank,
+        "diversity": None if rerank is None else diversity,
     }
     return write_model(
         out, version, lambda folder: _write(source, folder, options)
@@ -206,6 +220,8 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         options["candidates"],
         options["index"],
         tables if index_inside(options["index"]) == BRUTE_FORCE else FLOAT32,
+        options["rerank"],
+        DIVERSITY if options["rerank"] is None else options["diversity"],
     )
     with replacing(folder) as unfinished:
         model.write(unfinished)
@@ -223,6 +239,8 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         )
         written = {**options, "score": formula.text}
         del written["tables"]  # Of `TABLES_FILE`.
+        if model.rerank is None:
+            del written["rerank"], written["diversity"]
         if model.index in FAISS_INDEXES:
             written |= write_index(model, options["recall"], unfinished)
         else:
@@ -390,6 +408,29 @@ class _Query:
             self.model.candidates,
         )
 
+    def reranking_problem(self, numbers: np.ndarray) -> str | None:
+        """Returns what is wrong with a list that was made diverse.
+
+        Args:
+            numbers: Numbers of its items, in order.
+        """
+        model, table = self.model, self.ranked(self.best)
+        retrieval = model.ranker.retrieval
+        encode = model.ranker.fitted[retrieval.item].encode
+        candidates = encode(table[retrieval.item])
+        vectors = retrieval.vectors[candidates - 1]
+        if model.tables != FLOAT32:
+            vectors = CompactRows.of(vectors, model.tables).floats()
+        is_right = is_diverse(
+            table,
+            vectors,
+            [*map({n: i for i, n in enumerate(candidates)}.get, numbers)],
+            str(model.rerank),
+            model.diversity,
+            model.top,
+        )
+        return None if is_right else f"other items than those of {model.rerank}"
+
     @cached_property
     def _encoded(self) -> dict[str, np.ndarray]:
         return _encoded(self.model, self.row)
@@ -419,6 +460,8 @@ def _problem(
         return "other scores"
     if index not in (BRUTE_FORCE, TFRS):
         return None  # Which items it finds is up to it.
+    if model.rerank is not None:
+        return query.reranking_problem(numbers)
     wanted = query.ranked(query.best)["score"].to_numpy()[: model.top]
     if len(scores) != len(wanted) or not _close(scores, wanted):
         return "other items than the best"

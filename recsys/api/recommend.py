@@ -28,13 +28,13 @@ from recsys.measuring.measure_retrieval import seen_items
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.retrieval.formula import Formula
+from recsys.retrieval.rerank import DIVERSITY
 from recsys.retrieval.rerank import check_rerank
 from recsys.retrieval.rerank.diverse_rows import diverse_rows
 from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.runs.run import Run
 
 CANDIDATES = 100
-DIVERSITY = 0.3
 _MOST_EXPERTS = 3  # Of a task, that are named.
 
 

@@ -60,6 +60,16 @@ def export(
             help="Share of the exact candidates that hnsw or ivf must find."
         ),
     ] = 0.99,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Make the items that two stages recommend differ: mmr or dpp."
+        ),
+    ] = None,
+    diversity: Annotated[
+        float,
+        typer.Option(help="How much --rerank counts: 0 (not at all) to 1."),
+    ] = 0.3,
     expert_weights: Annotated[
         bool,
         typer.Option(
@@ -82,11 +92,26 @@ def export(
         from recsys.api.export_two_stage import export_two_stage
 
         folder = export_two_stage(
-            run, out, score, top, candidates, index, recall, version, tables
+            run,
+            out,
+            score,
+            top,
+            candidates,
+            index,
+            recall,
+            version,
+            tables,
+            rerank,
+            diversity,
         )
         _print_cost(folder)
         print(f"Two stages written to {folder}, and verified without Keras")
         return
+    if rerank is not None:
+        raise ValueError(
+            "`rerank` must be left out unless two stages are exported, with "
+            f"--two-stage. Received: rerank={rerank!r}"
+        )
     form = known_format(format)
     with suppress(ValueError):  # `export` starts a process of its own then.
         start_backend(form.backend)

@@ -20,6 +20,7 @@ from recsys.exporting.warmup import write_warmup
 from recsys.models.compact_rows import FLOAT32
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
+from recsys.retrieval.rerank import DIVERSITY
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import CANDIDATES
@@ -43,12 +44,12 @@ class TwoStage:
     is behind the end of a short list, and an unknown id excludes nothing. An
     input may be left out: a feature is missing then, and nothing was seen.
 
-    It returns `(batch, top)`, the best first: `"item"`, the ids; `"score"`, the
-    formula's value; each task's predictions by name, `<task>_0`, `<task>_1`,
-    ... for the classes of a multiclass task. Where fewer items are left than
-    are asked for, the id is `""` or -2**63, and the score the lowest of
-    float32; an item whose score is no finite float32 comes with that score,
-    too.
+    It returns `(batch, top)`, the best first, or in the order of `rerank`:
+    `"item"`, the ids; `"score"`, the formula's value; each task's predictions
+    by name, `<task>_0`, `<task>_1`, ... for the classes of a multiclass task.
+    Where fewer items are left than are asked for, the id is `""` or -2**63,
+    and the score the lowest of float32; an item whose score is no finite
+    float32 comes with that score, too.
 
     `assets.extra` holds requests that a server warms up with.
 
@@ -69,6 +70,10 @@ class TwoStage:
         tables: How brute force holds the items' vectors, one of
             `recsys.models.compact_rows.TABLE_TYPES`; those of the ranker's
             tables are up to the ranker.
+        rerank: What makes the items differ from each other, a name among
+            `recsys.retrieval.rerank.RERANKERS`; the score alone decides
+            unless given.
+        diversity: How much `rerank` counts, from 0 to 1.
 
     Raises:
         ExportError: A feature, or a prediction, has the name of another input
@@ -81,6 +86,8 @@ class TwoStage:
     candidates: int
     index: str = BRUTE_FORCE
     tables: str = FLOAT32
+    rerank: str | None = None
+    diversity: float = DIVERSITY
 
     def __post_init__(self) -> None:
         inputs = (SEEN, CANDIDATES) if self.index in FAISS_INDEXES else (SEEN,)
@@ -126,6 +133,8 @@ class TwoStage:
             self.candidates,
             self.index,
             self.tables,
+            self.rerank,
+            self.diversity,
         )
 
         def encoded(

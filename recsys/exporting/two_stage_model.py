@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -9,6 +8,8 @@ import numpy as np
 from recsys.errors import ExportError
 from recsys.exporting.brute_force import BruteForce
 from recsys.exporting.compact_brute_force import CompactBruteForce
+from recsys.exporting.graph_rerankers import GraphReranking
+from recsys.exporting.item_vectors import create_vectors
 from recsys.features.feature import MISSING
 from recsys.models.compact_rows import FLOAT32
 from recsys.models.compact_rows import CompactRows
@@ -16,6 +17,7 @@ from recsys.models.simplification import with_folded_permutation
 from recsys.models.simplification import without_unused_experts
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
+from recsys.retrieval.rerank import DIVERSITY
 from recsys.retrieval.retrieval import RETRIEVAL
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
@@ -42,6 +44,10 @@ class TwoStageModel:
         index: One of `INDEXES`; those of faiss have brute force here.
         tables: How brute force holds the items' vectors, one of
             `recsys.models.compact_rows.TABLE_TYPES`.
+        rerank: What makes the items differ from each other, a name among
+            `recsys.retrieval.rerank.RERANKERS`; the score alone decides
+            unless given.
+        diversity: How much `rerank` counts, from 0 to 1.
 
     Call arguments:
         query: By feature of the query, a tensor of what
@@ -64,6 +70,8 @@ class TwoStageModel:
         candidates: int,
         index: str = BRUTE_FORCE,
         tables: str = FLOAT32,
+        rerank: str | None = None,
+        diversity: float = DIVERSITY,
     ) -> None:
         import tensorflow as tf
 
@@ -88,10 +96,15 @@ class TwoStageModel:
         self._served, _ = with_folded_permutation(pruned)
         inside = index_inside(index)
         self._index = create_index(inside, retrieval.vectors, self.size, tables)
-        # For a formula that asks for it.
+        # For a formula that asks for it, and for differences of items.
         self._vectors = None
-        if RETRIEVAL in formula.used:
+        if RETRIEVAL in formula.used or rerank is not None:
             self._vectors = create_vectors(retrieval.vectors, tables)
+        self._rerank = None
+        if rerank is not None and self._vectors is not None:
+            self._rerank = GraphReranking(
+                rerank, diversity, self._vectors, self.top
+            )
         # Not the layers: TensorFlow would describe them in the file.
         self.resources = [
             *(each.value for each in self._served.ranking_variables),
@@ -123,7 +136,7 @@ class TwoStageModel:
         """Retrieval scores `(batch, size)` of items, where they are needed."""
         import tensorflow as tf
 
-        if self._vectors is None:
+        if self._vectors is None or RETRIEVAL not in self.formula.used:
             return {}
         queries = self.ranker.query_vectors(query)
         vectors = self._vectors(numbers)  # (batch, size, D)
@@ -187,18 +200,30 @@ class TwoStageModel:
         columns: "dict[str, tf.Tensor]",
         fits: "dict[str, tf.Tensor]",
     ) -> "dict[str, tf.Tensor]":
-        """The outputs for the items with the highest scores."""
+        """The outputs for the items with the highest scores, or reranked."""
         import tensorflow as tf
 
         exact = {
             name: tf.cast(values, tf.float64)
             for name, values in {**columns, **fits}.items()
         }
-        scores = tf.cast(self.formula(exact, tf.math), tf.float32)
-        scores = tf.broadcast_to(scores, tf.shape(numbers))
+        values = tf.cast(self.formula(exact, tf.math), tf.float64)
+        values = tf.broadcast_to(values, tf.shape(numbers))
+        scores = tf.cast(values, tf.float32)
         is_score = (numbers > 0) & tf.math.is_finite(scores)
         scores = tf.where(is_score, scores, tf.float32.min)
-        scores, best = tf.math.top_k(scores, self.top)
+        if self._rerank is None:
+            scores, best = tf.math.top_k(scores, self.top)
+        else:
+            scores, order = tf.math.top_k(scores, self.size)
+            places = self._rerank(
+                *(
+                    tf.gather(each, order, batch_dims=1)
+                    for each in (values, is_score, numbers)
+                )
+            )
+            scores = tf.gather(scores, places, batch_dims=1)
+            best = tf.gather(order, places, batch_dims=1)
         numbers = tf.gather(numbers, best, batch_dims=1)
         return {
             SCORE: scores,
@@ -213,32 +238,6 @@ class TwoStageModel:
 def index_inside(index: str) -> str:
     """Returns what a model searches with by itself: faiss is a server's."""
     return BRUTE_FORCE if index in FAISS_INDEXES else index
-
-
-def create_vectors(
-    vectors: np.ndarray, tables: str
-) -> "Callable[[tf.Tensor], tf.Tensor]":
-    """Returns a lookup of items' vectors by number, zeros for 0.
-
-    Args:
-        vectors: Float32 array `(items, D)`.
-        tables: How they are held, one of
-            `recsys.models.compact_rows.TABLE_TYPES`.
-    """
-    import tensorflow as tf
-
-    if tables == FLOAT32:
-        floats = tf.pad(tf.constant(vectors), [[1, 0], [0, 0]])
-        return lambda numbers: tf.gather(floats, numbers)
-    rows = CompactRows.of(np.pad(vectors, [[1, 0], [0, 0]]), tables)
-    values = tf.constant(rows.values)
-    if rows.scales is None:
-        return lambda numbers: tf.cast(tf.gather(values, numbers), tf.float32)
-    scales = tf.constant(rows.scales[:, None])
-    return lambda numbers: (
-        tf.cast(tf.gather(values, numbers), tf.float32)
-        * tf.gather(scales, numbers)
-    )
 
 
 def create_index(

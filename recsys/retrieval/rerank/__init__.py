@@ -1,15 +1,18 @@
 """Rerankers, which trade relevance for diversity: one file, one line each."""
 
 from recsys.errors.shown import did_you_mean
-from recsys.retrieval.rerank.dpp import dpp
-from recsys.retrieval.rerank.mmr import mmr
+from recsys.retrieval.rerank.dpp import DPP
+from recsys.retrieval.rerank.mmr import MMR
 from recsys.retrieval.rerank.reranker import Reranker
 from recsys.retrieval.rerank.reranker import (
     cosine_similarity as cosine_similarity,
 )
 from recsys.retrieval.rerank.reranker import relevance as relevance
+from recsys.retrieval.rerank.reranker import reranked as reranked
+from recsys.retrieval.rerank.reranker import shortfall as shortfall
 
-RERANKERS: dict[str, Reranker] = {"mmr": mmr, "dpp": dpp}
+RERANKERS: dict[str, type[Reranker]] = {"mmr": MMR, "dpp": DPP}
+DIVERSITY = 0.3  # Unless another one is given.
 
 
 def check_rerank(rerank: str | None, diversity: float) -> None:

@@ -1,13 +1,15 @@
 import numpy as np
 
 from recsys.retrieval.rerank.reranker import Numbers
+from recsys.retrieval.rerank.reranker import Reranker
 
-_LEAST = 1e-10  # Of a squared volume, below which rounding decides.
+LEAST_VOLUME = 1e-10  # Squared, below which rounding decides.
+# Gain of an item without volume, to which its relevance is added: below that
+# of any other.
+NO_VOLUME = -1e6
 
 
-def dpp(
-    relevance: Numbers, similarity: Numbers, top: int, diversity: float
-) -> list[int]:
+class DPP(Reranker):
     """Determinantal point process, the greedy search for its mode.
 
     Of the kernel
@@ -20,42 +22,37 @@ def dpp(
     row for each: O(top² C). This maximizes (1 - d) Σ r + d log det S. Once no
     item adds volume, the most relevant ones follow.
 
-    Args:
-        relevance: r, array `(C,)` from 0 to 1.
-        similarity: Array `(C, C)` of cosines.
-        top: How many items to choose.
-        diversity: d, from 0 (by relevance alone) to 1.
-
-    Returns:
-        Places of the items, in the order in which they are chosen. Of equal
-        items, the first.
-
     References:
         Chen, Zhang, Zhou. Fast Greedy MAP Inference for Determinantal Point
         Process to Improve Recommendation Diversity. NeurIPS 2018, algorithm 1
         and equations 8 and 13.
     """
-    by_relevance = np.argsort(-relevance, kind="stable").tolist()
-    count = min(top, len(relevance))
-    if diversity == 0:
-        return list(by_relevance[:count])
-    # log q² of each item, beside the volume of S: q may overflow.
-    weights = (1 - diversity) / diversity * relevance
-    kernel = (1 + similarity) / 2
-    volumes = np.diag(kernel).copy()
-    factors = np.zeros((count, len(relevance)))
-    chosen: list[int] = []
-    open_places = np.ones(len(relevance), bool)
-    for step in range(count):
-        usable = open_places & (volumes > _LEAST)
-        if not usable.any():
-            break
-        logs = np.log(np.where(usable, volumes, 1.0))
-        best = int(np.where(usable, weights + logs, -np.inf).argmax())
-        rest = kernel[best] - factors[:step, best] @ factors[:step]
-        factors[step] = rest / np.sqrt(volumes[best])
-        volumes = volumes - factors[step] ** 2
-        chosen.append(best)
-        open_places[best] = False
-    rest_places = [place for place in by_relevance if open_places[place]]
-    return [*chosen, *rest_places][:count]
+
+    def __init__(
+        self, relevance: Numbers, similarity: Numbers, diversity: float
+    ) -> None:
+        super().__init__(relevance, similarity, diversity)
+        self._kernel = (1 + similarity) / 2
+        self._volumes = np.diag(self._kernel).copy()
+        self._factors: list[Numbers] = []  # Rows (C,) of the Cholesky factor.
+
+    def gains(self) -> Numbers:
+        """Returns log q² of each item and the log of the volume it adds."""
+        if self._diversity == 0:
+            return self._relevance
+        has_volume = self._volumes > LEAST_VOLUME
+        # Beside the volume of S, not of L: q may overflow.
+        weights = (1 - self._diversity) / self._diversity * self._relevance
+        gains = weights + np.log(np.where(has_volume, self._volumes, 1.0))
+        return np.where(has_volume, gains, NO_VOLUME + self._relevance)
+
+    def choose(self, place: int) -> None:
+        volume = self._volumes[place]
+        if volume <= LEAST_VOLUME:
+            return  # It is between the chosen ones: no volume changes.
+        row = self._kernel[place].copy()
+        for factor in self._factors:
+            row -= factor[place] * factor
+        row /= np.sqrt(volume)
+        self._factors.append(row)
+        self._volumes = self._volumes - row**2

@@ -13,6 +13,7 @@ from recsys import DataError
 from recsys import Dataset
 from recsys import Schema
 from recsys.cli import run as command
+from recsys.data.split_dataset import SPLITS
 from recsys.measuring.measure import measure
 from recsys.models.position_tower import POSITIONS
 from recsys.models.scorer import Scores
@@ -111,6 +112,32 @@ def test_the_position_tower_finds_the_items_that_are_good(
     inputs[POSITIONS] = np.full(4, 2, np.int32)
     there = recsys_numpy(model(inputs, training=False)["click"])
     np.testing.assert_allclose(there, served * found[2], rtol=1e-5)
+
+
+def test_positions_are_learned_from_a_stream_as_from_memory(
+    log: Path, settings: Any, tmp_path: Path
+) -> None:
+    """Positions are no feature: rows read in parts have to bring them."""
+    rows = {name: recsys.load(log).split(name)[:300] for name in SPLITS}
+    Dataset(SCHEMA, rows).write(tmp_path / "few")
+    weights = {}
+    for streaming in (False, True):
+        out = tmp_path / f"streaming {streaming}"
+        fields = settings(
+            out,
+            data=str(tmp_path / "few"),
+            position_model="pal",
+            learning_rate=0.05,
+            epochs=2,
+            streaming=streaming,
+        )
+        recsys.train(recsys.TrainConfig.from_mapping(fields))
+        weights[streaming] = recsys.load_ranker(out).get_weights()
+    for held, streamed in zip(weights[False], weights[True], strict=True):
+        np.testing.assert_allclose(streamed, held, rtol=1e-5, atol=1e-6)
+    tower = recsys.load_ranker(tmp_path / "streaming True").position_tower
+    assert tower is not None
+    assert np.abs(recsys_numpy(tower.logits)[1:]).min() > 0
 
 
 def recsys_numpy(tensor: Any) -> np.ndarray:

@@ -20,8 +20,8 @@ from recsys.cli import run as command_line
 from recsys.exporting import compact_brute_force
 from recsys.exporting import export_format
 from recsys.exporting.compact_brute_force import CompactBruteForce
+from recsys.exporting.item_vectors import create_vectors
 from recsys.exporting.served_ranker import ServedRanker
-from recsys.exporting.two_stage_model import create_vectors
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.models.compact_rows import CompactRows

@@ -12,8 +12,10 @@ from recsys.retrieval.rerank import RERANKERS
 from recsys.retrieval.rerank import check_rerank
 from recsys.retrieval.rerank import cosine_similarity
 from recsys.retrieval.rerank import relevance
-from recsys.retrieval.rerank.dpp import dpp
-from recsys.retrieval.rerank.mmr import mmr
+from recsys.retrieval.rerank import reranked
+from recsys.retrieval.rerank import shortfall
+from recsys.retrieval.rerank.dpp import DPP
+from recsys.retrieval.rerank.mmr import MMR
 from recsys.retrieval.rerank.reranker import Reranker
 
 
@@ -52,7 +54,7 @@ def dpp_value(
 
 
 @pytest.mark.parametrize(
-    ("rerank", "value"), [(mmr, mmr_value), (dpp, dpp_value)]
+    ("rerank", "value"), [(MMR, mmr_value), (DPP, dpp_value)]
 )
 @given(
     st.integers(1, 12),
@@ -62,7 +64,7 @@ def dpp_value(
 )
 @settings(max_examples=40)
 def test_each_item_is_the_best_beside_those_before(
-    rerank: Reranker,
+    rerank: type[Reranker],
     value: Value,
     count: int,
     top: int,
@@ -70,7 +72,7 @@ def test_each_item_is_the_best_beside_those_before(
     seed: int,
 ) -> None:
     gains, similarity = candidates(count, seed)
-    places = rerank(gains, similarity, top, diversity)
+    places = reranked(rerank, gains, similarity, top, diversity)
     assert len(places) == len(set(places)) == min(top, count)
     for step, place in enumerate(places):
         before = places[:step]
@@ -86,23 +88,24 @@ def test_mmr_by_hand() -> None:
     similarity = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.1], [0.0, 0.1, 1.0]])
     gains = np.array([1.0, 0.8, 0.3])
     # 0.5 * 0.8 - 0.5 * 0.9 is less than 0.5 * 0.3.
-    assert mmr(gains, similarity, 2, 0.5) == [0, 2]
-    assert mmr(gains, similarity, 2, 0.2) == [0, 1]
+    assert reranked(MMR, gains, similarity, 2, 0.5) == [0, 2]
+    assert reranked(MMR, gains, similarity, 2, 0.2) == [0, 1]
 
 
 def test_the_same_item_again_adds_no_volume() -> None:
     similarity = cosine_similarity([[1, 0], [1, 0], [0, 1]])
     gains = np.array([1.0, 0.9, 0.0])
-    assert dpp(gains, similarity, 3, 0.1) == [0, 2, 1]
+    assert reranked(DPP, gains, similarity, 3, 0.1) == [0, 2, 1]
 
 
 @pytest.mark.parametrize("name", RERANKERS)
 def test_without_diversity_relevance_decides(name: str) -> None:
     gains, similarity = candidates(9, 0)
     order = np.argsort(-gains).tolist()
-    assert RERANKERS[name](gains, similarity, 5, 0.0) == order[:5]
+    kind = RERANKERS[name]
+    assert reranked(kind, gains, similarity, 5, 0.0) == order[:5]
     nothing = np.zeros(0)
-    assert RERANKERS[name](nothing, np.zeros((0, 0)), 5, 0.5) == []
+    assert reranked(kind, nothing, np.zeros((0, 0)), 5, 0.5) == []
 
 
 @pytest.mark.parametrize("name", RERANKERS)
@@ -112,11 +115,27 @@ def test_more_diversity_takes_items_further_apart(name: str) -> None:
         total = 0.0
         for seed in range(20):
             gains, similarity = candidates(30, seed)
-            found = RERANKERS[name](gains, similarity, 5, diversity)
+            found = reranked(RERANKERS[name], gains, similarity, 5, diversity)
             assert len(set(found)) == 5
             total += 1 - similarity[np.ix_(found, found)].mean()
         distances.append(total)
     assert distances[1] > 1.1 * distances[0]
+
+
+@pytest.mark.parametrize("name", RERANKERS)
+def test_a_list_of_other_items_falls_short(name: str) -> None:
+    gains, similarity = candidates(9, 0)
+    found = reranked(RERANKERS[name], gains, similarity, 5, 0.4)
+
+    def falls_short(places: list[int], slack: float) -> bool:
+        kind = RERANKERS[name]
+        return shortfall(kind, gains, similarity, places, 0.4, slack) > 1e-9
+
+    assert not falls_short(found, 0.0)
+    assert falls_short(found[::-1], 0.001)
+    other = next(place for place in range(9) if place not in found)
+    assert falls_short([*found[:4], other], 0.0)
+    assert not falls_short([*found[:4], other], 9.0)
 
 
 def test_relevance_of_scores_and_similarity_of_nothing() -> None:

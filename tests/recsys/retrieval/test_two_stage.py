@@ -12,6 +12,7 @@ import pytest
 import recsys
 from recsys.api.export_two_stage import export_two_stage
 from recsys.api.export_two_stage import verify_two_stage
+from recsys.cli import run as command
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting import export_format
@@ -209,6 +210,46 @@ def test_what_recommends_something_else_is_found(
     other = replace(written, **changes)
     with pytest.raises(ExportError, match=message):
         verify_two_stage(other, exported)
+
+
+@pytest.mark.filterwarnings("ignore:the training split has no user")
+@pytest.mark.usefixtures("_run_once")
+def test_lists_are_reranked_as_the_command_does(
+    retrieving_run: Path, ranker: TwoTower, ids: IdKinds, tmp_path: Path
+) -> None:
+    rerank = "dpp" if ids.texts else "mmr"
+    options = ["--rerank", rerank, "--diversity", "0.6", "--no-version"]
+    words = ["--run", str(retrieving_run), "--out", str(tmp_path / "out")]
+    words += ["--score", SCORE, "--top", "4", "--candidates", "12"]
+    assert command(["export", "--two-stage", *words, *options]) == 0
+    options_file = tmp_path / "out" / "assets.extra" / "two_stage.json"
+    written = json.loads(options_file.read_text())
+    assert (written["rerank"], written["diversity"]) == (rerank, 0.6)
+    given = {"user": [ids.user(4)], "age": [24.0], "seen": [[]]}
+    history = ids.items([3, 20])
+    outputs = served(tmp_path / "out", ids, **given, history=[history])
+    lists = [
+        recsys.recommend(
+            retrieving_run,
+            ids.user(4),
+            top=4,
+            score=SCORE,
+            candidates=12,
+            features={"age": 24, "history": history},
+            rerank=name,
+            diversity=0.6,
+        )
+        for name in (rerank, None)
+    ]
+    found, by_score = (ids.numbers(each["item"]) for each in lists)
+    assert ids.numbers(outputs["item"][0]) == found != by_score
+    for name in ("score", "watch", "rating"):
+        np.testing.assert_allclose(outputs[name][0], lists[0][name], rtol=1e-4)
+    formula = Formula(SCORE, ["watch", "rating"])
+    model = TwoStage(ranker, formula, 4, 12, rerank=rerank, diversity=0.6)
+    verify_two_stage(model, tmp_path / "out")
+    with pytest.raises(ExportError, match=f"than those of {rerank}"):
+        verify_two_stage(replace(model, diversity=0.1), tmp_path / "out")
 
 
 def test_an_index_that_finds_too_few(ranker: TwoTower, tmp_path: Path) -> None:
