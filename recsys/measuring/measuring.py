@@ -134,19 +134,33 @@ class Measuring:
 def scores_of(
     model: MultiTaskModel, rows: Split, budget: float | None = None
 ) -> Scores:
-    """Returns what a model says about rows, for measuring it.
-
-    A model whose tasks were not trained, as its retrieval ranks alone, says
-    the constants, as a baseline of retrieval does.
+    """Returns what a model says about rows, as `scoring` explains it.
 
     Args:
         model: The model.
         rows: The rows.
         budget: Experts per row on average; the model's own unless given.
     """
+    return scoring(model, budget)(rows)
+
+
+def scoring(
+    model: MultiTaskModel, budget: float | None = None
+) -> Callable[[Split], Scores]:
+    """Returns a function of rows: what a model says about them.
+
+    It is traced and compiled once for all splits that it is called with.
+
+    A model whose tasks were not trained, as its retrieval ranks alone, says
+    the constants, as a baseline of retrieval does.
+
+    Args:
+        model: The model.
+        budget: Experts per row on average; the model's own unless given.
+    """
     if isinstance(model, TwoTower) and model.retrieval.alone:
-        return Scores.constant(model.constants, len(rows))
-    return Scorer(model, budget=budget).score(rows)
+        return lambda rows: Scores.constant(model.constants, len(rows))
+    return Scorer(model, budget=budget).score
 
 
 def _numbering(

@@ -21,7 +21,7 @@ from recsys.measuring.curves import until_binary
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
-from recsys.measuring.measuring import scores_of
+from recsys.measuring.measuring import scoring
 from recsys.measuring.sample import Sample
 from recsys.measuring.search_distance import search_distance
 from recsys.models.multi_task_model import MultiTaskModel
@@ -63,8 +63,9 @@ def write_outcome(
     model = run.load_model()
     measured = Measuring.of(model, config, dataset.schema)
     metrics: JsonObject = dict(before or {})
+    scores_of = scoring(model)
     for split in splits:
-        scores = scores_of(model, dataset.split(split))
+        scores = scores_of(dataset.split(split))
         rows = dataset.split(split)[dataset.schema.truth_columns]
         metrics[split] = measured(scores, rows) | measure_retrieval(
             model, dataset, split, config

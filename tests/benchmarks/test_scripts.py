@@ -583,6 +583,7 @@ def test_budget_curve(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "figure.svg").stat().st_size > 0
 
 
+@pytest.mark.once("torch")
 def test_budget_times(run: Run) -> None:
     lines = run("budget_times.py", "--width 4 --rows 8")
     assert [line["budget"] for line in lines] == [1, 2, 4, 8]

@@ -50,8 +50,9 @@ def check_layer(
     """
     arrays = {"inputs": inputs, **other_inputs}
     check_config(make_layer)
-    check_build(make_layer, arrays, trainable_weights, non_trainable_weights)
-    layer = make_layer()
+    layer = check_build(
+        make_layer, arrays, trainable_weights, non_trainable_weights
+    )
     check_shapes(layer, arrays, output_shape)
     check_losses(layer, arrays, training_losses)
     check_gradients(layer, arrays)
@@ -77,8 +78,8 @@ def check_build(
     arrays: Arrays,
     trainable_weights: int,
     non_trainable_weights: int,
-) -> None:
-    """Building makes all weights; calling the layer adds none."""
+) -> keras.layers.Layer:
+    """Returns a layer. Building makes all weights; calling adds none."""
     layer = make_layer()
     _call_with_shapes(layer.build, arrays)
     built = list(layer.weights)
@@ -87,6 +88,7 @@ def check_build(
     assert len(layer.trainable_weights) == trainable_weights
     assert len(layer.non_trainable_weights) == non_trainable_weights
     assert len({weight.path for weight in layer.weights}) == len(layer.weights)
+    return layer
 
 
 def check_shapes(

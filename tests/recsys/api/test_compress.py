@@ -26,6 +26,7 @@ def kernels(run: Path) -> dict[str, np.ndarray]:
     return {w.name: ops.convert_to_numpy(w) for w in experts.weights}
 
 
+@once
 def test_a_run_with_fewer_experts_is_read_by_all_commands(
     run: Path, data: Path, tiny: Dataset, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def assert_same_weights(run: Path, other: Path) -> None:
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "given"),
     [

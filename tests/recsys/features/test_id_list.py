@@ -31,6 +31,7 @@ def decoded(one: FittedIdList, encoded: Any) -> list[list[int]]:
     return [[int(known[n - 1]) for n in row if n >= 0] for row in encoded]
 
 
+@examples(100)
 @given(lists)
 def test_every_list_comes_back(rows: list[list[int]]) -> None:
     one = fitted(Ids(), rows)
@@ -41,6 +42,7 @@ def test_every_list_comes_back(rows: list[list[int]]) -> None:
 
 
 @pytest.mark.slow
+@examples(100)
 @given(lists, st.integers(1, 4))
 def test_the_first_or_the_last_of_long_lists(
     rows: list[list[int]], length: int
@@ -55,6 +57,7 @@ def test_the_first_or_the_last_of_long_lists(
         assert decoded(one, encoded) == kept
 
 
+@examples(100)
 @given(lists)
 def test_a_text_says_what_a_list_says(rows: list[list[int]]) -> None:
     kind = Ids()
@@ -67,6 +70,7 @@ def test_a_text_says_what_a_list_says(rows: list[list[int]]) -> None:
 
 
 @pytest.mark.slow
+@examples(100)
 @given(st.lists(st.none() | st.lists(st.integers(-5, 5)), min_size=1))
 def test_packed_lists_are_those_of_the_rows(
     rows: list[list[int] | None],

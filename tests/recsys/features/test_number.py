@@ -10,6 +10,7 @@ from keras import ops
 from recsys.data import DataError
 from recsys.features import Number
 from recsys.features import number
+from tests.examples import examples
 
 numbers = st.lists(st.floats(-1e6, 1e6), max_size=8)
 
@@ -84,6 +85,7 @@ def test_a_small_or_large_deviation_is_kept(
     np.testing.assert_allclose(seen[1] - seen[0], 2, rtol=0.1)
 
 
+@examples(100)
 @given(
     st.floats(-1e12, 1e12),
     st.lists(st.integers(-3, 3), min_size=2, max_size=9),
@@ -119,6 +121,7 @@ def test_a_logarithm_of_a_negative_number() -> None:
     )
 
 
+@examples(100)
 @given(
     st.lists(st.lists(st.integers(-50, 50)), min_size=1, max_size=4),
     st.integers(1, 20),

@@ -135,6 +135,7 @@ def check(model: MultiTaskModel, inputs: Any, labels: Any) -> ExpertDiagnosis:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [50, 32])
 def test_values_against_numpy(
     tiny: Dataset, size: int, monkeypatch: pytest.MonkeyPatch
@@ -260,6 +261,7 @@ def test_native_experts_have_weight_in_each_row(tiny: Dataset) -> None:
     assert banks["watch"].load["rating"].max() < 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("group", ["act", "one"])
 def test_a_hierarchy_has_levels_of_groups_and_of_tasks(
     tiny: Dataset, group: str

@@ -89,6 +89,7 @@ def test_rows_with_new_items_are_found_then(
     assert after["recall@15"] > before["recall@15"]
 
 
+@pytest.mark.once("torch")
 def test_the_command_adds_what_is_recommended_then(
     retrieving_run: Path,
     new_items: Path,
