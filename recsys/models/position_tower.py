@@ -28,8 +28,9 @@ class PositionTower(keras.layers.Layer):
         p(click | x, position) = P(seen | position) P(click | x, seen)
 
     The first position counts as seen: of the two factors, the product alone
-    would leave the scale open. Every other position has a logit per task,
-    which begins at 0; a position beyond the last one has that one's.
+    would leave the scale open. Every other position has a logit per task, 10
+    times a weight, which begins at 0; a position beyond the last one has that
+    one's.
 
     Args:
         tasks: Names of the tasks with a factor.
