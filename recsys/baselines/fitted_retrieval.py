@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from recsys.baselines.interactions import Interactions
-from recsys.baselines.queries import Queries
+from recsys.baselines.interactions import Queries
 from recsys.baselines.retrieval_baseline import RetrievalBaseline
 from recsys.features.id_positions import id_positions
 from recsys.files.json_files import JsonObject

@@ -6,8 +6,8 @@ import pandas as pd
 
 from recsys.baselines.interactions import Interactions
 from recsys.baselines.interactions import Part
+from recsys.baselines.interactions import Queries
 from recsys.baselines.interactions import all_ids
-from recsys.baselines.queries import Queries
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.frames import column_parts
 from recsys.errors import DataError

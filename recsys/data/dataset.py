@@ -20,11 +20,11 @@ from recsys.data.formats.table import write_table
 from recsys.data.items_file import write_items
 from recsys.data.labels import check_labelled
 from recsys.data.schema import Schema
+from recsys.data.split import SplitSummary
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.data.split_files import split_files
-from recsys.data.split_summary import SplitSummary
 from recsys.data.times import TimeRange
 from recsys.data.times import parse_times
 from recsys.data.whole_floats import warn_of_whole_floats

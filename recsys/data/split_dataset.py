@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from recsys.data.schema import Schema
 from recsys.data.split import Split
-from recsys.data.split_summary import SplitSummary
-from recsys.data.split_summary import described_labels
+from recsys.data.split import SplitSummary
+from recsys.data.split import described_labels
 from recsys.errors import DataError
 from recsys.errors.reading import read_text
 from recsys.errors.shown import printable

@@ -9,11 +9,11 @@ from recsys.data.classes import with_learned_tasks
 from recsys.data.dataset import checked_classes
 from recsys.data.dataset import unify
 from recsys.data.labels import check_labelled
+from recsys.data.split import described_labels
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import SplitDataset
 from recsys.data.split_dataset import read_schema
 from recsys.data.split_files import split_files
-from recsys.data.split_summary import described_labels
 from recsys.data.streaming.split_stream import SplitStream
 
 # Of the files of the splits together. In memory, rows take several times what

@@ -16,11 +16,11 @@ from recsys.baselines.baseline_run import write_retrieval
 from recsys.baselines.ease import Ease
 from recsys.baselines.fitted_retrieval import FittedRetrieval
 from recsys.baselines.ials import Ials
+from recsys.baselines.interactions import Queries
 from recsys.baselines.item_knn import ItemKNN
 from recsys.baselines.mf import MatrixFactorization
 from recsys.baselines.mf import loss_and_gradient
 from recsys.baselines.popular import Popular
-from recsys.baselines.queries import Queries
 from recsys.baselines.retrieval_data import RetrievalData
 from recsys.data import Dataset
 from recsys.data import Schema

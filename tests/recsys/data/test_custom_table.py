@@ -15,7 +15,7 @@ from recsys.data import load
 from recsys.data import prepare
 from recsys.data import write_table
 from recsys.data.prepare import prepare_dataset
-from recsys.data.split_summary import Unseen
+from recsys.data.split import Unseen
 
 COLUMNS: dict[str, Any] = {
     "ids": "user,cat_*",

@@ -8,8 +8,8 @@ import pytest
 from recsys.data import DataError
 from recsys.data import Schema
 from recsys.data import dataset_from_table
-from recsys.data.split_summary import SplitSummary
-from recsys.data.split_summary import Unseen
+from recsys.data.split import SplitSummary
+from recsys.data.split import Unseen
 
 SCHEMA = Schema("logs", {"user": "id", "age": "number"}, {"click": "binary"})
 SPLITS = ("train", "validation", "test")
