@@ -39,6 +39,9 @@ _FIELDS = {
         *("scenario_model", "position_model", "hash_feature", "hash_tables"),
         "target_statistics",
     ),
+    "Vocabularies, day by day": (
+        *("count_days", "evict_after", "max_rows", "evict_by"),
+    ),
     "Permutation local search (gates with a +)": (
         *("search_epochs", "search_entropy_weight", "search_normalized"),
         "search_schedule",

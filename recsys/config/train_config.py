@@ -48,6 +48,7 @@ DISTRIBUTIONS = ("none", "data", "experts", "both")
 INTERACTIONS = ("none", "dcn", "dot")
 SCENARIO_MODELS = ("none", "pepnet", "star")
 POSITION_MODELS = ("none", "pal")
+EVICTIONS = ("recent", "frequent")
 RETRIEVAL_IDS = ("embeddings", "vectors")
 ARCHITECTURES = (
     *("mmoe", "moe", "cgc", "ple", "adatt", "stem", "home"),
@@ -213,6 +214,23 @@ class TrainConfig(TowerConfig):
     unknown_rate: Share = 0.01
     """Share of ids replaced by the out-of-vocabulary id in training, to learn
     its embedding."""
+
+    count_days: Count | None = None
+    """Days within which an id must occur min_count times to enter the
+    vocabulary, the day of the new data included; each run with --from is a day.
+    Default: the day of the new data alone; 7 with evict_after or max_rows."""
+
+    evict_after: Count | None = None
+    """Days without use after which an id leaves the vocabulary; its row goes
+    to a new id. Default: ids stay."""
+
+    max_rows: Annotated[int, Field(ge=2, le=LARGEST_COUNT)] | None = None
+    """Size of the largest table of ids, in rows, the one of unknown ids
+    included. Ids beyond it leave, or do not enter. Default: no limit."""
+
+    evict_by: Annotated[Text, one_of(EVICTIONS)] = "recent"
+    """Ids that stay in a full table: those used last (recent), or most often
+    within count_days (frequent)."""
 
     target_statistics: bool | None = None
     """Give the model, beside the embeddings of the user and the item, how far

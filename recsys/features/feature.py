@@ -16,6 +16,7 @@ from recsys.columns.column_values import as_strings
 from recsys.columns.kind import Kind
 from recsys.errors import DataError
 from recsys.features.id_positions import integers_among
+from recsys.features.id_turnover import IdTurnover
 from recsys.features.id_values import Unseen
 from recsys.features.id_values import as_ids
 from recsys.serving.tensor_spec import ListLength
@@ -105,6 +106,23 @@ class Feature(Kind):
         """
         raise NotImplementedError
 
+    def after_day(
+        self,
+        parts: Iterable[pd.Series],
+        before: "FittedFeature | None",
+        turnover: IdTurnover,
+    ) -> "FittedFeature":
+        """Returns the feature after a further day, whose ids come and go.
+
+        A kind with `has_vocabulary` defines it.
+
+        Args:
+            parts: The column of that day, part by part, each read once.
+            before: The feature before it; `None` on the first day.
+            turnover: What says which ids enter and leave.
+        """
+        raise NotImplementedError
+
     def restore(self, state: State, others: "Others" = NONE) -> "FittedFeature":
         """Returns what was fitted.
 
@@ -185,6 +203,17 @@ class FittedFeature:
             An int32 or float32 array `(rows, ...)`.
         """
         raise NotImplementedError
+
+    def renumbered(self, values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Returns encoded values after the numbers of ids have changed.
+
+        Args:
+            values: What `encode` has returned.
+            numbers: The new number of each former one, an integer array
+                `(former ids + 1,)`; of a feature that shares a vocabulary,
+                those of its owner.
+        """
+        return values
 
     def check_encoded(self, name: str, values: np.ndarray) -> None:
         """Checks that an array is what `encode` returns.

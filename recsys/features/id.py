@@ -7,10 +7,13 @@ import pandas as pd
 
 from recsys.errors.bounds import IdCount
 from recsys.features.feature import NONE
+from recsys.features.feature import FittedFeature
 from recsys.features.feature import Others
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import State
+from recsys.features.id_turnover import IdTurnover
 from recsys.features.id_values import Unseen
+from recsys.features.known_ids import ids_after_day
 from recsys.features.known_ids import known_ids
 from recsys.features.one_id import OneId
 from recsys.features.one_id import OneRow
@@ -49,6 +52,19 @@ class Id(OneId):
             for part in parts:
                 counts.add(part)
             return FittedId(self, known_ids(counts, self.min_count))
+
+    def after_day(
+        self,
+        parts: Iterable[pd.Series],
+        before: FittedFeature | None,
+        turnover: IdTurnover,
+    ) -> "FittedId":
+        known = None if before is None else before.vocabulary
+        with ValueCounts() as counts:
+            for part in parts:
+                counts.add(part)
+            ids = ids_after_day(counts, self.min_count, known, turnover)
+        return FittedId(self, ids)
 
     def restore(self, state: State, others: Others = NONE) -> "FittedId":
         from recsys.features.vocabulary import Vocabulary
@@ -98,6 +114,9 @@ class FittedId(OneRow):
 
     def encode(self, column: pd.Series) -> np.ndarray:
         return self.vocabulary.encode(column)
+
+    def renumbered(self, values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        return numbers[values]
 
     def raw_encoder(self) -> RawEncoder:
         table = self.vocabulary.lookup_table()

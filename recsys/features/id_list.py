@@ -25,8 +25,10 @@ from recsys.features.feature import RawEncoder
 from recsys.features.feature import Rows
 from recsys.features.feature import State
 from recsys.features.feature import check_numbered
+from recsys.features.id_turnover import IdTurnover
 from recsys.features.id_values import Unseen
 from recsys.features.id_values import as_ids
+from recsys.features.known_ids import ids_after_day
 from recsys.features.known_ids import known_ids
 from recsys.features.list_values import flattened
 from recsys.features.list_values import is_packed
@@ -163,6 +165,23 @@ class IdList(Feature):
                 vocabulary = cast("Vocabulary", others[self.of].vocabulary)
         return self.fitted(vocabulary, self.length or longest)
 
+    def after_day(
+        self,
+        parts: Iterable[pd.Series],
+        before: FittedFeature | None,
+        turnover: IdTurnover,
+    ) -> "FittedIdList":
+        longest = 1
+        known = None if before is None else before.vocabulary
+        with ValueCounts() as counts:
+            for part in parts:
+                longest = max(longest, int(lengths_of(part).max(initial=0)))
+                counts.add(self.occurring(part))
+            ids = ids_after_day(counts, self.min_count or 1, known, turnover)
+        if isinstance(before, FittedIdList):
+            return self.fitted(ids, before.length)
+        return self.fitted(ids, self.length or longest)
+
     def occurring(self, column: pd.Series) -> pd.Series:
         """Returns the ids of all lists one after the other.
 
@@ -260,6 +279,9 @@ class FittedIdList(FittedFeature):
         padded = np.full(shape, NOTHING, np.int32)
         padded[rows[kept], places[kept]] = values[kept]
         return padded
+
+    def renumbered(self, values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        return np.where(values >= 0, numbers[values], values)
 
     def check_encoded(self, name: str, values: np.ndarray) -> None:
         if values.ndim != 2:

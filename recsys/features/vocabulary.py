@@ -11,6 +11,7 @@ import pandas as pd
 from keras_moe.types import Config
 from recsys.errors import FileError
 from recsys.features.id_positions import id_positions
+from recsys.features.id_uses import IdUses
 from recsys.features.id_values import as_ids
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Vocabulary(keras.layers.Layer):
     Attributes:
         values: The known ids in the order of their numbers, integers or
             strings.
+        uses: When and how often the ids occurred; `None` where they are not
+            counted day by day.
 
     Args:
         size: Integer, how many ids are known.
@@ -46,6 +49,7 @@ class Vocabulary(keras.layers.Layer):
         super().__init__(**kwargs)
         self.size = size
         self.values: pd.Index = pd.Index([])
+        self.uses: IdUses | None = None
         self.built = True
 
     @classmethod
@@ -70,7 +74,8 @@ class Vocabulary(keras.layers.Layer):
         """Returns the vocabulary with further ids behind its own.
 
         The ids that are known keep their numbers, whether they are among the
-        further ones or not. All ids become strings as soon as some are.
+        further ones or not. All ids become strings as soon as some are. The
+        new vocabulary has no uses.
 
         Args:
             ids: Different ids in ascending order, integers or strings.
@@ -189,6 +194,8 @@ class Vocabulary(keras.layers.Layer):
             received = f"{len(self.values):,}"
         elif not self.values.is_unique:
             received = "some of them twice"
+        elif self.uses and not self.uses.is_consistent(self.size):
+            received = "uses of others"
         else:
             return
         raise FileError.at(
@@ -197,23 +204,51 @@ class Vocabulary(keras.layers.Layer):
 
     def save_assets(self, dir_path: str) -> None:
         """Saves the ids, called by Keras."""
-        file = Path(dir_path, "values.json")
-        with file.open("w", encoding="utf-8") as stream:
-            # Ten million ids as one text take gigabytes.
-            stream.write("[")
-            for start in range(0, len(self.values), _IDS_AT_ONCE):
-                ids = self.values[start : start + _IDS_AT_ONCE].tolist()
-                text = json.dumps(ids, ensure_ascii=False)
-                stream.write((", " if start else "") + text[1:-1])
-            stream.write("]")
+        _write_ids(Path(dir_path, "values.json"), self.values)
+        if self.uses is None:
+            return
+        _write_ids(Path(dir_path, "others.json"), self.uses.others)
+        last = np.append(self.uses.day, self.uses.last)
+        np.save(Path(dir_path, "last.npy"), last.astype(np.int32))
+        counted = [self.uses.ids, self.uses.days, self.uses.counts]
+        fits = self.uses.counts.max(initial=0) <= np.iinfo(np.int32).max
+        dtype = np.int32 if fits else np.int64
+        np.save(Path(dir_path, "counted.npy"), np.array(counted, dtype))
 
     def load_assets(self, dir_path: str) -> None:
         """Loads the ids, called by Keras."""
         text = Path(dir_path, "values.json").read_text(encoding="utf-8")
         self.values = _in_one_form(json.loads(text))
+        others = Path(dir_path, "others.json")
+        if not others.is_file():
+            return
+        # Mapped files have to be as large as their headers say.
+        last = np.load(Path(dir_path, "last.npy"), mmap_mode="r")
+        ids, days, counts = np.load(
+            Path(dir_path, "counted.npy"), mmap_mode="r"
+        )
+        self.uses = IdUses(
+            int(last[0]),
+            np.array(last[1:]),
+            _in_one_form(json.loads(others.read_text(encoding="utf-8"))),
+            ids.astype(np.int32),
+            days.astype(np.int32),
+            counts.astype(np.int64),
+        )
 
     def get_config(self) -> Config:
         return {**super().get_config(), "size": self.size}
+
+
+def _write_ids(file: Path, index: pd.Index) -> None:
+    """Writes ids as JSON, in parts: ten million as one text take gigabytes."""
+    with file.open("w", encoding="utf-8") as stream:
+        stream.write("[")
+        for start in range(0, len(index), _IDS_AT_ONCE):
+            ids = index[start : start + _IDS_AT_ONCE].tolist()
+            text = json.dumps(ids, ensure_ascii=False)
+            stream.write((", " if start else "") + text[1:-1])
+        stream.write("]")
 
 
 def _in_one_form(ids: pd.Index | Sequence[object]) -> pd.Index:

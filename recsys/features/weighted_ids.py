@@ -104,6 +104,10 @@ class FittedWeightedIds(FittedIdList):
         pairs = np.stack([self.vocabulary.encode(ids), bits], axis=-1)
         return self._padded(column, pairs)
 
+    def renumbered(self, values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        changed = super().renumbered(values[..., 0], numbers)
+        return np.stack([changed, values[..., 1]], axis=-1)
+
     def check_encoded(self, name: str, values: np.ndarray) -> None:
         if values.ndim != 3 or values.shape[2] != 2:
             raise DataError.at(

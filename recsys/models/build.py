@@ -14,6 +14,7 @@ from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
 from recsys.features.id import FittedId
+from recsys.features.id_turnover import IdTurnover
 from recsys.files.json_files import JsonObject
 from recsys.models.architectures import ImageArchitectures
 from recsys.models.architectures import TableArchitectures
@@ -48,6 +49,7 @@ def build_model(
     config: ResolvedConfig,
     dataset: AnyDataset,
     source: MultiTaskModel | None = None,
+    is_counted: bool = False,
 ) -> MultiTaskModel:
     """Builds the untrained model of a configuration.
 
@@ -57,6 +59,8 @@ def build_model(
         source: A trained model of the same configuration, for a model that
             its weights fit: with what was fitted for it, and further ids for
             those that only `dataset` has. None unless given.
+        is_counted: Whether the ids of `dataset` are among the uses of those of
+            `source` already, so that none come or go. Defaults to `False`.
 
     Raises:
         DataError: There are no items to be retrieved.
@@ -66,7 +70,7 @@ def build_model(
     if isinstance(dataset, ImageDataset):
         return build_image_classifier(config, dataset, source)
     assert source is None or isinstance(source, Ranker)
-    return build_ranker(config, dataset, source)
+    return build_ranker(config, dataset, source, is_counted)
 
 
 def build_image_classifier(
@@ -102,6 +106,7 @@ def build_ranker(
     config: ResolvedConfig,
     dataset: Dataset | StreamedDataset,
     source: Ranker | None = None,
+    is_counted: bool = False,
 ) -> Ranker:
     """Builds the untrained ranker of a configuration.
 
@@ -110,7 +115,7 @@ def build_ranker(
 
     The arguments are those of `build_model`.
     """
-    features = _features(dataset, source)
+    features = _features(config, dataset, source, is_counted)
     hash_feature = _routed_id(config, dataset)
     num_buckets = 0
     if hash_feature is not None:
@@ -213,20 +218,39 @@ def _fill(model: Ranker, catalogue: Catalogue | None) -> None:
 
 
 def _features(
-    dataset: Dataset | StreamedDataset, source: Ranker | None
+    config: ResolvedConfig,
+    dataset: Dataset | StreamedDataset,
+    source: Ranker | None,
+    is_counted: bool,
 ) -> dict[str, FittedFeature]:
     """The features, fitted to the training split, or grown by it."""
-    train = dataset.split("train")
+    train, turnover = dataset.split("train"), _turnover(config)
     kinds = dataset.schema.features
     features: dict[str, FittedFeature] = {}
     for name in sorted(
         sharing_last(kinds), key=lambda name: not kinds[name].routable
     ):
-        learn = kinds[name].fit if source is None else source.fitted[name].grown
+        kind = kinds[name]
+        before = None if source is None else source.fitted[name]
+        if turnover and kind.has_vocabulary and kind.shares is None:
+            if before is None or not is_counted:
+                parts = column_parts(train, name)
+                before = kind.after_day(parts, before, turnover)
+            features[name] = before
+            continue
+        learn = kind.fit if before is None else before.grown
         features[name] = learn(column_parts(train, name), features)
     if source is None:
         return features
     return {name: features[name] for name in source.fitted}
+
+
+def _turnover(config: ResolvedConfig) -> IdTurnover | None:
+    """What says which ids come and go; `None` where all stay."""
+    days, after = config.count_days, config.evict_after
+    if days is None and after is None and config.max_rows is None:
+        return None
+    return IdTurnover(days or 7, after, config.max_rows, config.evict_by)
 
 
 def _ids_with_statistics(

@@ -15,6 +15,7 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.errors.shown import printable
 from recsys.models.additive_biases import fit_biases
 from recsys.models.fold_statistics import FoldStatistics
+from recsys.models.id_rows import row_origins
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import targets_by_task
@@ -301,16 +302,30 @@ def fill_statistics(
         names = " and ".join(printable(n) for n in model.target_statistics)
         announce(f"Taking statistics of the labels by {names}")
         labels = LabelDeviations.of(model, train, weight, seed)
-        model.statistics.fill(labels.tables(held_statistics(start)))
+        held = None if start is None else held_statistics(start, model)
+        model.statistics.fill(labels.tables(held))
 
 
 def held_statistics(
-    start: MultiTaskModel | None,
+    start: MultiTaskModel, model: MultiTaskModel
 ) -> dict[str, np.ndarray] | None:
-    """The statistics of a model that a training goes on from, if any."""
-    if isinstance(start, Ranker) and start.statistics is not None:
-        return start.statistics.held()
-    return None
+    """The statistics that a training goes on from, if any.
+
+    Args:
+        start: The model that has them.
+        model: The model that is trained.
+
+    Returns:
+        By column, the row of each id of the model, new ones that of unknown
+        ids.
+    """
+    if not isinstance(start, Ranker) or start.statistics is None:
+        return None
+    origins = row_origins(start, model)
+    return {
+        name: table[np.maximum(origins[name], 0)]
+        for name, table in start.statistics.held().items()
+    }
 
 
 def _targets(labels: np.ndarray, num_classes: int | None) -> np.ndarray:

@@ -32,10 +32,10 @@ from recsys.private_names import tensorflow_left_out
 EXPECTED = "a model that `recsys train` has saved"
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
-# What Keras writes, with the ids of vocabularies as assets.
+# What Keras writes, with the ids of vocabularies and their uses as assets.
 _MEMBER = re.compile(
     rf"{re.escape(CONFIG)}|{re.escape(WEIGHTS)}|metadata\.json"
-    r"|assets/(?:\w+/)+values\.json"
+    r"|assets/(?:\w+/)+(?:(?:values|others)\.json|(?:last|counted)\.npy)"
 )
 
 

@@ -42,7 +42,8 @@ class Run:
         tensorboard: Folder of the TensorBoard logs.
         checkpoint: Folder of what an unfinished run is resumed from.
         start: The first model of a run that continues another one.
-        start_optimizer: The optimizer state of that model.
+        start_rows: For each row of its tables, the one that it was before.
+        start_optimizer: The optimizer state before.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -60,6 +61,7 @@ class Run:
         self.tensorboard = self.folder / "tensorboard"
         self.checkpoint = self.folder / "checkpoint"
         self.start = self.checkpoint / "start.keras"
+        self.start_rows = self.checkpoint / "rows.npz"
         self.start_optimizer = self.checkpoint / "optimizer.npz"
 
     def read_config(self) -> ResolvedConfig:

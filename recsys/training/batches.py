@@ -243,7 +243,8 @@ def create_batches(
     if isinstance(model, Ranker) and model.statistics is not None:
         assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"
         labels = LabelDeviations.of(model, split, weight, config.seed)
-        statistics = labels.of_folds(held_statistics(start))
+        held = None if start is None else held_statistics(start, model)
+        statistics = labels.of_folds(held)
     if not isinstance(split, SplitStream):
         return TrainingBatches(
             with_statistics(encoder(split), statistics),

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 import keras
@@ -13,6 +14,8 @@ from recsys.files.atomic import replacing
 from recsys.files.npz_file import npz_names
 from recsys.files.npz_file import read_npz
 from recsys.files.npz_file import write_npz
+from recsys.models.grown_weights import moved_rows
+from recsys.models.id_rows import Origins
 from recsys.tables.variable_values import assign
 from recsys.tables.variable_values import shape_of
 from recsys.tables.variable_values import variable_values
@@ -40,11 +43,14 @@ def save_optimizer(file: Path, model: keras.Model) -> None:
         )
 
 
-def restore_optimizer(file: Path, model: keras.Model) -> None:
+def restore_optimizer(
+    file: Path, model: keras.Model, origins: Mapping[str, Origins] = {}
+) -> None:
     """Gives a model's optimizer the state that `save_optimizer` has written.
 
-    The tables of the model may have more rows than those of the model that was
-    saved: slots of the rows behind its last one begin as in any training.
+    The tables of the model may have other rows than those of the model that was
+    saved, as `origins` says; without, slots of the rows behind its last one
+    begin as in any training.
     A table that by now has `min_table_rows` goes on by lazy Adam with the
     moments that Adam has left. What the file does not have begins as in any
     training too, with a warning: such as the accumulators of such a table, if
@@ -53,6 +59,10 @@ def restore_optimizer(file: Path, model: keras.Model) -> None:
     Args:
         file: The `.npz` file, which may be missing.
         model: A compiled model.
+        origins: By the place of a table among the trainable weights, written
+            as `save_optimizer` does, which row of the model that was saved
+            each of its rows was; -1 for those of new ids, whose slots begin as
+            in any training. None by default.
 
     Raises:
         DataError: The file is broken.
@@ -62,7 +72,11 @@ def restore_optimizer(file: Path, model: keras.Model) -> None:
     begun = [
         name
         for name, variable in state.items()
-        if not _restore(variable, _read(file, name, held))
+        if not _restore(
+            variable,
+            _read(file, name, held),
+            origins.get(name.partition("/")[0]),
+        )
     ]
     if begun:
         _log.warning(
@@ -93,11 +107,20 @@ def _numbers(file: Path, name: str) -> np.ndarray:
     return array
 
 
-def _restore(variable: keras.Variable, array: np.ndarray | None) -> bool:
-    """Gives a variable its first rows; returns whether it is of them."""
+def _restore(
+    variable: keras.Variable,
+    array: np.ndarray | None,
+    origins: Origins | None,
+) -> bool:
+    """Gives a variable the rows of an array; returns whether they fit."""
     if array is None:
         return False
     shape = shape_of(variable)
+    if origins is not None and shape and array.shape[1:] == shape[1:]:
+        if len(origins) == shape[0] and origins.max() < len(array):
+            assign(variable, moved_rows(array, variable, origins))
+            return True
+        return False
     if array.shape == shape:
         assign(variable, array)
         return True

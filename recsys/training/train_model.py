@@ -60,7 +60,10 @@ def train_model(
         with tensorflow_left_out():
             keras.utils.set_random_seed(config.seed)
         announce("Building the model")
-        model = build_model(config, dataset, start.model if start else None)
+        source, is_counted = (
+            (start.model, start.kept) if start else (None, False)
+        )
+        model = build_model(config, dataset, source, is_counted)
         is_sharded(model.variables)  # What it needs is there, or an error.
         if writes:
             run.write_config(config)
@@ -73,7 +76,7 @@ def train_model(
             dataset.split("train"),
             dataset.schema.row_weights,
             config.seed,
-            start.model if start else None,
+            source,
         )
         if writes and isinstance(model, TwoTower):
             show_roles(model.retrieval.roles)

@@ -10,13 +10,21 @@ from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
+from recsys.errors.shown import printable
 from recsys.files.atomic import replacing
+from recsys.files.npz_file import read_npz
+from recsys.files.npz_file import write_npz
 from recsys.models.grown_weights import copy_grown_weights
+from recsys.models.id_rows import Origins
+from recsys.models.id_rows import row_origins
+from recsys.models.id_rows import rows_of_ids
 from recsys.models.model_file import load_model_file
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.runs.run import Run
 from recsys.tables.variable_values import readable_by_first
 from recsys.tasks import Task
+from recsys.terminal.progress import announce
 from recsys.training.optimizer_state import restore_optimizer
 from recsys.training.resolve_config import resolve_config
 from recsys.training.warm_start_fields import check_fixed
@@ -30,8 +38,9 @@ class WarmStart:
     of numbers, borders of buckets, scales and constants of labels stay, since
     the weights were trained for inputs and outputs in these units. Known ids
     keep their rows, and those that the new training split has at least
-    `min_count` times get new ones (`copy_grown_weights`). The optimizer goes
-    on as well: its slots of known rows stay, those of new rows begin as in any
+    `min_count` times get new ones (`copy_grown_weights`); where ids leave
+    (`IdTurnover`), new ones get their rows first. The optimizer goes on as
+    well: its slots of known ids stay, those of new ids begin as in any
     training, and its count of steps goes on, so that Adam does not correct
     the moments of a new row, whose first steps are up to 3.2 times as long.
 
@@ -129,17 +138,61 @@ class WarmStart:
         with readable_by_first(model.variables, self.run.folder):
             if self.kept or not writes:
                 return
+            self._announce_ids(model)
+            with replacing(self.run.start_rows) as unfinished:
+                origins = row_origins(self.model, model).values()
+                write_npz(
+                    unfinished, {str(n): o for n, o in enumerate(origins)}
+                )
             if self.source.optimizer.is_file():
                 with replacing(self.run.start_optimizer) as unfinished:
                     shutil.copyfile(self.source.optimizer, unfinished)
             # The last: with it, all is there.
             self.run.save_model(model, self.run.start)
 
+    def _announce_ids(self, model: MultiTaskModel) -> None:
+        """Says how many ids come and go, where they do."""
+        for name, origins in row_origins(self.model, model).items():
+            assert isinstance(model, Ranker), "it has ids"
+            assert isinstance(self.model, Ranker), "as has its source"
+            vocabulary = model.vocabularies[name]
+            if vocabulary.uses is None:
+                continue
+            new = int((origins < 0).sum())
+            before = self.model.vocabularies[name].size
+            announce(
+                f"Ids of {printable(name)}: {vocabulary.size:,}; {new:,} came, "
+                f"{before + new - vocabulary.size:,} left"
+            )
+
     def restore_optimizer(self, model: MultiTaskModel) -> None:
         """Brings the optimizer of a compiled model to where the other was."""
         # Another process may not have kept it yet.
-        kept = self.run.start_optimizer
-        restore_optimizer(kept if self.kept else self.source.optimizer, model)
+        kept, origins = self.run.start_optimizer, self._row_origins(model)
+        by_id = {id(rows.weight): rows for rows in rows_of_ids(model)}
+        by_place = {
+            str(place): by_id[id(weight)]
+            for place, weight in enumerate(model.trainable_variables)
+            if id(weight) in by_id
+        }
+        restore_optimizer(
+            kept if self.kept else self.source.optimizer,
+            model,
+            {
+                place: rows.origins(origins[rows.feature])
+                for place, rows in by_place.items()
+                if rows.feature in origins
+            },
+        )
+
+    def _row_origins(self, model: MultiTaskModel) -> dict[str, Origins]:
+        """Where numbers of ids come from; none of a run of earlier versions."""
+        if not self.kept:
+            return row_origins(self.model, model)
+        if not isinstance(model, Ranker) or not self.run.start_rows.is_file():
+            return {}
+        arrays = read_npz(self.run.start_rows).values()
+        return dict(zip(model.vocabularies, arrays, strict=True))
 
 
 def _types(tasks: Mapping[str, Task]) -> dict[str, Declaration]:

@@ -57,11 +57,6 @@ class ScenarioModel(keras.layers.Layer):
         """The features whose vectors `call` gets, the scenario first."""
         return [self.feature, *self.prior]
 
-    @property
-    def tables_of_ids(self) -> list[keras.Variable]:
-        """Weights by scenario, of which new scenarios begin with row 0."""
-        return []
-
     def with_unknown(
         self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> Mapping[str, Tensor]:

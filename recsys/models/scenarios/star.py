@@ -50,10 +50,6 @@ class Star(ScenarioModel):
             self.num_scenarios, dtype=self.dtype_policy
         )
 
-    @property
-    def tables_of_ids(self) -> list[keras.Variable]:
-        return [self.normalization.means, self.normalization.variances]
-
     def build(
         self,
         features_shape: Shape,

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recsys.errors import FileError
+from recsys.features.id_uses import IdUses
 from recsys.features.vocabulary import Vocabulary
 from tests.recsys.features.id_columns import columns
 from tests.recsys.features.id_columns import texts_of
@@ -126,6 +128,37 @@ def test_ids_are_written_some_at_a_time(
     text = (tmp_path / "values.json").read_text(encoding="utf-8")
     ids = vocabulary.values.tolist()
     assert text == json.dumps(ids, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("ids", [["é", "b", "c"], [2**53, 2**53 + 1, 7]])
+@pytest.mark.parametrize("count", [3, 2**40])
+def test_uses_are_written_and_read(
+    ids: list[Any], count: int, tmp_path: Path
+) -> None:
+    vocabulary = Vocabulary.of_sorted(ids[:2])
+    vocabulary.uses = IdUses(
+        4,
+        np.array([4, 2], np.int32),
+        pd.Index(ids[2:]),
+        np.array([0, 2, 2], np.int32),
+        np.array([4, 2, 3], np.int32),
+        np.array([1, 2, count]),
+    )
+    vocabulary.save_assets(str(tmp_path))
+    other = Vocabulary(2)
+    other.load_assets(str(tmp_path))
+    other.check("user")
+    assert other.uses is not None
+    assert other.uses.day == 4
+    assert other.uses.others.tolist() == ids[2:]
+    for name in ("last", "ids", "days", "counts"):
+        read, written = (getattr(v.uses, name) for v in (other, vocabulary))
+        np.testing.assert_array_equal(read, written)
+        assert read.dtype == written.dtype
+    other.size = 3
+    other.values = pd.Index(ids)
+    with pytest.raises(FileError, match="'user': expected 3 different ids"):
+        other.check("user")
 
 
 @given(columns, columns, columns)

@@ -147,6 +147,38 @@ def test_a_table_that_comes_to_be_trained_by_rows(
             assert not array[5:].any()
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "origins", [[0, -1, 2, 4, -1], [0, 2, -1], [0, 4, -1, 1, 2, -1, 3]]
+)
+def test_slots_of_reused_rows_begin(
+    origins: list[int],
+    options: dict[str, Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In a table of as many rows, of fewer and of more."""
+    file = tmp_path / "optimizer.npz"
+    source, model = trained(5, **options), model_with(len(origins), **options)
+    initial = state(model)
+    save_optimizer(file, source)
+    restore_optimizer(file, model, {"0": np.array(origins)})
+    assert not caplog.records
+    slots = 0
+    for before, begun, after in zip(
+        state(source), initial, state(model), strict=True
+    ):
+        # The other table has four rows.
+        if before.shape[:1] != (5,):
+            np.testing.assert_array_equal(after, before)
+            continue
+        slots += 1
+        for row, origin in enumerate(origins):
+            expected = begun[row] if origin < 0 else before[origin]
+            np.testing.assert_array_equal(after[row], expected)
+    assert slots == (2 if options == OPTIMIZERS["adam"] else 1)
+
+
 def test_without_a_file_it_begins_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
