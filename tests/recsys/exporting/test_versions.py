@@ -4,6 +4,7 @@ import pytest
 
 from recsys.errors import RunError
 from recsys.exporting.versions import next_version
+from recsys.serving.version_labels import LABELS_FILE
 
 
 def test_the_first_version_is_1(tmp_path: Path) -> None:
@@ -18,7 +19,8 @@ def test_the_next_version_is_above_the_highest(tmp_path: Path) -> None:
     assert next_version(tmp_path) == tmp_path / "11"
 
 
-def test_hidden_files_are_no_versions(tmp_path: Path) -> None:
+def test_hidden_files_and_labels_are_no_versions(tmp_path: Path) -> None:
+    (tmp_path / LABELS_FILE).touch()
     (tmp_path / ".unfinished-1-x").mkdir()
     (tmp_path / ".1.lock").touch()
     assert next_version(tmp_path) == tmp_path / "1"
