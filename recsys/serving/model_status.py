@@ -60,7 +60,10 @@ class ModelStatus:
             served = current.select(self._name, label=label)
             version = None if served is None else str(served.version)
         elif version is not None:
-            served = current.by_number.get(int(version))
+            by_number = current.by_number.items()
+            served = next(
+                (it for n, it in by_number if str(n) == version), None
+            )
         if version is not None:
             statuses = [it for it in statuses if it["version"] == version]
         labels = {

@@ -1,4 +1,5 @@
 import ipaddress
+import re
 from typing import Annotated
 from typing import Literal
 
@@ -17,7 +18,7 @@ NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
 # A scheme, a host and perhaps a port, without a path.
 _ORIGIN = r"^(\*|[a-z][a-z0-9+.-]*://[^/\s]+)$"
 
-_VERSIONS = rf"^({LATEST}|{ALL}|\d{{1,18}}(,\d{{1,18}})*)$"
+_VERSIONS = re.compile(rf"{LATEST}|{ALL}|\d{{1,18}}(,\d{{1,18}})*", re.ASCII)
 
 _Count = Annotated[int, Field(ge=1, le=2**32)]
 _Positive = Annotated[float, Field(gt=0, le=1e6)]
@@ -102,7 +103,7 @@ class ServeOptions:
     shed: bool = False
     shed_wait_ms: Annotated[float, Field(gt=0, le=1e6)] = 100.0
     shed_floor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
-    versions: Annotated[str, Field(pattern=_VERSIONS)] = LATEST
+    versions: str = LATEST
     keep_versions: _Count = 1
     promoted_only: bool = False
     access_log: Annotated[str, Field(min_length=1)] | None = None
@@ -111,6 +112,11 @@ class ServeOptions:
     cors_origins: tuple[Annotated[str, Field(pattern=_ORIGIN)], ...] = ()
 
     def __post_init__(self) -> None:
+        if not _VERSIONS.fullmatch(self.versions):
+            raise ValueError(
+                f"`versions` must be {LATEST!r}, {ALL!r} or numbers such as "
+                f"'3,4'. Received: versions={self.versions!r}"
+            )
         if self.keep_versions > 1 and self.versions != LATEST:
             raise ValueError(
                 "`keep_versions` must be 1 unless `versions` is 'latest'. "

@@ -310,13 +310,16 @@ def test_before_a_version_is_loaded(saved_models: Path) -> None:
     for path in (f"{LABELS}/stable", "/v1/models/m/versions/1"):
         answer = client.ask("POST", f"{path}:predict", json=REQUEST)
         assert answer.status_code == 503
+    nothing = {"model_version_status": []}
+    assert client.get("/v1/models/m/versions/x").json() == nothing
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"versions": "newest"}, "`versions` must"),
+        ({"versions": "newest"}, "`versions` must be 'latest', 'all' or num"),
         ({"versions": "3,"}, "`versions` must"),
+        ({"versions": "3\n"}, "`versions` must"),
         ({"keep_versions": 0}, "`keep_versions` must be at least 1"),
         ({"versions": "all", "keep_versions": 2}, "unless `versions` is 'lat"),
     ],
