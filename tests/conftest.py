@@ -1,6 +1,7 @@
 import gc
 import os
 import random
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,6 +115,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     result = yield
+    _Hidden.hide_new_modules()
     properties = dict(item.user_properties)
     seconds = _cpu_seconds() - float(properties["cpu_begun"])
     item.user_properties[:] = [("cpu", round(seconds, 3))]
@@ -130,12 +132,29 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Hides modules and tests, which all stay, from the garbage collector.
+    _Hidden.hide()
 
-    It would visit millions of objects each time otherwise.
-    """
-    gc.collect()
-    gc.freeze()
+
+class _Hidden:
+    """What stays, which the garbage collector need not visit."""
+
+    modules = 0
+
+    @classmethod
+    def hide(cls) -> None:
+        """Hides modules and tests: it would visit millions of objects."""
+        gc.collect()
+        gc.freeze()
+        cls.modules = len(sys.modules)
+
+    @classmethod
+    def hide_new_modules(cls) -> None:
+        """Hides what was imported in a test, where that was much.
+
+        Each training has the garbage collector look for its model.
+        """
+        if len(sys.modules) > cls.modules + 100:
+            cls.hide()
 
 
 def _worker() -> str | None:
