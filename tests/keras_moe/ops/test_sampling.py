@@ -12,6 +12,7 @@ from keras_moe.ops import choose_one
 from keras_moe.ops import draw_with_replacement
 from keras_moe.ops import draw_without_replacement
 from keras_moe.ops import gumbel_noise
+from tests.compiled import compiled
 from tests.gradients import gradient
 
 G = np.array([0.5, 0.25, 0.15, 0.1])
@@ -57,14 +58,18 @@ def test_the_law_without_replacement_by_hand():
     )
 
 
+def drawn(draw, logits, k):
+    return compiled(lambda logits: draw(logits, k=k, seed=0))(logits)
+
+
 def test_draws_without_replacement_follow_their_law():
-    counts = to_numpy(draw_without_replacement(LOGITS, k=2, seed=0))
+    counts = drawn(draw_without_replacement, LOGITS, k=2)
     assert_follows(law_of_counts(k=2, replacement=False), counts)
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_draws_with_replacement_follow_their_law(k):
-    counts = to_numpy(draw_with_replacement(LOGITS, k=k, seed=0))
+    counts = drawn(draw_with_replacement, LOGITS, k=k)
     assert_follows(law_of_counts(k=k, replacement=True), counts)
 
 
@@ -85,7 +90,7 @@ def test_one_is_chosen_with_equal_chances():
     "draw", [draw_without_replacement, draw_with_replacement]
 )
 def test_any_rank_may_be_drawn_from(draw):
-    counts = to_numpy(draw(np.zeros((2, 3, 5), "float32"), k=2, seed=0))
+    counts = drawn(draw, np.zeros((2, 3, 5), "float32"), k=2)
     assert counts.shape == (2, 3, 5)
     assert counts.dtype == "float32"
     np.testing.assert_array_equal(counts.sum(axis=-1), 2)
@@ -106,8 +111,8 @@ def weigh(counts, corrected, g=G, k=2):
     counts = np.asarray(counts, "float32")
     logits = np.log(np.asarray(g, "float32")) + 3.0
     logits = np.broadcast_to(logits, counts.shape)
-    weights = adjusted_softmax(logits, counts, np.asarray(corrected), k)
-    return to_numpy(weights).astype("float64")
+    weigh = compiled(lambda *arrays: adjusted_softmax(*arrays, k))
+    return weigh(logits, counts, np.asarray(corrected)).astype("float64")
 
 
 def test_the_randomized_adjustment_by_hand():
