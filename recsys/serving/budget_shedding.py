@@ -17,8 +17,10 @@ CAP_HEADER = "Budget-Cap"  # Of an answer to a request with a lowered budget.
 # which it may rise. Between them it stays, so that it does not swing.
 _FALLS_AT = 0.5
 _RISES_BELOW = 0.25
-# Batches in a row of little pressure before the cap rises once.
+# Batches in a row of little pressure before the cap rises once: at first, and
+# at most. A rise to what the traffic does not allow costs requests their time.
 _PATIENCE = 16
+_MOST_PATIENCE = 256
 
 
 class BudgetShedding:
@@ -29,7 +31,9 @@ class BudgetShedding:
     queued or in the batch, of `requests`. At a pressure of 1/2, the cap falls
     to half of the largest budget in the batch, or of itself where that is less,
     until it is `floor`. After 16 batches in a row with a pressure below 1/4 it
-    doubles; once no budget of the batch is above it, there is no cap. Budgets
+    doubles; once no budget of the batch is above it, there is no cap. If it
+    falls again within as many batches as it has waited for, it waits for twice
+    as many next time, up to 256; after a rise that lasted, for half. Budgets
     above `most` count as `most`: one absurd request does not keep the cap from
     falling to where it saves time. The cap depends on nothing else.
 
@@ -57,6 +61,8 @@ class BudgetShedding:
         self._floor = floor
         self._most = most
         self._calm = 0
+        self._patience = _PATIENCE
+        self._since_rise = inf  # Batches; infinite if the cap fell since.
         self._pressure = 0.0
         self._rows = self._capped_rows = 0
 
@@ -72,14 +78,33 @@ class BudgetShedding:
         largest = min(largest, self._most)
         is_calm = self._pressure < _RISES_BELOW
         self._calm = self._calm + 1 if is_calm else 0
+        self._since_rise += 1
         if self._pressure >= _FALLS_AT:
-            self.cap = max(self._floor, min(self.cap, largest) / 2)
-        elif self._calm >= _PATIENCE:
-            self._calm = 0
-            self.cap *= 2
-            if self.cap >= largest:
-                self.cap = inf
+            self._fall(largest)
+        elif self.cap < inf and self._calm >= self._patience:
+            self._rise(largest)
         return self.cap
+
+    def _fall(self, largest: float) -> None:
+        if self._since_rise <= self._patience:  # It was too early.
+            self._patience = min(2 * self._patience, _MOST_PATIENCE)
+        elif self._since_rise < inf:
+            self._wait_less()
+        self._since_rise = inf
+        self.cap = max(self._floor, min(self.cap, largest) / 2)
+
+    def _rise(self, largest: float) -> None:
+        if self._since_rise < inf:
+            self._wait_less()
+        self._since_rise = 0
+        self._calm = 0
+        self.cap *= 2
+        if self.cap >= largest:
+            self.cap = inf
+
+    def _wait_less(self) -> None:
+        """The last rise has lasted."""
+        self._patience = max(self._patience // 2, _PATIENCE)
 
     def caps(
         self, batch: list[PredictRequest], waited: float, requests: int

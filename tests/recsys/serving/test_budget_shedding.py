@@ -61,6 +61,24 @@ def test_it_rises_after_16_calm_batches_in_a_row() -> None:
     assert caps == [1] * 31 + [2] * 16 + [4] * 16 + [inf]
 
 
+def test_it_waits_longer_after_a_rise_that_did_not_last() -> None:
+    loaded = shedding()
+
+    def calm_batches() -> int:
+        """How many it takes to rise from a cap of 4."""
+        loaded.move(0.06, 0, 8)
+        return next(n for n in range(1, 999) if loaded.move(0.01, 0, 8) > 4)
+
+    assert [calm_batches() for _ in range(7)] == [16, 32, 64, 128, *[256] * 3]
+    # It has lasted: half as long next time.
+    for _ in range(300):
+        loaded.move(0.01, 0, 8)
+    loaded.move(0.06, 0, 8)
+    loaded.move(0.06, 0, 8)
+    caps = [loaded.move(0.01, 0, 8) for _ in range(256)]
+    assert caps == [2] * 127 + [4] * 128 + [inf]
+
+
 def test_absurd_budgets_do_not_delay_it() -> None:
     assert shedding(most=8).move(0.06, 0, 1e9) == 4
 
