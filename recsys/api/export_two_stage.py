@@ -28,6 +28,8 @@ from recsys.exporting.class_names import class_names
 from recsys.exporting.examples import examples
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.known_ids import known_ids
+from recsys.exporting.served_ranker import EXPERTS
+from recsys.exporting.served_ranker import outputs_of
 from recsys.exporting.text_arrays import packed
 from recsys.exporting.text_arrays import unpacked
 from recsys.exporting.two_stage import TwoStage
@@ -81,6 +83,8 @@ def export_two_stage(
     tables: str = FLOAT32,
     rerank: str | None = None,
     diversity: float = DIVERSITY,
+    *,
+    expert_weights: bool = False,
 ) -> Path:
     """Exports retrieval and ranking as one TensorFlow SavedModel.
 
@@ -114,6 +118,8 @@ def export_two_stage(
             given.
         diversity: How much that counts, from 0 to 1; without `rerank` it has
             no effect. Defaults to 0.3.
+        expert_weights: Whether the model also returns, as `"<task>/experts"`,
+            how much each expert weighs for each item. Defaults to `False`.
 
     Returns:
         The folder of the model. `assets.extra/two_stage.json` in it has what
@@ -167,6 +173,7 @@ def export_two_stage(
         "tables": tables,
         "rerank": rerank,
         "diversity": None if rerank is None else diversity,
+        "expert-weights": expert_weights,
     }
     return write_model(
         out, version, lambda folder: _write(source, folder, options)
@@ -196,7 +203,9 @@ def _export_elsewhere(run: Run, folder: Path, options: JsonObject) -> None:
         *("--two-stage", "--no-version"),
     ]
     for name, value in options.items():
-        if value is not None:
+        if value is True:
+            words.append(f"--{name}")
+        elif value is not None and value is not False:
             words += [f"--{name}", str(value)]
     environment = {"KERAS_BACKEND": "tensorflow"}
     if options["index"] in LEGACY_INDEXES:
@@ -222,6 +231,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         tables if index_inside(options["index"]) == BRUTE_FORCE else FLOAT32,
         options["rerank"],
         DIVERSITY if options["rerank"] is None else options["diversity"],
+        expert_weights=options["expert-weights"],
     )
     with replacing(folder) as unfinished:
         model.write(unfinished)
@@ -241,6 +251,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         del written["tables"]  # Of `TABLES_FILE`.
         if model.rerank is None:
             del written["rerank"], written["diversity"]
+        del written["expert-weights"]  # The signature says it.
         if model.index in FAISS_INDEXES:
             written |= write_index(model, options["recall"], unfinished)
         else:
@@ -431,6 +442,23 @@ class _Query:
         )
         return None if is_right else f"other items than those of {model.rerank}"
 
+    def expert_weights(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns the weights of experts for items, `(items, n)` by output."""
+        ranker = self.model.ranker
+        rows = {
+            name: np.repeat(values, len(numbers), axis=0)
+            for name, values in self._encoded.items()
+        } | ranker.retrieval.items(numbers)
+        encoded = {
+            name: keras.ops.convert_to_tensor(values)
+            for name, values in rows.items()
+        }
+        outputs = outputs_of(ranker, encoded, expert_weights=True)
+        return {
+            task + EXPERTS: keras.ops.convert_to_numpy(outputs[task + EXPERTS])
+            for task in ranker.tasks
+        }
+
     @cached_property
     def _encoded(self) -> dict[str, np.ndarray]:
         return _encoded(self.model, self.row)
@@ -452,7 +480,11 @@ def _problem(
         return "an item twice"
     by_id = query.ranked(numbers).set_index(retrieval.item)
     in_order = by_id.loc[ids[there]]
-    for name in received.keys() - {ITEM, SCORE}:
+    weights = query.expert_weights(numbers) if model.expert_weights else {}
+    for name, values in weights.items():
+        if not _close(received[name][there], values):
+            return f"other weights of {name!r}"
+    for name in received.keys() - {ITEM, SCORE} - weights.keys():
         if not _close(received[name][there], in_order[name]):
             return f"other predictions of {name!r}"
     scores = received[SCORE][there]

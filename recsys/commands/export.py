@@ -103,6 +103,7 @@ def export(
             tables,
             rerank,
             diversity,
+            expert_weights=expert_weights,
         )
         _print_cost(folder)
         print(f"Two stages written to {folder}, and verified without Keras")

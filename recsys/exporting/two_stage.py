@@ -49,7 +49,8 @@ class TwoStage:
     by name, `<task>_0`, `<task>_1`, ... for the classes of a multiclass task.
     Where fewer items are left than are asked for, the id is `""` or -2**63,
     and the score the lowest of float32; an item whose score is no finite
-    float32 comes with that score, too.
+    float32 comes with that score, too. With `expert_weights` there is
+    `"<task>/experts"`, `(batch, top, n)`, as a ranker has it.
 
     `assets.extra` holds requests that a server warms up with.
 
@@ -74,6 +75,7 @@ class TwoStage:
             `recsys.retrieval.rerank.RERANKERS`; the score alone decides
             unless given.
         diversity: How much `rerank` counts, from 0 to 1.
+        expert_weights: Whether the weights of the experts are outputs, too.
 
     Raises:
         ExportError: A feature, or a prediction, has the name of another input
@@ -88,8 +90,14 @@ class TwoStage:
     tables: str = FLOAT32
     rerank: str | None = None
     diversity: float = DIVERSITY
+    expert_weights: bool = False
 
     def __post_init__(self) -> None:
+        if self.expert_weights and self.ranker.retrieval.alone:
+            raise ExportError(
+                "`expert_weights` must be False for a model whose tasks were "
+                "not trained. Received: expert_weights=True"
+            )
         inputs = (SEEN, CANDIDATES) if self.index in FAISS_INDEXES else (SEEN,)
         outputs = self.ranker.columns(self.ranker.no_predictions())
         for what, names, taken in (
@@ -135,6 +143,7 @@ class TwoStage:
             self.tables,
             self.rerank,
             self.diversity,
+            expert_weights=self.expert_weights,
         )
 
         def encoded(

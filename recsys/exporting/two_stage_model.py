@@ -10,11 +10,11 @@ from recsys.exporting.brute_force import BruteForce
 from recsys.exporting.compact_brute_force import CompactBruteForce
 from recsys.exporting.graph_rerankers import GraphReranking
 from recsys.exporting.item_vectors import create_vectors
+from recsys.exporting.served_ranker import EXPERTS
+from recsys.exporting.served_ranker import ServedRanker
 from recsys.features.feature import MISSING
 from recsys.models.compact_rows import FLOAT32
 from recsys.models.compact_rows import CompactRows
-from recsys.models.simplification import with_folded_permutation
-from recsys.models.simplification import without_unused_experts
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.rerank import DIVERSITY
@@ -48,6 +48,7 @@ class TwoStageModel:
             `recsys.retrieval.rerank.RERANKERS`; the score alone decides
             unless given.
         diversity: How much `rerank` counts, from 0 to 1.
+        expert_weights: Whether it returns the weights of experts, too.
 
     Call arguments:
         query: By feature of the query, a tensor of what
@@ -72,6 +73,7 @@ class TwoStageModel:
         tables: str = FLOAT32,
         rerank: str | None = None,
         diversity: float = DIVERSITY,
+        expert_weights: bool = False,
     ) -> None:
         import tensorflow as tf
 
@@ -91,9 +93,8 @@ class TwoStageModel:
             name: tf.constant(variable.numpy())
             for name, variable in retrieval.features.items()
         }
-        pruned = without_unused_experts(ranker)
         # It shares the tables of the ranker, of which no more is needed.
-        self._served, _ = with_folded_permutation(pruned)
+        self._served = ServedRanker(ranker, expert_weights)
         inside = index_inside(index)
         self._index = create_index(inside, retrieval.vectors, self.size, tables)
         # For a formula that asks for it, and for differences of items.
@@ -107,7 +108,7 @@ class TwoStageModel:
             )
         # Not the layers: TensorFlow would describe them in the file.
         self.resources = [
-            *(each.value for each in self._served.ranking_variables),
+            *(each.value for each in self._served.ranker.ranking_variables),
             *(each.value for each in retrieval.query_variables),
             self._index if inside == SCANN else self._index.variables,
         ]
@@ -172,7 +173,10 @@ class TwoStageModel:
     def _predict(
         self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
     ) -> "dict[str, tf.Tensor]":
-        """Predictions `(batch, size)` by column."""
+        """Predictions `(batch, size)` by column.
+
+        With the weights of experts, `(batch, size, n)`, where they are wanted.
+        """
         import tensorflow as tf
 
         ranker, items = self.ranker, tf.reshape(numbers, [-1])
@@ -185,12 +189,17 @@ class TwoStageModel:
         rows[self.item] = items  # (batch * size,)
         for name, values in self._of_items.items():
             rows[name] = tf.gather(values, items)
-        columns = {}
-        for task, predicted in self._served(rows, training=False).items():
-            kind, classes = ranker.tasks[task], ranker.num_classes.get(task)
-            for place, name in enumerate(kind.columns(task, classes)):
-                columns[name] = tf.reshape(
-                    predicted[:, place], tf.shape(numbers)
+        outputs, columns = self._served(rows), {}
+        for task, kind in ranker.tasks.items():
+            names = kind.columns(task, ranker.num_classes.get(task))
+            # Without a dimension for a single column.
+            predicted = tf.reshape(outputs[task], [-1, self.size, len(names)])
+            for place, name in enumerate(names):
+                columns[name] = predicted[..., place]  # (batch, size)
+            if self._served.expert_weights:
+                weights = outputs[task + EXPERTS]
+                columns[task + EXPERTS] = tf.reshape(
+                    weights, [-1, self.size, weights.shape[-1]]
                 )
         return columns
 

@@ -75,10 +75,11 @@ class OutputStatistics:
             for name, values in outputs.items():
                 if values.dtype.kind != "f":
                     continue
-                if name.endswith(_EXPERTS) and values.ndim == 2:
+                if name.endswith(_EXPERTS) and values.ndim > 1:
                     task = name.removesuffix(_EXPERTS)
-                    counts = np.count_nonzero(values, axis=1)
-                    self.experts[version, task].add(counts)
+                    counts = np.count_nonzero(values, axis=-1)
+                    # Two stages have several items in a row.
+                    self.experts[version, task].add(counts.reshape(-1))
                 elif values.ndim == 1:
                     self.predictions[version, name, ""].add(values)
                 elif values.ndim == 2 and values.shape[1] <= _MOST_COLUMNS:

@@ -100,7 +100,9 @@ def _column(values: np.ndarray, default: np.ndarray | None) -> pa.Array:
             [_value(item) for item in row if not _same(item, missing)]
             for row in rows
         ]
-        return pa.array(kept, pa.list_(kind))
+        for _ in range(values.ndim - 1):
+            kind = pa.list_(kind)
+        return pa.array(kept, kind)
     return pa.array(
         [None if _same(item, missing) else _value(item) for item in rows], kind
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
+from playwright.sync_api import Page
 from typer.testing import CliRunner
 
 import recsys
@@ -17,6 +18,13 @@ from recsys.cli import app
 from recsys.models.budgets import own_budget
 from recsys.serving.formats import FORMATS
 from tests.made_once import made_once
+from tests.recsys.serving.browser import READY
+from tests.recsys.serving.browser import browsed
+from tests.recsys.serving.browser import check_looks
+from tests.recsys.serving.browser import fill
+from tests.recsys.serving.browser import needs_chromium
+from tests.recsys.serving.browser import rows_of
+from tests.recsys.serving.browser import wait_for_answer
 from tests.recsys.serving.client import Client
 
 pytestmark = pytest.mark.slow
@@ -120,13 +128,29 @@ def test_which_models_take_one(
         assert metrics["experts_per_example"] == 1
 
 
+def export_once(
+    factory: pytest.TempPathFactory, run: Path, format: str
+) -> Path:
+    """The folder of the versions of a model, with the weights of experts."""
+    return made_once(
+        factory,
+        f"budget-{format}",
+        lambda folder: recsys.export(
+            run, folder, format=format, expert_weights=True
+        ),
+    )
+
+
 @exported
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_server_takes_a_budget_by_request_and_by_row(
-    format: str, budget_run: Path, tiny: Dataset, tmp_path: Path
+    format: str,
+    budget_run: Path,
+    tiny: Dataset,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    recsys.export(budget_run, tmp_path, format=format, expert_weights=True)
-    client = Client.of(tmp_path, name="m")
+    folder = export_once(tmp_path_factory, budget_run, format)
+    client = Client.of(folder, name="m")
     model = recsys.load_model(budget_run)
     rows = tiny.split("test").iloc[:6]
     columns = [name for name in model.features if name in ("user", "film")]
@@ -170,3 +194,63 @@ def test_a_server_takes_a_budget_by_request_and_by_row(
     assert "budget: expected a finite number" in refused.text
     properties = str(client.get("/openapi.json").json())
     assert "'budget': {'type'" in properties
+
+
+@exported
+@needs_chromium
+def test_the_page_has_bands_experts_and_a_slider(
+    budget_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The other sides of the page are tested with stubs of models."""
+    folder = export_once(tmp_path_factory, budget_run, "tf_saved_model")
+    client = Client.of(folder, name="m")
+    row = {"user": 1, "film": "é1", "age": 31.5}
+    rows = [row, {**row, "budget": 4.0}]
+    answers = client.predict({"instances": rows}).json()["predictions"]
+    described = client.get("/v1/models/m/metadata").json()["metadata"]
+    bands = described["calibration"]
+    with browsed(client.app) as page:
+        page.goto("/")
+        page.wait_for_selector(READY)
+        slider = page.get_by_role("slider", name="budget")
+        assert slider.get_attribute("aria-valuetext") == "the model's own, 2"
+        fill(page, **{name: str(value) for name, value in row.items()})
+        page.keyboard.press("Enter")
+        wait_for_answer(page, "1 prediction in")
+        check_shown(page, answers[0], bands)
+        slider.focus()
+        page.keyboard.press("End")
+        page.get_by_text("4.0 experts per row on average").wait_for()
+        page.locator("#experts tbody tr").nth(3).wait_for()
+        check_shown(page, answers[1], bands)
+        changes = rows_of(page, "#changes")
+        assert {change[0] for change in changes} == {*row}
+        check_looks(page)
+
+
+def check_shown(
+    page: Page, answer: dict[str, Any], calibration: dict[str, Any]
+) -> None:
+    """Checks what a page shows for a row against what the API says."""
+    ((_, *shown, _),) = rows_of(page, "#answer")
+    for task, cell in zip(["rating", "watch"], shown, strict=False):
+        prediction, band = cell.split("\n")
+        assert float(prediction) == pytest.approx(answer[task], rel=1e-3)
+        bins = calibration[task]["bins"]
+        assert band in {
+            "beyond the test rows",
+            *(f"{_short(e['low'])} to {_short(e['high'])}" for e in bins),
+        }
+    weights = {
+        int(expert): [float(cell.split("\u202f")[0]) / 100 for cell in cells]
+        for expert, *cells in rows_of(page, "#experts")
+    }
+    for place, task in enumerate(["rating", "watch"]):
+        for expert, weight in enumerate(answer[f"{task}/experts"]):
+            shown_weight = weights.get(expert, [0.0, 0.0])[place]
+            assert shown_weight == pytest.approx(weight, abs=0.006)
+
+
+def _short(value: float) -> str:
+    """A number as JavaScript's `toPrecision(4)` writes it."""
+    return str(int(value)) if value == int(value) else f"{value:#.4g}"

@@ -137,7 +137,7 @@ def exported(
     def export(out: Path) -> None:
         options = ["--run", str(retrieving_run), "--out", str(out)]
         options += ["--score", SCORE, "--top", "4", "--candidates", "12"]
-        options += ["--index", "hnsw", "--recall", "1"]
+        options += ["--index", "hnsw", "--recall", "1", "--expert-weights"]
         assert command(["export", "--two-stage", *options]) == 0
 
     return made_once(tmp_path_factory, f"served-{ids.name}", export) / "1"

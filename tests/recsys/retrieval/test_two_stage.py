@@ -36,6 +36,8 @@ pytestmark = [
     ),
 ]
 
+TASKS = ("watch", "rating")
+
 
 @pytest.fixture(scope="module")
 def ranker(retrieving_run: Path) -> TwoTower:
@@ -74,8 +76,10 @@ def test_it_recommends_what_the_command_does(
         history=[history, [ids.nothing] * 2],
         seen=[[], []],
     )
-    assert outputs.keys() == {"item", "score", "watch", "rating"}
+    weights = {task: outputs.pop(f"{task}/experts") for task in TASKS}
+    assert outputs.keys() == {"item", "score", *TASKS}
     assert {one.shape for one in outputs.values()} == {(2, 4)}
+    assert {one.shape for one in weights.values()} == {(2, 4, 4)}
     for row, (user, features) in enumerate(
         [(ids.user(4), {"age": 24, "history": history}), (ids.nobody, {})]
     ):
@@ -91,6 +95,14 @@ def test_it_recommends_what_the_command_does(
         for name in ("score", "watch", "rating"):
             np.testing.assert_allclose(
                 outputs[name][row], found[name], rtol=1e-4
+            )
+        for task in TASKS:
+            expected = np.zeros((4, 4))
+            for item, experts in enumerate(found[f"{task}_experts"]):
+                for expert, weight in experts:
+                    expected[item, expert] = weight
+            np.testing.assert_allclose(
+                weights[task][row], expected, rtol=1e-4, atol=1e-6
             )
 
 
@@ -203,7 +215,8 @@ def test_what_recommends_something_else_is_found(
     exported: Path, ranker: TwoTower, changes: dict[str, Any], message: str
 ) -> None:
     names = ["watch", "rating"]
-    written = TwoStage(ranker, Formula(SCORE, names), 4, 12)
+    formula = Formula(SCORE, names)
+    written = TwoStage(ranker, formula, 4, 12, expert_weights=True)
     verify_two_stage(written, exported)
     if "formula" in changes:
         changes = {"formula": Formula(changes["formula"], names)}

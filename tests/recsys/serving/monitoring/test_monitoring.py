@@ -97,6 +97,8 @@ def test_experts_budgets_and_classes() -> None:
     metrics = ServerMetrics()
     outputs = {
         "watch/experts": np.array([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]),
+        # Of two items in each row.
+        "like/experts": np.array([[[0.5, 0.5], [1.0, 0.0]]] * 2),
         "why": np.array([[0.25, 0.75], [0.5, 0.5]]),
         "items": np.array([[1, 2], [3, 4]]),
         "title": np.array([b"a", b"b"], object),
@@ -107,6 +109,8 @@ def test_experts_budgets_and_classes() -> None:
     text = metrics.exposition().decode()
     assert 'recsys_experts_per_row_sum{task="watch",version="7"} 3.0' in text
     assert 'recsys_experts_per_row_sum{task="",version="7"} 3.5' in text
+    assert 'recsys_experts_per_row_sum{task="like",version="7"} 6.0' in text
+    assert 'recsys_experts_per_row_count{task="like",version="7"} 4.0' in text
     assert 'column="1",output="why",version="7"} 1.25' in text
     for name in ("items", "title", "wide"):
         assert name not in text

@@ -71,6 +71,12 @@ def test_columns_are_those_of_the_data(columns: RequestColumns) -> None:
     ]
 
 
+def test_lists_of_lists_are_kept(columns: RequestColumns) -> None:
+    weights = np.array([[[0.5, 0.5], [0.0, 1.0]]], np.float32)
+    (row,) = columns.table({}, {"watch/experts": weights}).to_pylist()
+    assert row == {"served/watch/experts": weights[0].tolist()}
+
+
 def test_parts_appear_as_they_are_full(
     columns: RequestColumns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
