@@ -480,11 +480,12 @@ def _problem(
         return "an item twice"
     by_id = query.ranked(numbers).set_index(retrieval.item)
     in_order = by_id.loc[ids[there]]
-    weights = query.expert_weights(numbers) if model.expert_weights else {}
+    experts = {task + EXPERTS for task in ranker.tasks if model.expert_weights}
+    weights = query.expert_weights(numbers) if experts and len(numbers) else {}
     for name, values in weights.items():
         if not _close(received[name][there], values):
             return f"other weights of {name!r}"
-    for name in received.keys() - {ITEM, SCORE} - weights.keys():
+    for name in received.keys() - {ITEM, SCORE} - experts:
         if not _close(received[name][there], in_order[name]):
             return f"other predictions of {name!r}"
     scores = received[SCORE][there]
