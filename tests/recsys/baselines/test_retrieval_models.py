@@ -11,10 +11,10 @@ from scipy.optimize import approx_fprime
 
 from recsys.baselines import RETRIEVAL
 from recsys.baselines import ials
-from recsys.baselines.baseline_run import read_retrieval
-from recsys.baselines.baseline_run import write_retrieval
 from recsys.baselines.ease import Ease
 from recsys.baselines.fitted_retrieval import FittedRetrieval
+from recsys.baselines.fitted_retrieval import read_retrieval
+from recsys.baselines.fitted_retrieval import write_retrieval
 from recsys.baselines.ials import Ials
 from recsys.baselines.interactions import Queries
 from recsys.baselines.item_knn import ItemKNN
