@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.planted_promotions import Beside
 from benchmarks.planted_promotions import Planted
 from benchmarks.planted_promotions import accepted
 
@@ -18,6 +19,19 @@ def test_better_models_are_accepted_and_worse_ones_never() -> None:
     assert accepted([Planted(0.5)], 40_000, 20) == 1.0
     assert accepted([Planted(-0.5)], 40_000, 20) == 0.0
     assert accepted([Planted(0.5), Planted(-0.5)], 40_000, 10) == 0.0
+
+
+@pytest.mark.parametrize("beside", [Beside(-0.05, 0.0), Beside(0.0, -0.05)])
+def test_no_improvement_outweighs_a_drop_beside_it(beside: Beside) -> None:
+    """At most 5 %, plus 3 standard errors of 60 draws."""
+    better = [Planted(0.5)]
+    assert accepted(better, 20_000, 60, beside=beside) <= 0.05 + 0.085
+
+
+def test_recall_and_value_that_are_better_are_no_obstacle() -> None:
+    beside = Beside(0.1, 0.15)
+    assert accepted([Planted(0.5)], 40_000, 10, beside=beside) == 1.0
+    assert accepted([Planted(0.0)], 2000, 100, beside=beside) <= 0.05 + 0.066
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, -0.5])

@@ -21,6 +21,7 @@ from recsys.data.items_file import write_items
 from recsys.processes.training_processes import TrainingProcesses
 from recsys.runs.run import Run
 from tests.fuzz import raw_files
+from tests.recsys.serving.onnx_models import write_ranker
 from tests.recsys.serving.onnx_models import write_tiny
 
 SIZES = {"train": 40, "validation": 20, "test": 20}
@@ -71,6 +72,24 @@ CATALOGUE = Schema(
     item="film",
     item_features=[],
 )
+# A log of requests with the chance of what was shown.
+SHOP = Schema(
+    "shop",
+    {"user": "id", "film": "id", "age": "number"},
+    {"watch": "binary", "rating": "regression"},
+    group="request",
+    propensity="chance",
+)
+# Of noise, equal models are as good: they are accepted, in any time.
+RULES = {
+    "improved": "none",
+    "most_loss_increase": 1.0,
+    "most_calibration_error": 10.0,
+    "most_psi": 100.0,
+    "least_effective_rows": 0.0,
+    "most_latency_ratio": 1000.0,
+    "policy_top": 2,
+}
 FIELDS = {
     "gate": "top-k",
     "num_experts": 3,
@@ -151,6 +170,11 @@ _COMPRESS = (
 _CALIBRATE = f"calibrate {_RUN} --data {{}}/data --by user --min-rows 2"
 _RECOMMEND = f"recommend {_RUN} --user 1 --top 2 --exclude-seen"
 _REPORT = "report {}/run --out {}/out"
+_OFF_POLICY = f"off-policy {_RUN} --data {{}}/data --reward watch"
+_PROMOTE = (
+    "promote --old {}/old --new {}/new --data {}/data --out {}/out "
+    "--rules {}/rules.yaml"
+)
 _SERVE = "serve --model {}/model --port 0 --name m"
 TARGETS = [
     Target("csv", "*", _TRAIN),
@@ -212,6 +236,10 @@ TARGETS = [
     Target("run", "data/*", _COMPRESS, 1),
     Target("catalogue-run", "run/*.*", _RECOMMEND, 2),
     Target("catalogue-run", "data/*", _RECOMMEND, 2),
+    Target("shop-run", "data/*", _OFF_POLICY, 2),
+    Target("promotion", "data/*", _PROMOTE, 3),
+    Target("promotion", "rules.yaml", _PROMOTE, 1),
+    Target("promotion", "new/**/*.*", _PROMOTE, 2),
     Target("served", "model/1/*", _SERVE),
     Target("run", "run/*.*", _REPORT, 1),
     Target("image-run", "run/*.*", _REPORT, 1),
@@ -242,6 +270,9 @@ def build(folder: Path) -> None:
     _write_kinds(kinds, folder)
     _write_catalogue(folder / "catalogue")
     write_tiny(folder / "served" / "model" / "1")
+    shop = {name: _requests(count) for name, count in SIZES.items()}
+    Dataset(SHOP, shop).write(folder / "shop")
+    _write_promotion(folder / "promotion", folder / "shop")
     images = {name: _images(n) for name, n in SIZES.items()}
     ImageDataset(IMAGES, images, {"kind": 2}).write(folder / "images")
     _build_runs(folder)
@@ -325,6 +356,24 @@ def _write_catalogue(folder: Path) -> None:
     write_items(pd.DataFrame({"film": films, "title": titles}), folder)
 
 
+def _requests(count: int) -> pd.DataFrame:
+    """Requests of four rows, two of which were shown."""
+    rows = _rows(count)
+    shown = np.arange(count) % 4 < 2
+    rows.loc[~shown, ["watch", "rating"]] = np.nan
+    rows["request"] = np.arange(count) // 4
+    rows["chance"] = np.where(shown, 0.5, np.nan)
+    return rows
+
+
+def _write_promotion(folder: Path, data: Path) -> None:
+    """Two models that are served, and the data of a day."""
+    for name in ("old", "new"):
+        write_ranker(folder / name)
+    shutil.copytree(data, folder / "data")
+    (folder / "rules.yaml").write_text(json.dumps(RULES))
+
+
 def _images(count: int) -> Images:
     rng = np.random.default_rng(count)
     pixels = rng.integers(0, 255, (count, 16, 16, 1), np.uint8)
@@ -338,6 +387,7 @@ def _build_runs(folder: Path) -> None:
     _build_run(folder / "image-run", folder / "images")
     _build_run(folder / "kinds-run", folder / "kinds")
     _build_run(folder / "catalogue-run", folder / "catalogue", retrieval=True)
+    _build_run(folder / "shop-run", folder / "shop")
     shutil.copytree(folder / "run", folder / "resumable")
     shutil.rmtree(Run(folder / "run" / "run").checkpoint)
     resumable = Run(folder / "resumable" / "run")

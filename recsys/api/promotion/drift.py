@@ -8,6 +8,7 @@ from recsys.measuring.promotion.feature_columns import alike
 from recsys.measuring.promotion.feature_columns import unknown_checks
 from recsys.measuring.promotion.rules import PromotionRules
 from recsys.serving.tensor_spec import Arrays
+from recsys.tasks import Multiclass
 from recsys.tasks import Regression
 from recsys.tasks.chains import labels_of
 
@@ -74,17 +75,19 @@ def _predicted(outputs: Arrays) -> _Columns:
 
 
 def _labels(source: Dataset, rows: pd.DataFrame, day: Dataset) -> _Columns:
-    """Labels by task: numbers of a regression, else categories."""
+    """Labels by task: numbers of a regression, else categories by name."""
     tasks = source.schema.tasks
     labels = labels_of(rows, tasks)
-    return {
-        f"labels of {name}": pd.Series(
-            labels[name], dtype=None if _is_number(kind) else object
-        )
-        for name, kind in tasks.items()
-        if name in day.schema.tasks
-    }
-
-
-def _is_number(kind: object) -> bool:
-    return isinstance(kind, Regression)
+    found: _Columns = {}
+    for name, kind in tasks.items():
+        if name not in day.schema.tasks:
+            continue
+        column = pd.Series(labels[name])
+        if isinstance(kind, Multiclass):
+            # Each data set numbers its classes by itself.
+            names = kind.class_names(source.num_classes.get(name))
+            column = column.map(dict(enumerate(names))).astype(object)
+        elif not isinstance(kind, Regression):
+            column = column.astype(object)
+        found[f"labels of {name}"] = column
+    return found

@@ -215,6 +215,34 @@ def test_no_model(models: Path, day: Path, tmp_path: Path) -> None:
         recsys.promote(tmp_path / "no", models, day, tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"user id": "user_id", "age": "age"},
+        {**INPUTS, "age": "size"},
+        {**INPUTS, "more": "age"},
+        {**INPUTS, "age": {}},
+        {**INPUTS, "age": "user_id", "user id": "age"},
+    ],
+)
+def test_inputs_that_are_not_those_of_the_model(
+    models: Path, day: Path, tmp_path: Path, inputs: object
+) -> None:
+    shutil.copytree(models / "2", tmp_path / "new")
+    file = tmp_path / "new" / "assets.extra" / "inputs.json"
+    file.write_text(json.dumps(inputs))
+    with pytest.raises(FileError, match=r"inputs\.json: expected .*inputs"):
+        recsys.promote(models / "1", tmp_path / "new", day, tmp_path / "out")
+
+
+def test_predictions_that_are_not_finite(
+    models: Path, day: Path, tmp_path: Path
+) -> None:
+    write_model(tmp_path / "new", np.inf)
+    with pytest.raises(FileError, match="expected finite predictions of"):
+        recsys.promote(models / "1", tmp_path / "new", day, tmp_path / "out")
+
+
 def constant(frame: pd.DataFrame) -> list[str]:
     frame["watch"] *= 0.0
     frame["rating"] = np.nan

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,25 @@ def write_tiny(folder: Path) -> None:
             "film": np.array(["é"], object),
         },
     )
+
+
+def write_ranker(folder: Path) -> None:
+    """`watch` is the sigmoid of the age, as `recsys export` would write it."""
+    inputs = {"user": (INT64, ["rows"]), "age": (FLOAT, ["rows"])}
+    defaults = {
+        "user": np.array([-(2**63)]),
+        "age": np.array([np.nan], np.float32),
+    }
+    nodes = [
+        helper.make_node("Cast", ["user"], ["number"], to=FLOAT),
+        helper.make_node("Sub", ["number", "number"], ["nothing"]),
+        helper.make_node("Add", ["age", "nothing"], ["logit"]),
+        helper.make_node("Sigmoid", ["logit"], ["watch"]),
+    ]
+    write(folder, nodes, inputs, {"watch": (FLOAT, ["rows"])}, defaults)
+    names = folder / "assets.extra" / "inputs.json"
+    names.parent.mkdir(exist_ok=True)
+    names.write_text(json.dumps({name: name for name in inputs}))
 
 
 def write_endless(folder: Path) -> None:

@@ -150,3 +150,32 @@ def test_broken_file_of_rollbacks(tmp_path: Path, content: str) -> None:
     (tmp_path / ROLLBACKS_FILE).write_text(content)
     with pytest.raises(FileError, match=r"\.rolled_back\.json"):
         ModelStore(tmp_path, load_text)
+
+
+def test_a_switch_to_files_that_were_not_judged_is_refused(
+    saved_models: Path, tmp_path: Path
+) -> None:
+    """Version 2 has the verdict of other files, and version 1 goes on."""
+    shutil.copytree(saved_models / "1", tmp_path / "1")
+    write_promotion(tmp_path / "1", YES, {})
+    client = Client.of(tmp_path, promoted_only=True)
+    assert client.store is not None
+    for folder in (tmp_path / "2", tmp_path / "judged"):
+        shutil.copytree(saved_models / "2", folder)
+    (tmp_path / "judged" / "saved_model.pb").write_bytes(b"another one")
+    write_promotion(tmp_path / "judged", YES, {})
+    (tmp_path / "2" / PROMOTION_FILE).parent.mkdir(exist_ok=True)
+    shutil.copy(
+        tmp_path / "judged" / PROMOTION_FILE, tmp_path / "2" / PROMOTION_FILE
+    )
+    client.store.refresh()
+    assert client.store.served is not None
+    assert client.store.served.version == 1
+    status, _ = client.get("/v1/models/m").json()["model_version_status"]
+    assert (status["version"], status["state"]) == ("2", "END")
+    assert "the checksum of the model" in status["status"]["error_message"]
+    answer = client.ask("POST", "/v1/models/m/versions/2:predict", json={})
+    assert answer.status_code == 404
+    write_promotion(tmp_path / "2", YES, {})
+    client.store.refresh()
+    assert client.store.served.version == 2
