@@ -221,6 +221,8 @@ def main() -> None:
     parser.add_argument("--broken", type=int, default=5, help="a day")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.out.exists():
+        parser.error(f"--out must be a new folder. Received: {options.out}")
     options.out.mkdir(parents=True)
     with chdir(options.out):
         live(Shop(seed=options.seed), options.days, options.broken)

@@ -137,7 +137,7 @@ def test_positions_are_learned_from_a_stream_as_from_memory(
         np.testing.assert_allclose(streamed, held, rtol=1e-5, atol=1e-6)
     tower = recsys.load_ranker(tmp_path / "streaming True").position_tower
     assert tower is not None
-    assert np.abs(recsys_numpy(tower.logits)[1:]).min() > 0
+    assert np.abs(recsys_numpy(tower.kernel)[1:]).min() > 0
 
 
 def recsys_numpy(tensor: Any) -> np.ndarray:
