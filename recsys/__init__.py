@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from recsys.api.rerun import rerun as rerun
     from recsys.api.serve import serve as serve
     from recsys.api.train import train as train
+    from recsys.api.train_by_part import train_by_part as train_by_part
     from recsys.api.tune import tune as tune
     from recsys.config.train_config import TrainConfig as TrainConfig
     from recsys.data import DataError as DataError
@@ -93,6 +94,7 @@ _HOMES = {
     "recsys.api.rerun": ("rerun",),
     "recsys.api.serve": ("serve",),
     "recsys.api.train": ("train",),
+    "recsys.api.train_by_part": ("train_by_part",),
     "recsys.api.tune": ("tune",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

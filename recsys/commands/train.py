@@ -27,6 +27,14 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out.")
     ] = False,
+    by_part: Annotated[
+        bool,
+        typer.Option(
+            "--by-part",
+            help="Train on the parts of the training split, such as days, one "
+            "after the other, each from the run before.",
+        ),
+    ] = False,
     baselines: Annotated[
         bool,
         typer.Option(
@@ -44,11 +52,11 @@ def train(
     fields = given_fields(options)
     if config is not None:
         fields = read_fields(config) | fields
-    elif resume and "out" in fields:
+    elif resume and "out" in fields and not by_part:
         config = Run(fields["out"]).config
         check_written(config, "a run")
         fields = read_fields(config) | fields
-    fields = with_fields_of_start(fields, resume)
+    fields = with_fields_of_start(fields, resume and not by_part)
     settings = TrainConfig.from_mapping(fields)
     if settings.distribute != "none":
         # Before Keras starts JAX.
@@ -56,14 +64,24 @@ def train(
     keep_memory()
     start_backend(settings.backend)
     from recsys.api.train import train
+    from recsys.api.train_by_part import run_of_part
+    from recsys.api.train_by_part import train_by_part
     from recsys.commands.metrics_table import by_scenario
     from recsys.commands.metrics_table import print_metrics
 
+    out = Path(settings.out)
     try:
         with naming(config):  # What does not fit the data.
-            metrics = train(settings, resume)
+            if by_part:
+                by_name = train_by_part(settings, resume)
+                last = next(reversed(by_name))
+                metrics, out = by_name[last], run_of_part(out, last)
+            else:
+                metrics = train(settings, resume)
     except KeyboardInterrupt:
-        if Run(settings.out).model.is_file():
+        if by_part:
+            print("\nTo continue: the same command with --resume")
+        elif Run(settings.out).model.is_file():
             print(f"\nThe best model so far is in {settings.out}.")
             print(f"To continue: recsys train --out {settings.out} --resume")
         raise
@@ -73,9 +91,9 @@ def train(
     print_metrics({split: metrics[split] for split in splits})
     if scenarios := by_scenario(metrics["test"], "test, "):
         print_metrics(scenarios)
-    print(f"Model, metrics, history and plots are in {settings.out}")
+    print(f"Model, metrics, history and plots are in {out}")
     if baselines:
-        _print_baselines(Path(settings.out))
+        _print_baselines(out)
 
 
 def _print_baselines(run: Path) -> None:
