@@ -31,7 +31,7 @@ NUMBERS = [f"x{number}" for number in range(WIDTH)]
 
 
 def planted_segments(
-    num_rows: int = 120_000, num_segments: int = 16, seed: int = 0
+    num_rows: int = 240_000, num_segments: int = 16, seed: int = 0
 ) -> tuple[Dataset, np.ndarray]:
     """Draws the rows of a seed.
 
@@ -72,7 +72,7 @@ def main() -> None:
         description=__doc__.splitlines()[0] if __doc__ else None
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rows", type=int, default=120_000)
+    parser.add_argument("--rows", type=int, default=240_000)
     parser.add_argument("--segments", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
