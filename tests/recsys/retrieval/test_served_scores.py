@@ -21,6 +21,7 @@ def served(text: str, watch: list[float]) -> tuple[list[float], list[Any]]:
     model.formula = Formula(text, ["w"])
     model.top = 4
     model._vectors = None  # No score of the retrieval.
+    model._rerank = None
     model._ids = tf.constant(["", "a", "b", "c"])
     columns = {"w": tf.constant([watch], tf.float32)}
     predicted: Any = Mock(return_value=columns)
