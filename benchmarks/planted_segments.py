@@ -12,8 +12,8 @@ segment share its hidden layer.
 
 A model of these rows needs a part for each segment. One that computes the same
 units for all rows has to hold 16 layers at once, and pays for all of them on
-every row: on this data experts chosen by the example must be ahead of as much
-computation without a choice.
+every row: experts chosen by the example should be ahead of as much computation
+without a choice, given rows enough for each segment.
 """
 
 import argparse
