@@ -50,13 +50,14 @@ def train(
     from recsys.training.warm_start_fields import with_fields_of_start
 
     fields = given_fields(options)
+    is_recorded = resume and not by_part  # Each part has its own record.
     if config is not None:
         fields = read_fields(config) | fields
-    elif resume and "out" in fields and not by_part:
+    elif is_recorded and "out" in fields:
         config = Run(fields["out"]).config
         check_written(config, "a run")
         fields = read_fields(config) | fields
-    fields = with_fields_of_start(fields, resume and not by_part)
+    fields = with_fields_of_start(fields, is_recorded)
     settings = TrainConfig.from_mapping(fields)
     if settings.distribute != "none":
         # Before Keras starts JAX.

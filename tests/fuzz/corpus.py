@@ -385,7 +385,8 @@ def _build_runs(folder: Path) -> None:
     with patch.object(Run, "remove_checkpoint"):
         _build_run(folder / "run", folder / "csv")
     _build_run(folder / "image-run", folder / "images")
-    _build_run(folder / "kinds-run", folder / "kinds")
+    # With counts of ids beside the vocabularies.
+    _build_run(folder / "kinds-run", folder / "kinds", count_days=7)
     _build_run(folder / "catalogue-run", folder / "catalogue", retrieval=True)
     _build_run(folder / "shop-run", folder / "shop")
     shutil.copytree(folder / "run", folder / "resumable")
