@@ -10,6 +10,7 @@ from recsys.data.items_file import ITEMS
 from recsys.data.split_dataset import SCHEMA_FILE
 from recsys.data.split_dataset import SPLITS
 from recsys.data.split_dataset import check_vacant
+from recsys.data.split_dataset import read_schema
 from recsys.data.split_files import split_files
 from recsys.errors import DataError
 from recsys.errors.shown import printable
@@ -92,6 +93,7 @@ def run_of_part(out: str | Path, name: str) -> Path:
 
 def _parts(data: Path) -> dict[str, Path]:
     """The parts of the training split by their names, in their order."""
+    read_schema(data)  # It says where there is no data folder.
     files = split_files(data, "train")
     if len(files) == 1:
         raise DataError.at(

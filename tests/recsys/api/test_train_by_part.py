@@ -100,10 +100,14 @@ def test_a_split_in_one_file_has_no_parts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_day(tmp_path / "day", 0)
-    words = ["train", "--data", str(folder), "--out", str(tmp_path / "out")]
-    assert command_line([*words, "--by-part"]) == 1
+    words = ["train", "--by-part", "--out", str(tmp_path / "out"), "--data"]
+    assert command_line([*words, str(folder)]) == 1
     error = capsys.readouterr().err
     assert "expected a training split that is a folder of parts" in error
     assert "Received: one file, 'train.parquet'" in error
     assert not (tmp_path / "out").exists()
-    assert command_line([*words, "--by-part", "--distribute", "data"]) == 2
+    for data in ("synthetic", str(tmp_path / "nothing")):
+        assert command_line([*words, data]) == 1
+        error = capsys.readouterr().err
+        assert f"{data}: expected a data folder. Received: no folder" in error
+    assert command_line([*words, str(folder), "--distribute", "data"]) == 2
