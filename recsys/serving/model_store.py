@@ -21,6 +21,7 @@ from recsys.serving.version_changes import log_changes
 from recsys.serving.version_folders import find_versions
 from recsys.serving.version_folders import fingerprint
 from recsys.serving.version_labels import VersionLabels
+from recsys.serving.version_policy import HIGHEST
 from recsys.serving.version_policy import VersionPolicy
 
 Model = TypeVar("Model")
@@ -68,7 +69,7 @@ class ModelStore(Generic[Model]):
         self,
         folder: Path,
         load: Callable[[Path], Model],
-        policy: VersionPolicy = VersionPolicy(),  # noqa: B008
+        policy: VersionPolicy = HIGHEST,
     ) -> None:
         self.current: ServedVersions[Model] = ServedVersions()
         self._folder = folder

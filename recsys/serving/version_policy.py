@@ -50,3 +50,7 @@ class VersionPolicy:
             ),
             reverse=True,
         )
+
+
+# What is served unless told otherwise.
+HIGHEST = VersionPolicy()
