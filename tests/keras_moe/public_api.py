@@ -77,14 +77,14 @@ def _signature(value: Any) -> str:
     """Nothing for what is not called."""
     if not inspect.isclass(value) and not inspect.isfunction(value):
         return ""
-    signature = inspect.signature(value)
-    parameters = [
-        parameter.replace(annotation=parameter.empty)
-        for parameter in signature.parameters.values()
-    ]
+    parameters = [*inspect.signature(value).parameters.values()]
+    if inspect.isclass(value) and inspect.isfunction(value.__init__):
+        # Of a class that inherits both, Python before 3.11.4 takes `__new__`,
+        # which is Keras's.
+        _, *parameters = inspect.signature(value.__init__).parameters.values()
     return str(
-        signature.replace(
-            parameters=parameters, return_annotation=signature.empty
+        inspect.Signature(
+            [each.replace(annotation=each.empty) for each in parameters]
         )
     )
 
