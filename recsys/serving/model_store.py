@@ -10,6 +10,7 @@ from recsys.errors import FileError
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
 from recsys.files.json_files import JsonObject
+from recsys.serving.promotion import NotPromotedError
 from recsys.serving.request_error import ConflictError
 from recsys.serving.rollbacks import ROLLBACKS_FILE
 from recsys.serving.rollbacks import read_rollbacks
@@ -280,7 +281,11 @@ class ModelStore(Generic[Model]):
             message = printable(shortened(problem, _MOST_OF_MESSAGE))
             self._broken[version] = _Broken(files, message)
             if before is None or before.message != message:
-                _LOG.error("version %s cannot be served: %s", version, message)
+                waits = isinstance(error, NotPromotedError)
+                level = logging.INFO if waits else logging.ERROR
+                _LOG.log(
+                    level, "version %s cannot be served: %s", version, message
+                )
             return
         finally:
             self._loading = None

@@ -15,6 +15,10 @@ YES, NO = "yes", "no"
 _AT_ONCE = 2**20  # Bytes.
 
 
+class NotPromotedError(FileError):
+    """A model without a verdict yet, or that was refused: no fault of it."""
+
+
 def model_checksum(folder: Path) -> str:
     """Returns the SHA-256 of all files of a model, names included.
 
@@ -53,17 +57,18 @@ def check_promoted(folder: Path) -> None:
         folder: Folder of the model.
 
     Raises:
-        FileError: It was not, or has.
+        NotPromotedError: It has no verdict yet, or was refused.
+        FileError: It has changed since, or the verdict cannot be read.
     """
     file = folder / PROMOTION_FILE
     expected = f"the verdict {YES!r} of `recsys promote`, for --promoted-only"
     if not file.is_file():
-        raise FileError.at(file, expected, "no such file")
+        raise NotPromotedError.at(file, expected, "no such file")
     with reading(file, expected):
         content = dict(read_json(file))
         verdict, checksum = content["verdict"], content["checksum"]
     if verdict != YES:
-        raise FileError.at(file, expected, repr(verdict))
+        raise NotPromotedError.at(file, expected, repr(verdict))
     if checksum != model_checksum(folder):
         raise FileError.at(
             file, "the checksum of the model", "that of other files"

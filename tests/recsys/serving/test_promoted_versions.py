@@ -1,6 +1,7 @@
 """Versions that were accepted, and the way back from one."""
 
 import json
+import logging
 import shutil
 from pathlib import Path
 
@@ -72,13 +73,27 @@ def test_verdicts(tmp_path: Path) -> None:
 
 
 def test_only_promoted_versions_take_over(
-    saved_models: Path, tmp_path: Path
+    saved_models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "recsys.serving")
     shutil.copytree(saved_models / "1", tmp_path / "1")
     write_promotion(tmp_path / "1", YES, {})
     client = Client.of(tmp_path, promoted_only=True)
     assert client.store is not None
     shutil.copytree(saved_models / "2", tmp_path / "2")
+    client.store.refresh()
+    write_promotion(tmp_path / "2", NO, {})
+    client.store.refresh()
+    (waits, refused) = (
+        record for record in caplog.records if "cannot be" in record.msg
+    )
+    assert waits.levelname == refused.levelname == "INFO"
+    assert "no such file" in waits.getMessage()
+    assert "Received: 'no'" in refused.getMessage()
+    (tmp_path / "2" / PROMOTION_FILE).write_text("[]")
+    client.store.refresh()
+    assert caplog.records[-1].levelname == "ERROR"
+    (tmp_path / "2" / PROMOTION_FILE).unlink()
     client.store.refresh()
     statuses = client.get("/v1/models/m").json()["model_version_status"]
     assert [status["state"] for status in statuses] == ["END", "AVAILABLE"]
