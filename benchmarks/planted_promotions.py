@@ -22,11 +22,11 @@ from scipy.stats import norm
 
 from recsys.measuring.promotion.check import Check
 from recsys.measuring.promotion.policy_checks import policy_checks
+from recsys.measuring.promotion.retrieval_checks import QueryMetrics
 from recsys.measuring.promotion.retrieval_checks import retrieval_checks
 from recsys.measuring.promotion.rules import PromotionRules
 from recsys.measuring.promotion.scored_task import ScoredTask
 from recsys.measuring.promotion.task_checks import task_checks
-from recsys.measuring.query_metrics import QueryMetrics
 from recsys.metrics.off_policy import LoggedChoices
 
 _ROWS_PER_USER = 10

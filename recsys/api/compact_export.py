@@ -7,7 +7,7 @@ from pathlib import Path
 from recsys.data import load
 from recsys.errors import DataError
 from recsys.errors.shown import did_you_mean
-from recsys.exporting.two_stage_model import index_inside
+from recsys.exporting.item_index import index_inside
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
@@ -46,7 +46,7 @@ def compacted(
         ranker: Its model, which is only exported after that.
         tables: `"float16"` or `"int8"`.
         index: Index of two stages, one of
-            `recsys.exporting.two_stage_model.INDEXES`; `None` (default) where
+            `recsys.exporting.item_index.INDEXES`; `None` (default) where
             the retrieval is not exported. The items' vectors are stored so if
             the model itself searches them by brute force.
 

@@ -70,8 +70,8 @@ def tune(
             Defaults to "random".
         space: What is searched: a mapping as `recsys.tuning.parse_space`
             reads it, or a YAML file with one. Unless given, what the papers
-            have for this gate and data set, or a small space with the budget of
-            `recsys.tuning.first_search` for data that are in no paper; with
+            have for this gate and data set, or a small space of
+            `recsys.tuning.published_space` for data that are in no paper; with
             `resume`, what the sweep was started with.
         workers: How many trials are trained at a time, each with an equal
             share of the cores. Defaults to 1.

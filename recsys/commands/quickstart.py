@@ -51,7 +51,7 @@ def quickstart(
     from recsys.commands.recommendation_table import print_recommendations
     from recsys.data import read_table
     from recsys.data import synthetic
-    from recsys.data.task_names import new_task_names
+    from recsys.data.schema_names import new_task_names
 
     if file is None:
         splits = synthetic(20_000, num_users=500, num_items=400).splits

@@ -1,35 +1,24 @@
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
-from typing import Any
 
-import numpy as np
-
-from recsys.errors import ExportError
-from recsys.exporting.brute_force import BruteForce
-from recsys.exporting.compact_brute_force import CompactBruteForce
 from recsys.exporting.graph_rerankers import GraphReranking
-from recsys.exporting.item_vectors import create_vectors
+from recsys.exporting.item_index import create_index
+from recsys.exporting.item_index import create_vectors
+from recsys.exporting.item_index import index_inside
 from recsys.exporting.served_ranker import EXPERTS
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.features.feature import MISSING
 from recsys.models.compact_rows import FLOAT32
-from recsys.models.compact_rows import CompactRows
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.retrieval.rerank import DIVERSITY
 from recsys.retrieval.retrieval import RETRIEVAL
-from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SCANN
-from recsys.serving.two_stage_runner import TFRS
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
-LEGACY_INDEXES = (TFRS, SCANN)
-INDEXES = (BRUTE_FORCE, *FAISS_INDEXES, *LEGACY_INDEXES)
 ITEM, SCORE = "item", "score"
 
 
@@ -242,52 +231,3 @@ class TwoStageModel:
                 for name, values in columns.items()
             },
         }
-
-
-def index_inside(index: str) -> str:
-    """Returns what a model searches with by itself: faiss is a server's."""
-    return BRUTE_FORCE if index in FAISS_INDEXES else index
-
-
-def create_index(
-    name: str, vectors: np.ndarray, count: int, tables: str = FLOAT32
-) -> Any:
-    """Returns an index over items, which are numbered from 1.
-
-    Args:
-        name: One of `INDEXES` but those of faiss.
-        vectors: Float32 array `(items, D)`.
-        count: How many items it is mostly asked for.
-        tables: How brute force holds the vectors, one of
-            `recsys.models.compact_rows.TABLE_TYPES`. Defaults to float32.
-
-    Raises:
-        ExportError: It comes from a package that is not there, or does not
-            load.
-    """
-    import tensorflow as tf
-
-    if name == BRUTE_FORCE and tables != FLOAT32:
-        return CompactBruteForce(CompactRows.of(vectors, tables))
-    if name == BRUTE_FORCE:
-        return BruteForce(vectors)
-    if name == SCANN and find_spec(SCANN) is None:
-        raise ExportError(
-            "`index` must not be 'scann' without the package scann. "
-            "Received: index='scann'"
-        )
-    try:
-        module = import_module("tensorflow_recommenders")
-    except ModuleNotFoundError:
-        raise  # The command line says what to install.
-    except Exception as error:  # Of whatever kind: of a library that is broken.
-        raise ExportError(
-            "The index must come from TensorFlow Recommenders, which does not "
-            f"load beside TensorFlow {tf.__version__} (or beside a release of "
-            "scann for another TensorFlow). "
-            f"Received: {type(error).__name__}: {error}"
-        ) from error
-    top_k = module.layers.factorized_top_k
-    numbers = tf.range(1, len(vectors) + 1)
-    kind = top_k.BruteForce if name == TFRS else top_k.ScaNN
-    return kind(k=count).index(tf.constant(vectors), numbers)

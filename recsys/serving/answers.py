@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from recsys.errors.shown import printable
 from recsys.errors.shown import shortened
-from recsys.serving.gzip_bodies import LEAST_BYTES
-from recsys.serving.gzip_bodies import accepts_gzip
-from recsys.serving.gzip_bodies import compressed
+from recsys.serving.bodies import LEAST_BYTES
+from recsys.serving.bodies import accepts_gzip
+from recsys.serving.bodies import compressed
 from recsys.serving.request_error import RequestError
 from recsys.serving.request_error import TooLargeError
 

@@ -10,6 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from recsys.errors.shown import shown
+from recsys.serving.access import BearerToken
+from recsys.serving.access import cross_origin
 from recsys.serving.answers import CLOSE
 from recsys.serving.answers import TRY_AGAIN
 from recsys.serving.answers import alive
@@ -18,10 +20,9 @@ from recsys.serving.answers import json_answer
 from recsys.serving.answers import refused
 from recsys.serving.answers import unavailable
 from recsys.serving.batcher import GoneError
-from recsys.serving.bearer_token import BearerToken
+from recsys.serving.bodies import read_body
 from recsys.serving.budget_shedding import CAP_HEADER
 from recsys.serving.connection_close import CloseUnread
-from recsys.serving.cross_origin import cross_origin
 from recsys.serving.documents import Documents
 from recsys.serving.loaded_model import LoadedModel
 from recsys.serving.model_status import ModelStatus
@@ -35,7 +36,6 @@ from recsys.serving.monitoring.server_metrics import CONTENT_TYPE
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.pages import page_routes
 from recsys.serving.predict_request import PredictRequest
-from recsys.serving.request_body import read_body
 from recsys.serving.request_error import RequestError
 from recsys.serving.request_reader import RequestReader
 from recsys.serving.runner import DEFAULT_SIGNATURE

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from recsys.errors import FileError
 from recsys.files.json_files import JsonObject
 from recsys.serving.batcher import Batcher
 from recsys.serving.budget_shedding import BudgetShedding
-from recsys.serving.monitoring.observed_runner import ObservedRunner
+from recsys.serving.monitoring.known_ids import KnownIds
 from recsys.serving.monitoring.request_columns import RequestColumns
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.page_facts import read_page_facts
@@ -17,6 +18,7 @@ from recsys.serving.promotion import check_promoted
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.runner import load
 from recsys.serving.serve_options import ServeOptions
+from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Runner
 from recsys.serving.tensor_spec import Signature
 
@@ -90,3 +92,34 @@ def _shedding(
         # The largest budget that a gate trains for, by default.
         inf if own is None else max(4 * float(own[0]), options.shed_floor),
     )
+
+
+class ObservedRunner:
+    """A loaded model whose batches are counted.
+
+    Args:
+        runner: The model.
+        folder: Where it was loaded from: the name of a version, or the
+            version 1.
+        metrics: Counts its batches.
+    """
+
+    def __init__(
+        self, runner: Runner, folder: Path, metrics: ServerMetrics
+    ) -> None:
+        self.signatures = runner.signatures
+        self._runner = runner
+        self._version = folder.name if folder.name.isdigit() else "1"
+        self._metrics = metrics
+        self._known = KnownIds.read(
+            folder, runner.signatures[DEFAULT_SIGNATURE].inputs
+        )
+
+    def run(self, signature: str, inputs: Arrays) -> Arrays:
+        start = time.perf_counter()
+        outputs = self._runner.run(signature, inputs)
+        seconds = time.perf_counter() - start
+        self._metrics.computed(
+            self._version, self._known, inputs, outputs, seconds
+        )
+        return outputs

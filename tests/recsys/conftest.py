@@ -51,7 +51,7 @@ def _checks_of_exports_are_warm() -> Iterator[None]:
     """Checks exports where TensorFlow is imported; not in `make test-all`."""
     with pytest.MonkeyPatch.context() as patch:
         if Drawn.few and "tensorflow" in sys.modules:
-            for module in ("exporting.verification", "api.export_two_stage"):
+            for module in ("exporting.verification", "api.verify_two_stage"):
                 patch.setattr(f"recsys.{module}.run_alongside", run_alongside)
         yield
 

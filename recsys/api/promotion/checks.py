@@ -13,7 +13,7 @@ from recsys.measuring.clusters import clusters_of
 from recsys.measuring.promotion.check import Check
 from recsys.measuring.promotion.rules import PromotionRules
 from recsys.measuring.promotion.scored_task import ScoredTask
-from recsys.measuring.promotion.slice_checks import slice_checks
+from recsys.measuring.promotion.slices import slice_checks
 from recsys.measuring.promotion.slices import slice_features
 from recsys.measuring.promotion.task_checks import task_checks
 from recsys.serving.tensor_spec import Arrays

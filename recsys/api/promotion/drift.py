@@ -3,9 +3,9 @@ import pandas as pd
 from recsys.data import Dataset
 from recsys.exporting.served_scores import ServedScores
 from recsys.measuring.promotion.check import Check
+from recsys.measuring.promotion.drift_checks import alike
 from recsys.measuring.promotion.drift_checks import drift_checks
-from recsys.measuring.promotion.feature_columns import alike
-from recsys.measuring.promotion.feature_columns import unknown_checks
+from recsys.measuring.promotion.drift_checks import unknown_checks
 from recsys.measuring.promotion.rules import PromotionRules
 from recsys.serving.tensor_spec import Arrays
 from recsys.tasks import Multiclass

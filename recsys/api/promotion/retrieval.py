@@ -4,12 +4,12 @@ from pathlib import Path
 from recsys.baselines.config import is_baseline
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Dataset
-from recsys.measuring.measure_queries import measure_queries
 from recsys.measuring.measure_retrieval import RetrievalMeasure
 from recsys.measuring.promotion.check import Check
+from recsys.measuring.promotion.retrieval_checks import QueryMetrics
+from recsys.measuring.promotion.retrieval_checks import measure_queries
 from recsys.measuring.promotion.retrieval_checks import retrieval_checks
 from recsys.measuring.promotion.rules import PromotionRules
-from recsys.measuring.query_metrics import QueryMetrics
 from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.runs.run import Run
 

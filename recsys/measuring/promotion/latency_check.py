@@ -2,7 +2,7 @@ import numpy as np
 
 from recsys.measuring.promotion.check import Check
 from recsys.measuring.promotion.rules import PromotionRules
-from recsys.metrics.median_interval import median_interval
+from recsys.metrics.confidence_interval import median_interval
 
 
 def latency_check(

@@ -1,12 +1,68 @@
+"""The retrieval of two models, compared query by query."""
+
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
+from recsys.measuring.clusters import clusters_of
 from recsys.measuring.promotion.check import Check
 from recsys.measuring.promotion.rules import PromotionRules
-from recsys.measuring.query_metrics import QueryMetrics
+from recsys.measuring.retrieval_metrics import RetrievalMetrics
 from recsys.metrics.paired_difference import Estimate
+from recsys.metrics.paired_difference import Floats
 from recsys.metrics.paired_difference import mean_estimate
+
+if TYPE_CHECKING:
+    from recsys.measuring.measure_retrieval import RetrievalMeasure
+
+
+@dataclass(frozen=True, eq=False)
+class QueryMetrics:
+    """The metrics of a retrieval for each query by itself.
+
+    Attributes:
+        rows: By metric, such as `"recall@10"`, that of each row that counts,
+            `(R,)`.
+        weights: How much each row counts, `(R,)`.
+        clusters: The user of each row, int64 `(R,)`; `None` where the data
+            name none.
+        users: By metric, such as `"user_recall@10"`, that of each user,
+            `(U,)`.
+    """
+
+    rows: dict[str, Floats]
+    weights: Floats
+    clusters: npt.NDArray[np.int64] | None
+    users: dict[str, Floats]
+
+
+def measure_queries(measure: "RetrievalMeasure") -> QueryMetrics:
+    """Measures a retrieval as `measure()` would, and keeps all queries.
+
+    Args:
+        measure: Of a model on a split, without `popular`.
+    """
+    metrics = RetrievalMetrics(measure.k, measure.targets, measure.keep_targets)
+    parts = [np.zeros((len(metrics.names), 0))]
+    weights = [np.zeros(0)]
+    for rows, scores in measure.blocks():
+        parts.append(metrics.add(rows, scores[""]))
+        weights.append(np.asarray(rows.weights, np.float64))
+    clusters = None
+    if measure.user is not None:
+        users = [frame[measure.user] for frame, _ in measure.counting()]
+        clusters = clusters_of(pd.concat(users, ignore_index=True))
+    by_row = np.concatenate(parts, 1)
+    return QueryMetrics(
+        dict(zip(metrics.names, by_row, strict=True)),
+        np.concatenate(weights),
+        clusters,
+        metrics.of_users(),
+    )
 
 
 def retrieval_checks(

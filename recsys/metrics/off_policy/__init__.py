@@ -18,7 +18,7 @@ from recsys.metrics.off_policy.logged_choices import (
     LoggedChoices as LoggedChoices,
 )
 from recsys.metrics.off_policy.logged_choices import Numbers
-from recsys.metrics.off_policy.policy import top_chances as top_chances
+from recsys.metrics.off_policy.logged_choices import top_chances as top_chances
 from recsys.metrics.off_policy.snips import snips
 
 Estimator = Callable[[LoggedChoices], tuple[float, Numbers] | None]

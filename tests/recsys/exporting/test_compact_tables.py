@@ -17,10 +17,10 @@ from recsys.api import export as stage
 from recsys.api.compact_export import TABLES_FILE
 from recsys.api.compact_export import described
 from recsys.cli import run as command_line
-from recsys.exporting import compact_brute_force
 from recsys.exporting import export_format
-from recsys.exporting.compact_brute_force import CompactBruteForce
-from recsys.exporting.item_vectors import create_vectors
+from recsys.exporting import item_index
+from recsys.exporting.item_index import CompactBruteForce
+from recsys.exporting.item_index import create_vectors
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
@@ -182,7 +182,7 @@ def test_a_compact_catalogue_is_searched_in_blocks(
 ) -> None:
     import tensorflow as tf
 
-    monkeypatch.setattr(compact_brute_force, "_BLOCK", 7)
+    monkeypatch.setattr(item_index, "_BLOCK", 7)
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(30, 6)).astype(np.float32)
     vectors[20] = vectors[3]  # The first of equal ones is first.

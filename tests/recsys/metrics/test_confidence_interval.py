@@ -13,6 +13,7 @@ from recsys.metrics import hit_rate
 from recsys.metrics import log_loss
 from recsys.metrics import ndcg
 from recsys.metrics import pr_auc
+from recsys.metrics.confidence_interval import median_interval
 
 
 def planted(num_groups: int, seed: int = 0, size: int = 6) -> ScoredRows:
@@ -153,3 +154,16 @@ def test_no_interval_of_what_cannot_be_computed(
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         confidence_interval(auc, planted(3), **options)
+
+
+@pytest.mark.parametrize("count", [20, 41])
+def test_it_holds_the_median_as_often_as_it_says(count: int) -> None:
+    generator = np.random.default_rng(0)
+    draws = np.exp(generator.normal(size=(2000, count)))  # Median 1.
+    ends = np.array([median_interval(draw, 0.9) for draw in draws])
+    inside = ((ends[:, 0] <= 1) & (ends[:, 1] >= 1)).mean()
+    assert 0.9 - 0.02 <= inside <= 0.97
+
+
+def test_the_median_of_one_value() -> None:
+    assert median_interval([3.0], 0.95) == (3.0, 3.0)

@@ -7,8 +7,8 @@ import pytest
 
 from recsys.api.promotion.retrieval import run_retrieval_checks
 from recsys.data import Dataset
-from recsys.measuring.measure_queries import measure_queries
 from recsys.measuring.measure_retrieval import RetrievalMeasure
+from recsys.measuring.promotion.retrieval_checks import measure_queries
 from recsys.measuring.promotion.rules import PromotionRules
 from recsys.runs.run import Run
 

@@ -11,14 +11,14 @@ import pytest
 
 import recsys
 from recsys.api.export_two_stage import export_two_stage
-from recsys.api.export_two_stage import verify_two_stage
+from recsys.api.verify_two_stage import verify_two_stage
 from recsys.cli import run as command
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting import export_format
+from recsys.exporting.item_index import create_index
 from recsys.exporting.two_stage import TwoStage
-from recsys.exporting.two_stage_index import write_index
-from recsys.exporting.two_stage_model import create_index
+from recsys.exporting.two_stage import write_index
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.formula import Formula
 from recsys.runs.run import Run
@@ -189,7 +189,7 @@ def _run_once() -> Iterator[None]:
 
     It is asked for the same rows each time.
     """
-    module = sys.modules[export_two_stage.__module__]
+    module = sys.modules[verify_two_stage.__module__]
     run = module._outputs
     kept: dict[Path, Any] = {}
 

@@ -16,7 +16,7 @@ from recsys.serving.promotion import check_promoted
 from recsys.serving.promotion import model_checksum
 from recsys.serving.promotion import write_promotion
 from recsys.serving.request_error import ConflictError
-from recsys.serving.rollbacks import ROLLBACKS_FILE
+from recsys.serving.version_folders import ROLLBACKS_FILE
 from tests.recsys.serving.client import Client
 
 # A server does not import Keras, whatever the backend.

@@ -7,9 +7,9 @@ import pytest
 from recsys.features.id import Id
 from recsys.features.number import Number
 from recsys.features.vector import Vector
+from recsys.measuring.promotion.drift_checks import alike
 from recsys.measuring.promotion.drift_checks import drift_checks
-from recsys.measuring.promotion.feature_columns import alike
-from recsys.measuring.promotion.feature_columns import unknown_checks
+from recsys.measuring.promotion.drift_checks import unknown_checks
 from recsys.measuring.promotion.latency_check import latency_check
 from recsys.measuring.promotion.rules import PromotionRules
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from recsys.measuring.promotion.retrieval_checks import QueryMetrics
 from recsys.measuring.promotion.retrieval_checks import retrieval_checks
 from recsys.measuring.promotion.rules import PromotionRules
-from recsys.measuring.query_metrics import QueryMetrics
 from recsys.metrics.paired_difference import mean_estimate
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from recsys.serving.gzip_bodies import decompressed
+from recsys.serving.bodies import decompressed
 from recsys.serving.monitoring.known_ids import write_known_ids
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.serve_options import ServeOptions

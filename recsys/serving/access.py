@@ -1,12 +1,17 @@
 import hmac
+from collections.abc import Sequence
 
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 from starlette.types import Receive
 from starlette.types import Scope
 from starlette.types import Send
 
+from recsys.serving.budget_shedding import CAP_HEADER
+from recsys.serving.monitoring.observed_requests import REQUEST_ID
 from recsys.serving.pages import PAGES
 
 # What asks whether the server is alive bears no token; nor does a browser for a
@@ -42,3 +47,22 @@ class BearerToken:
                     {"WWW-Authenticate": "Bearer"},
                 )
         await app(scope, receive, send)
+
+
+def cross_origin(origins: Sequence[str]) -> list[Middleware]:
+    """Returns what lets web pages of other origins ask.
+
+    Args:
+        origins: The origins; `"*"` for all, nothing for none.
+    """
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("Authorization", "Content-Type", REQUEST_ID),
+            expose_headers=(CAP_HEADER, REQUEST_ID),
+        )
+    ]

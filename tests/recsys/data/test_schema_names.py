@@ -1,6 +1,6 @@
 import pytest
 
-from recsys.data.task_names import new_task_names
+from recsys.data.schema_names import new_task_names
 
 
 @pytest.mark.parametrize(
