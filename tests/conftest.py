@@ -1,25 +1,28 @@
 import gc
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from matplotlib.figure import Figure
-from PIL import Image
 
+from tests.blank_figures import save_blank
 from tests.examples import Drawn
+from tests.made_once import made_once
 from tests.once import WITH_ALL
 from tests.once import left_out
 from tests.once import longest_files_first
 from tests.once import name_in_report
 from tests.once import once_on
 from tests.warm_processes import WarmProcess
+from tests.warm_python import WarmPython
 
 # A busy machine is no error.
 settings.register_profile("busy", deadline=None)
@@ -124,7 +127,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 def _cpu_seconds() -> float:
     """Of this process and of those that it ran."""
-    return sum(os.times()[:4]) + WarmProcess.seconds
+    return sum(os.times()[:4]) + WarmProcess.seconds + WarmPython.seconds()
 
 
 def pytest_sessionfinish() -> None:
@@ -174,26 +177,11 @@ def _backend() -> str:
 _DRAW = Figure.savefig
 
 
-def _save_blank(
-    figure: Figure,
-    file: Any,
-    dpi: float | None = None,
-    format: str = "png",
-    **_: Any,
-) -> None:
-    if format == "svg":
-        file.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>')
-        return
-    width, height = figure.get_size_inches() * (dpi or figure.dpi)
-    blank = Image.new("1", (int(width), int(height)))
-    blank.save(file, "png", compress_level=0)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _figures_are_blank() -> Iterator[None]:
     """Saves blank figures: drawing them takes a third of many a training."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", _save_blank)
+        patch.setattr(Figure, "savefig", save_blank)
         yield
 
 
@@ -246,6 +234,44 @@ def compiled_calls(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with compiled_calls():
         yield
+
+
+@pytest.fixture(scope="session")
+def _warm_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of `tests.warm_python`."""
+    folder = made_once(
+        tmp_path_factory,
+        "warm_python",
+        # The address of a socket is short; those of pytest may not be.
+        lambda link: link.symlink_to(mkdtemp(prefix="warm-")),
+    )
+    owner = os.getpid() if _worker() is None else os.getppid()
+    return WarmPython.started(folder.resolve(), owner)
+
+
+@pytest.fixture
+def warm_python(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Has processes start with Keras imported; not in `make test-all`.
+
+    They run in `sys.executable`, or as `torchrun` starts them.
+    """
+    if request.config.getoption("--once") and sys.platform == "linux":
+        program = str(request.getfixturevalue("_warm_python"))
+        monkeypatch.setattr(sys, "executable", program)
+        monkeypatch.setenv("PYTHON_EXEC", program)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Lets processes be interrupted, where the tests run in the background.
+
+    A signal that is ignored there stays so in the processes that are started.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ class WarmProcess:
         env: Mapping[str, str] | None = None,
     ) -> None:
         request = {
-            "argv": [module, *arguments],
+            "words": ["-m", module, *arguments],
             "cwd": os.getcwd(),
             "env": dict(os.environ if env is None else env),
         }
@@ -155,7 +155,7 @@ def _watch(request: Any, files: list[int]) -> None:
     pid = os.fork()
     if pid == 0:
         os.close(reports)
-        os._exit(_status(request, standard))
+        os._exit(run_as_python(request, standard))
     for file in standard:
         os.close(file)
     _, ended, usage = os.wait4(pid, 0)
@@ -165,8 +165,17 @@ def _watch(request: Any, files: list[int]) -> None:
     os._exit(0)
 
 
-def _status(request: Any, files: list[int]) -> int:
-    """Runs the module, and returns what the process ends with."""
+def run_as_python(request: Any, files: list[int]) -> int:
+    """Runs the words of a command line of Python in this process.
+
+    Args:
+        request: "words" from `-m` or `-c` on, "cwd", and "env", all of the
+            environment.
+        files: Descriptors for its standard input, output and errors.
+
+    Returns:
+        The status that it ends with.
+    """
     for target, file in enumerate(files):
         os.dup2(file, target)
         os.close(file)
@@ -177,15 +186,20 @@ def _status(request: Any, files: list[int]) -> int:
     sys.path[0] = request["cwd"]
     os.environ.clear()
     os.environ.update(request["env"])
-    module, *arguments = request["argv"]
-    sys.argv = [module, *arguments]
+    option, program, *arguments = request["words"]
+    sys.argv = [program if option == "-m" else option, *arguments]
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if option == "-m":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            exec(program, {"__name__": "__main__"})
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
             return 1
-        return end.code or 0
+        return int(end.code or 0)
+    except KeyboardInterrupt:
+        return 130
     except BaseException:
         traceback.print_exc()
         return 1

@@ -1,4 +1,3 @@
-import signal
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -132,17 +131,6 @@ def other_backend() -> str:
     import keras
 
     return "jax" if keras.backend.backend() != "jax" else "torch"
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Lets processes be interrupted, where the tests run in the background.
-
-    A signal that is ignored there stays so in the processes that are started.
-    """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

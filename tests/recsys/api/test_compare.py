@@ -244,7 +244,7 @@ def test_data_of_a_comparison_are_needed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.once("torch")  # Each training is a process, by any backend.
+@pytest.mark.usefixtures("warm_python")
 def test_trains_what_is_missing_and_writes_the_table(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +320,7 @@ def test_documented_files(place: int, runs: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_baselines_and_single_tasks_are_rows_like_any_other(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_killed_training_goes_on_from_its_checkpoint(
     tmp_path: Path,
     interruptible: None,
     capfd: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     fields |= {"epochs": 500, "patience": 500}
     words = ["tune", *options(fields, trials=2, gate="comet")]
@@ -119,6 +120,7 @@ def test_killed_training_goes_on_from_its_checkpoint(
         time.sleep(0.05)
     process.kill()
     process.wait()
+    request.getfixturevalue("warm_python")  # For what goes on with it.
     before = len(pd.read_csv(history))
     interrupt_when(lambda: len(pd.read_csv(history)) > before + 3)
     assert run([*words, "--resume"]) == 130
