@@ -1,6 +1,7 @@
 """The parts of the two packages, and what imports what; counted for a look.
 
-`python -m tests.house` prints the counts and, of each part, what it imports.
+`python -m tests.house` prints the counts, of each part what it imports, and the
+small files with one importer, which may be half of its concept.
 """
 
 import ast
@@ -12,6 +13,19 @@ from statistics import median
 Graph = dict[str, set[str]]
 
 PROJECT = Path(__file__).parents[1]
+
+# Files that import the entries of a registry, which has one file for each.
+REGISTRIES = (
+    *("baselines/__init__", "features/__init__", "metrics/__init__"),
+    *("metrics/off_policy/__init__", "models/calibration/calibration"),
+    *("reporting/shelf/__init__", "retrieval/rerank/__init__"),
+    "api/report",  # The sections of a report.
+    "training/callbacks/in_order",
+    "cli",  # The commands.
+)
+# Entries that their registry names in a string.
+ENTRY_FOLDERS = ("retrieval/losses",)
+_SMALL = 60
 
 
 def imported_modules(file: Path) -> Iterator[str]:
@@ -68,17 +82,37 @@ def _file_of(path: list[str], files: set[str]) -> str:
     return "__init__"
 
 
+def small_files(root: Path) -> dict[str, bool]:
+    """Files of fewer than 60 lines that one other file imports.
+
+    Those of a registry's entries are `True`; the names of a package are none.
+    """
+    graph = file_graph(root)
+    found = {}
+    for name in sorted(graph):
+        lines = (root / f"{name}.py").read_text(encoding="utf-8").count("\n")
+        importers = [file for file, others in graph.items() if name in others]
+        if lines >= _SMALL or len(importers) != 1 or name.endswith("__init__"):
+            continue
+        folder = name.rpartition("/")[0]
+        found[name] = folder in ENTRY_FOLDERS or importers[0] in REGISTRIES
+    return found
+
+
 def counts(root: Path) -> dict[str, int]:
     """How large a package is, and how entangled."""
     texts = [file.read_text(encoding="utf-8") for file in root.rglob("*.py")]
     lines = [text.count("\n") for text in texts]
     graph = part_graph(root)
+    small = small_files(root)
     return {
         "parts": len(graph),
         "arrows": sum(map(len, graph.values())),
         "files": len(texts),
         "lines": sum(lines),
         "median file": int(median(lines)),
+        "small entries": sum(small.values()),
+        "small files": len(small) - sum(small.values()),
         "Any": sum(len(re.findall(r"\bAny\b", text)) for text in texts),
     }
 
@@ -89,6 +123,10 @@ def main() -> None:
         print(package, counts(root))
         for part, others in sorted(part_graph(root).items()):
             print(f"  {part}: {', '.join(sorted(others))}")
+        small = [
+            name for name, is_entry in small_files(root).items() if not is_entry
+        ]
+        print(f"  small files: {', '.join(small)}")
 
 
 if __name__ == "__main__":

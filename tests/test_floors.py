@@ -92,6 +92,11 @@ def test_the_application_is_no_tangle() -> None:
     assert found["arrows"] < 190
 
 
+@pytest.mark.parametrize("package", FLOORS)
+def test_few_files_may_be_half_a_concept(package: str) -> None:
+    assert counts(ROOTS[package])["small files"] <= 15
+
+
 def test_the_library_does_not_know_the_application() -> None:
     for file in ROOTS["keras_moe"].rglob("*.py"):
         for module in imported_modules(file):

@@ -7,7 +7,6 @@ from pydantic import AfterValidator
 from pydantic import Field
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
-from pydantic_core import ArgsKwargs
 
 from recsys.config.fields import SHAPE
 from recsys.config.fields import Experts
@@ -19,7 +18,6 @@ from recsys.config.fields import Text
 from recsys.config.fields import Units
 from recsys.config.fields import Weight
 from recsys.config.fields import Weights
-from recsys.config.fields import check_flag_with
 from recsys.config.fields import with_arguments
 from recsys.config.gate_names import GateChoice
 from recsys.config.gate_names import check_k
@@ -27,10 +25,7 @@ from recsys.config.gate_names import known_gate
 from recsys.config.optimizers import OPTIMIZERS
 from recsys.config.optimizers import TABLE_OPTIMIZERS
 from recsys.config.presets import PRESETS
-from recsys.config.retrieval_defaults import with_retrieval_defaults
-from recsys.config.retrieval_losses import CORRECTIONS
-from recsys.config.retrieval_losses import RETRIEVAL_LOSSES
-from recsys.config.tower_config import TowerConfig
+from recsys.config.retrieval_config import RetrievalConfig
 from recsys.config.trackers import TRACKERS
 from recsys.config.weightings import WEIGHTINGS
 from recsys.errors.bounds import LARGEST_COUNT
@@ -49,7 +44,6 @@ INTERACTIONS = ("none", "dcn", "dot")
 SCENARIO_MODELS = ("none", "pepnet", "star")
 POSITION_MODELS = ("none", "pal")
 EVICTIONS = ("recent", "frequent")
-RETRIEVAL_IDS = ("embeddings", "vectors")
 ARCHITECTURES = (
     *("mmoe", "moe", "cgc", "ple", "adatt", "stem", "home"),
     "shared-bottom",
@@ -59,7 +53,7 @@ ARCHITECTURES = (
 @with_clear_errors
 @with_arguments
 @dataclass(frozen=True, config=SHAPE)
-class TrainConfig(TowerConfig):
+class TrainConfig(RetrievalConfig):
     """Everything that one training run depends on.
 
     The defaults for tables suit logs of up to some million rows, and those for
@@ -259,58 +253,6 @@ class TrainConfig(TowerConfig):
     yes, except for the generated data and the papers' ratings (synthetic,
     movielens, books, jester)."""
 
-    retrieval: bool = False
-    """Train query and item towers beside the tasks, on the same embeddings, by
-    a softmax over the items of a batch. `recsys recommend` finds the candidates
-    with them. Changes the defaults to learning_rate 0.001, epochs 50 and
-    patience 5: towers train longer than tasks."""
-
-    retrieval_weight: Weight = 1.0
-    """Weight of the retrieval loss."""
-
-    retrieval_loss: Annotated[Text, one_of(RETRIEVAL_LOSSES)] = "softmax"
-    """Loss of the towers: softmax (over the items of the batch), full-softmax
-    (over a catalogue of up to 50,000 items), sampled-softmax (over uniformly
-    drawn items), mixed-softmax (over the batch's and drawn ones), gbce
-    (generalised binary cross-entropy), bpr (Bayesian personalised ranking) or
-    cosine-contrastive (SimpleX)."""
-
-    retrieval_loss_options: Options = field(default_factory=dict)
-    """Hyperparameters of the retrieval loss, by name: num_negatives (drawn per
-    batch, 1000), hard_negatives (keep so many with the highest scores),
-    temperature (of cosine scores), calibration (gbce), margin and
-    negative_weight (cosine-contrastive)."""
-
-    retrieval_dim: Width = 32
-    """Width of query and item vectors."""
-
-    retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] | None = None
-    """Popularity of items, with q an item's share of the rows: learned by the
-    vectors (training; the softmax over a batch subtracts log q from its
-    logits), or added to the scores as log q (scores). Default: scores for the
-    softmax losses, training for the others."""
-
-    retrieval_ids: Annotated[Text, one_of(RETRIEVAL_IDS)] = "vectors"
-    """Use of the user and item ids in the towers: as inputs, by the ranker's
-    embeddings (embeddings), or as a free vector per id, added to the tower's
-    output for the other features (vectors)."""
-
-    retrieval_penalty: Weight = 0.05
-    """Weight of the squared norms of the free vectors in the retrieval loss."""
-
-    retrieval_label: Text | None = None
-    """Binary task that selects the rows of retrieval, in training and in
-    metrics: those with label 1; "all" selects all rows. Default: the first
-    binary task, or all rows if there is none."""
-
-    retrieval_exclude_seen: bool | None = None
-    """Leave the items of a user's training rows, and for the test split of the
-    validation rows, out of the retrieval metrics' candidates, except the
-    target. Default: yes if the data name a user."""
-
-    retrieval_exclude_seen_targets: bool = False
-    """Leave out such a target as well, which then counts as not found."""
-
     train_rows: Count | None = None
     """Number of training rows to draw, the same ones in every run. Default:
     all."""
@@ -400,12 +342,6 @@ class TrainConfig(TowerConfig):
     )
     """Keras backend: tensorflow, jax or torch. Default: the active one."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _add_retrieval_defaults(cls, given: ArgsKwargs) -> ArgsKwargs:
-        fields = with_retrieval_defaults(given.kwargs or {})
-        return ArgsKwargs(given.args, fields)
-
     @model_validator(mode="after")
     def _check_architecture(self) -> Self:
         if self.architecture == "adatt" and self.execution == "sparse":
@@ -473,23 +409,10 @@ class TrainConfig(TowerConfig):
             )
         return self
 
-    @model_validator(mode="after")
-    def _check_seen(self) -> Self:
-        name = "retrieval_exclude_seen"
-        targets = self.retrieval_exclude_seen_targets
-        seen = self.retrieval_exclude_seen is not False
-        check_flag_with(name, seen, f"{name}_targets", targets)
-        return self
-
     @property
     def gate_choice(self) -> GateChoice:
         """The gate, and whether permutation local search precedes it."""
         return GateChoice.parse(self.gate)
-
-    @property
-    def trains_towers(self) -> bool:
-        """Whether towers are trained beside the tasks, and not before them."""
-        return self.retrieval and self.tower is None
 
     @classmethod
     def from_mapping(cls, values: JsonMapping) -> Self:

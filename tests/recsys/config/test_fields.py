@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 from recsys.commands.options import described_arguments
 from recsys.config.fields import field_texts
 from recsys.config.fields import with_arguments
+from recsys.config.retrieval_config import RetrievalConfig
 from recsys.config.tower_config import TowerConfig
 from recsys.config.train_config import TrainConfig
 
@@ -62,7 +63,7 @@ def test_they_are_arguments_in_the_docstring() -> None:
     )
 
 
-@pytest.mark.parametrize("shape", [TrainConfig, TowerConfig])
+@pytest.mark.parametrize("shape", [TrainConfig, RetrievalConfig, TowerConfig])
 def test_every_field_of_a_configuration_has_a_text(shape: type) -> None:
     texts = field_texts(shape)
     assert {*texts} == {field.name for field in fields(shape)}

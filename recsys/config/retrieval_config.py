@@ -1,0 +1,125 @@
+from dataclasses import field
+from typing import Annotated
+from typing import Self
+
+from pydantic import ConfigDict
+from pydantic import model_validator
+from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
+
+from recsys.config.fields import SHAPE
+from recsys.config.fields import Options
+from recsys.config.fields import Text
+from recsys.config.fields import Weight
+from recsys.config.fields import check_flag_with
+from recsys.config.retrieval_losses import CORRECTIONS
+from recsys.config.retrieval_losses import RETRIEVAL_LOSSES
+from recsys.config.tower_config import TowerConfig
+from recsys.errors.bounds import Width
+from recsys.errors.shapes import one_of
+from recsys.files.json_files import JsonMapping
+from recsys.files.json_files import JsonObject
+
+# Validators of its own it needs none: `TrainConfig` derives from it.
+_SHAPE = SHAPE | ConfigDict(defer_build=True)
+
+RETRIEVAL_IDS = ("embeddings", "vectors")
+# Towers go on learning where the loss of the tasks has long been at its best.
+_DEFAULTS = {"learning_rate": 1e-3, "epochs": 50, "patience": 5}
+
+
+@dataclass(frozen=True, kw_only=True, config=_SHAPE)
+class RetrievalConfig(TowerConfig):
+    """The fields of `TrainConfig` that are of the retrieval."""
+
+    retrieval: bool = False
+    """Train query and item towers beside the tasks, on the same embeddings, by
+    a softmax over the items of a batch. `recsys recommend` finds the candidates
+    with them. Changes the defaults to learning_rate 0.001, epochs 50 and
+    patience 5: towers train longer than tasks."""
+
+    retrieval_weight: Weight = 1.0
+    """Weight of the retrieval loss."""
+
+    retrieval_loss: Annotated[Text, one_of(RETRIEVAL_LOSSES)] = "softmax"
+    """Loss of the towers: softmax (over the items of the batch), full-softmax
+    (over a catalogue of up to 50,000 items), sampled-softmax (over uniformly
+    drawn items), mixed-softmax (over the batch's and drawn ones), gbce
+    (generalised binary cross-entropy), bpr (Bayesian personalised ranking) or
+    cosine-contrastive (SimpleX)."""
+
+    retrieval_loss_options: Options = field(default_factory=dict)
+    """Hyperparameters of the retrieval loss, by name: num_negatives (drawn per
+    batch, 1000), hard_negatives (keep so many with the highest scores),
+    temperature (of cosine scores), calibration (gbce), margin and
+    negative_weight (cosine-contrastive)."""
+
+    retrieval_dim: Width = 32
+    """Width of query and item vectors."""
+
+    retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] | None = None
+    """Popularity of items, with q an item's share of the rows: learned by the
+    vectors (training; the softmax over a batch subtracts log q from its
+    logits), or added to the scores as log q (scores). Default: scores for the
+    softmax losses, training for the others."""
+
+    retrieval_ids: Annotated[Text, one_of(RETRIEVAL_IDS)] = "vectors"
+    """Use of the user and item ids in the towers: as inputs, by the ranker's
+    embeddings (embeddings), or as a free vector per id, added to the tower's
+    output for the other features (vectors)."""
+
+    retrieval_penalty: Weight = 0.05
+    """Weight of the squared norms of the free vectors in the retrieval loss."""
+
+    retrieval_label: Text | None = None
+    """Binary task that selects the rows of retrieval, in training and in
+    metrics: those with label 1; "all" selects all rows. Default: the first
+    binary task, or all rows if there is none."""
+
+    retrieval_exclude_seen: bool | None = None
+    """Leave the items of a user's training rows, and for the test split of the
+    validation rows, out of the retrieval metrics' candidates, except the
+    target. Default: yes if the data name a user."""
+
+    retrieval_exclude_seen_targets: bool = False
+    """Leave out such a target as well, which then counts as not found."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_retrieval_defaults(cls, given: ArgsKwargs) -> ArgsKwargs:
+        fields = with_retrieval_defaults(given.kwargs or {})
+        return ArgsKwargs(given.args, fields)
+
+    @model_validator(mode="after")
+    def _check_seen(self) -> Self:
+        name = "retrieval_exclude_seen"
+        targets = self.retrieval_exclude_seen_targets
+        seen = self.retrieval_exclude_seen is not False
+        check_flag_with(name, seen, f"{name}_targets", targets)
+        return self
+
+    @property
+    def trains_towers(self) -> bool:
+        """Whether towers are trained beside the tasks, and not before them."""
+        return self.retrieval and self.tower is None
+
+
+def with_retrieval_defaults(fields: JsonMapping) -> JsonObject:
+    """Adds the defaults of a run with retrieval to its given fields.
+
+    Not where a sequence tower is trained, before the tasks and by its own
+    fields.
+
+    Args:
+        fields: Fields of `recsys.TrainConfig` by name.
+
+    Example:
+    >>> with_retrieval_defaults({"retrieval": True, "epochs": 3})["epochs"]
+    3
+    >>> with_retrieval_defaults({"retrieval": False})
+    {'retrieval': False}
+    """
+    beside = fields.get("retrieval") is True and fields.get("tower") is None
+    if not beside:
+        return dict(fields)
+    return _DEFAULTS | dict(fields)
