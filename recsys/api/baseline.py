@@ -140,6 +140,7 @@ def _fit_retrieval(config: BaselineConfig, dataset: AnyDataset) -> Fitted:
             config.metrics_k,
             seen,
             not config.exclude_seen_targets,
+            beside=(),
         )
         return float(metrics[name])
 

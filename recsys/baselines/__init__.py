@@ -14,6 +14,7 @@ from recsys.baselines.mf import MatrixFactorization
 from recsys.baselines.popular import Popular
 from recsys.baselines.ranking_baseline import RankingBaseline
 from recsys.baselines.retrieval_baseline import RetrievalBaseline
+from recsys.baselines.spectral import Spectral
 
 RETRIEVAL: dict[str, type[RetrievalBaseline]] = {
     "popular": Popular,
@@ -21,6 +22,7 @@ RETRIEVAL: dict[str, type[RetrievalBaseline]] = {
     "ease": Ease,
     "ials": Ials,
     "mf": MatrixFactorization,
+    "spectral": Spectral,
 }
 RANKING: dict[str, type[RankingBaseline]] = {
     "bias": Bias,

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class FittedRetrieval:
         k: int,
         seen: Seen | None,
         keep_targets: bool = True,
+        beside: Sequence[str] = (POPULAR,),
     ) -> JsonObject:
         """Returns what `retrieval_metrics` says of the model.
 
@@ -67,24 +69,33 @@ class FittedRetrieval:
             seen: What users have had, which is no candidate; `None` where all
                 items are.
             keep_targets: As for `RetrievalMetrics`.
+            beside: What is measured beside it, `POPULAR` or nothing.
         """
         users, ids = queries.users, queries.items
         numbers = id_positions(ids, self.interactions.items) + 1
         targets = UserTargets.of([(users, ids, numbers, None)])
-        blocks = self._blocks(queries, numbers, seen)
+        blocks = self._blocks(queries, numbers, seen, beside)
         return retrieval_metrics(
             blocks,
             k,
             targets,
             self.interactions.num_items,
-            keep_targets=keep_targets,
+            beside,
+            keep_targets,
         )
 
     def _blocks(
-        self, queries: Queries, numbers: np.ndarray, seen: Seen | None
+        self,
+        queries: Queries,
+        numbers: np.ndarray,
+        seen: Seen | None,
+        beside: Sequence[str],
     ) -> Iterator[Scored]:
         codes = self.interactions.codes(queries.users)
         size = rows_at_once(self.interactions.num_items)
+        # In the order of the counts, in half their bytes.
+        popular = np.unique(self.interactions.counts, return_inverse=True)[1]
+        popular = popular.astype(np.float32)
         for start in range(0, len(codes), size):
             part = slice(start, start + size)
             # A user's rows stand together, and are scored once.
@@ -95,10 +106,10 @@ class FittedRetrieval:
             rows_of_block = QueryRows(
                 start, numbers[part], queries.weights[part], excluded
             )
-            counts = self.interactions.counts
-            popular = np.repeat(counts[None], len(places), axis=0)
-            scores = self.scores(users)[places]
-            yield rows_of_block, {"": scores, POPULAR: popular}
+            scores = {"": self.scores(users)[places]}
+            if POPULAR in beside:
+                scores[POPULAR] = np.repeat(popular[None], len(places), axis=0)
+            yield rows_of_block, scores
 
     def best(self, user: object, top: int, exclude_seen: bool) -> pd.DataFrame:
         """Returns the items of the highest scores, the best first.

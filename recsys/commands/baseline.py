@@ -14,8 +14,8 @@ def baseline(
     model: Annotated[
         str,
         typer.Option(
-            help="Retrieval: popular, item-knn, ease, ials or mf. Ranking: "
-            "bias, linear or gbdt."
+            help="Retrieval: popular, item-knn, ease, ials, mf or spectral. "
+            "Ranking: bias, linear or gbdt."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder: new or empty.")],

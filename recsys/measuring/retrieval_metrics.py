@@ -129,14 +129,9 @@ class RetrievalMetrics:
             kept = own[known]
             own[seen[0], seen[1] - 1] = -np.inf
             own[known] = kept
-        block = rows_at_once(own.shape[1])
-        for start in range(0, len(items), block):
-            part = slice(start, start + block)
-            ranks = Ranks.of(own[whose[part]], items[part])
-            for sums, gains in zip(
-                self._users, self._gains(ranks), strict=True
-            ):
-                np.add.at(sums, users[whose[part]], gains)
+        ranks = Ranks.within(own, whose, items)
+        for sums, gains in zip(self._users, self._gains(ranks), strict=True):
+            np.add.at(sums, users[whose], gains)
 
     def result(self) -> dict[str, float | None]:
         """Returns the metrics by name, `None` where no row counts."""

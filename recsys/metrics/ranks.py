@@ -49,11 +49,27 @@ class Ranks:
         if excluded is not None:
             scores[excluded[0], excluded[1] - 1] = -np.inf
             scores[rows[known], items[known] - 1] = own[known]
-        above = (scores > own[:, None]).sum(axis=1)
-        tied = (scores == own[:, None]).sum(axis=1)
-        return cls(
-            np.where(known, above, scores.shape[1]), np.where(known, tied, 0)
-        )
+        return cls.within(scores, rows, items)
+
+    @classmethod
+    def within(
+        cls, scores: np.ndarray, rows: np.ndarray, items: np.ndarray
+    ) -> "Ranks":
+        """Finds items of some rows, several of a row.
+
+        Args:
+            scores: Array `(B, N)` of what is ranked by.
+            rows: Integer array `(n,)`, the row of each item.
+            items: Integer array `(n,)`, as for `of`.
+        """
+        own = scores[rows, np.maximum(items - 1, 0)]
+        above, tied = np.zeros((2, len(items)), np.int64)
+        # One by one, what is compared stays in the processor's cache.
+        for place in np.flatnonzero(items > 0):
+            candidates = scores[rows[place]]  # (N,)
+            above[place] = np.count_nonzero(candidates > own[place])
+            tied[place] = np.count_nonzero(candidates == own[place])
+        return cls(np.where(items > 0, above, scores.shape[1]), tied)
 
     def mean_gains(
         self, gains: npt.NDArray[np.float64]

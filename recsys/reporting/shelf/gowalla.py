@@ -41,7 +41,7 @@ GOWALLA = Benchmark(
     },
     k=20,
     metrics=("user_recall", "user_ndcg"),
-    settings=baseline_rows("popular", "item-knn", "ials", "ease"),
+    settings=baseline_rows("popular", "item-knn", "ials", "ease", "spectral"),
     published=tuple(
         Published(model, values, "BARS, Gowalla_m1")
         for model, values in _PUBLISHED.items()

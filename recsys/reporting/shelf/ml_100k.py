@@ -51,7 +51,7 @@ def split_of_ml_100k(
         draws=5,
         settings=(
             *baseline_rows(
-                *("popular", "item-knn", "ease", "ials", "mf"),
+                *("popular", "item-knn", "ease", "ials", "mf", "spectral"),
                 retrieval_label=retrieval_label,
             ),
             # What a user gets without further options, and with one.

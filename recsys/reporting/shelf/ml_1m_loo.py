@@ -25,7 +25,7 @@ ML_1M_LOO = Benchmark(
     },
     options={"length": 200, "train_length": 0},
     settings=(
-        *baseline_rows("popular", "ease"),
+        *baseline_rows("popular", "ease", "spectral"),
         *(
             Setting(
                 f"transformer{refit}",

@@ -65,7 +65,9 @@ def next_review(
         },
         optional=("attributes",),
         settings=(
-            *baseline_rows("popular", "ease", exclude_seen_targets=repeats),
+            *baseline_rows(
+                *("popular", "ease", "spectral"), exclude_seen_targets=repeats
+            ),
             *(
                 Setting(
                     f"transformer{attributes}{refit}",

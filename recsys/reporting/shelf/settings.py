@@ -9,6 +9,7 @@ _NAMES = {
     "ials": "iALS",
     "item-knn": "item-knn",
     "mf": "softmax MF",
+    "spectral": "spectral filter",
 }
 
 

@@ -24,6 +24,14 @@ def test_by_hand(item: int, rank: int) -> None:
     np.testing.assert_allclose(gains(ranks, "ndcg", 2), expected)
 
 
+def test_several_items_of_a_row() -> None:
+    scores = np.array([[0.9, 0.1, 0.5], [0.2, 0.2, 0.7]], np.float32)
+    rows, items = np.array([1, 0, 1, 0]), np.array([1, 2, 3, 0])
+    ranks = Ranks.within(scores, rows, items)
+    assert ranks.above.tolist() == [1, 2, 0, 3]
+    assert ranks.tied.tolist() == [2, 1, 1, 0]
+
+
 def test_ties_count_their_expected_value() -> None:
     ranks = Ranks.of(np.zeros((1, 4)), np.array([2]))
     np.testing.assert_allclose(gains(ranks, "recall", 1), 1 / 4)
