@@ -1,10 +1,15 @@
 """Click logs and a census as they are published, from raw files to an export.
 
 Files in the published form are planted; the samples of the real ones run where
-they are.
+they are. All are trained, evaluated and predicted under PyTorch, in one process,
+and exported under TensorFlow.
 """
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,75 +23,42 @@ from recsys.data import prepare
 from tests.recsys.data.datasets.ali_ccp_files import write_ali_ccp
 from tests.recsys.data.datasets.census_files import write_census
 
-# Some of these small splits have no conversion.
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.once("tensorflow"),  # Which exports.
 ]
 _COMBINED = ("508", "509", "702", "853")
-
-
-@pytest.fixture
-def samples(real_data: Path) -> Path:
-    folder = real_data / "mtl-samples"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not there")
-    return folder
-
-
-def check_every_stage(data: Path, folder: Path) -> None:
-    """Trains, evaluates, predicts and exports."""
-    run = folder / "run"
-    metrics = recsys.train(
-        {
-            "data": str(data),
-            "out": str(run),
-            "gate": "softmax",
-            "num_experts": 2,
-            "embedding_dim": 4,
-            "expert_units": [8],
-            "head_units": [4],
-            "epochs": 1,
-            "batch_size": 16,
-        }
-    )
-    dataset = load(data)
-    tasks = dataset.schema.tasks
+SAMPLES = Path(os.environ.get("RECSYS_DATA", "none")) / "mtl-samples"
+# Some of these small splits have no conversion.
+STAGES = """
+import json, sys, warnings
+from pathlib import Path
+import recsys
+warnings.simplefilter("ignore", UserWarning)
+for fields in json.load(sys.stdin):
+    run, data = Path(fields["out"]), Path(fields["data"])
+    recsys.train(fields)
     received = recsys.evaluate(run, data)
-    assert set(received["tasks"]) == set(tasks)
-    assert received["loss"] == pytest.approx(metrics["test"]["loss"], rel=1e-4)
-    recsys.predict(run, data / "test.parquet", folder / "scored.csv")
-    scored = pd.read_csv(folder / "scored.csv")
-    assert len(scored) == len(dataset.split("test"))
-    for task in tasks:
-        assert scored[task].between(0, 1).all()
-    inputs = recsys.export(run, folder / "export")
-    assert set(inputs) == set(dataset.schema.features)
+    (run.parent / "evaluated.json").write_text(json.dumps(received))
+    scored = run.parent / "scored.csv"
+    recsys.predict(run, data / "test.parquet", scored)
+"""
 
 
-def test_ali_ccp(tmp_path: Path) -> None:
-    raw_dir = tmp_path / "raw"
-    raw_dir.mkdir()
+def prepare_ali_ccp(raw_dir: Path, data: Path) -> None:
     write_ali_ccp(raw_dir, 60, 20)
-    prepare("ali-ccp", raw_dir, tmp_path / "data")
-    check_every_stage(tmp_path / "data", tmp_path)
+    prepare("ali-ccp", raw_dir, data)
 
 
-def test_census_income(tmp_path: Path) -> None:
-    raw_dir = tmp_path / "raw"
-    raw_dir.mkdir()
+def prepare_census(raw_dir: Path, data: Path) -> None:
     write_census(raw_dir, 60, 40)
-    prepare("census-income", raw_dir, tmp_path / "data", weights="instance")
-    check_every_stage(tmp_path / "data", tmp_path)
+    prepare("census-income", raw_dir, data, weights="instance")
 
 
-def test_the_sample_of_ali_ccp(samples: Path, tmp_path: Path) -> None:
+def prepare_sample_of_ali_ccp(raw_dir: Path, data: Path) -> None:
     """It has one id and its weight in columns of their own."""
-    raw_dir = tmp_path / "raw"
-    raw_dir.mkdir()
     for split in ("train", "val", "test"):
-        rows = pd.read_csv(samples / f"ali_ccp_{split}_sample.csv")
+        rows = pd.read_csv(SAMPLES / f"ali_ccp_{split}_sample.csv")
         weighted = {
             field: [
                 [] if id == 0 else [f"{id}:{weight}"]
@@ -117,21 +89,18 @@ def test_the_sample_of_ali_ccp(samples: Path, tmp_path: Path) -> None:
     counts = prepare(
         "table",
         raw_dir,
-        tmp_path / "data",
+        data,
         train="train.parquet",
         validation="val.parquet",
         test="test.parquet",
         schema="columns.json",
     )
     assert counts == {"train": 100, "validation": 50, "test": 50}
-    check_every_stage(tmp_path / "data", tmp_path)
 
 
-def test_the_sample_of_the_census(samples: Path, tmp_path: Path) -> None:
-    raw_dir = tmp_path / "raw"
-    raw_dir.mkdir()
+def prepare_sample_of_census(raw_dir: Path, data: Path) -> None:
     for split in ("train", "val", "test"):
-        rows = pd.read_csv(samples / f"census_income_{split}_sample.csv")
+        rows = pd.read_csv(SAMPLES / f"census_income_{split}_sample.csv")
         rows = rows.rename(columns={"marital status": "never_married"})
         rows.to_csv(raw_dir / f"{split}.csv", index=False)
     tasks = ["income", "never_married"]
@@ -140,7 +109,7 @@ def test_the_sample_of_the_census(samples: Path, tmp_path: Path) -> None:
     counts = prepare(
         "table",
         raw_dir,
-        tmp_path / "data",
+        data,
         train="train.csv",
         validation="val.csv",
         test="test.csv",
@@ -149,5 +118,62 @@ def test_the_sample_of_the_census(samples: Path, tmp_path: Path) -> None:
         binary=tasks,
     )
     assert counts == {"train": 80, "validation": 20, "test": 20}
-    assert len(load(tmp_path / "data").schema.features) == 39
-    check_every_stage(tmp_path / "data", tmp_path)
+    assert len(load(data).schema.features) == 39
+
+
+PLANTED = {"ali-ccp": prepare_ali_ccp, "census": prepare_census}
+REAL = {
+    "sample of ali-ccp": prepare_sample_of_ali_ccp,
+    "sample of the census": prepare_sample_of_census,
+}
+PREPARED: dict[str, Callable[[Path, Path], None]] = PLANTED | REAL
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By name, a folder with data, run, evaluation and predictions."""
+    folders, settings = {}, []
+    for name in PREPARED if SAMPLES.is_dir() else PLANTED:
+        folder = folders[name] = tmp_path_factory.mktemp("published")
+        (folder / "raw").mkdir()
+        PREPARED[name](folder / "raw", folder / "data")
+        fields = {
+            "data": str(folder / "data"),
+            "out": str(folder / "run"),
+            "gate": "softmax",
+            "num_experts": 2,
+            "embedding_dim": 4,
+            "expert_units": [8],
+            "head_units": [4],
+            "epochs": 1,
+            "batch_size": 16,
+        }
+        settings.append(fields)
+    subprocess.run(
+        [sys.executable, "-c", STAGES],
+        input=json.dumps(settings),
+        env={**os.environ, "KERAS_BACKEND": "torch"},
+        text=True,
+        check=True,
+    )
+    return folders
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_every_stage(name: str, folders: dict[str, Path]) -> None:
+    if name not in folders:
+        pytest.skip(f"{SAMPLES} is not there")
+    folder = folders[name]
+    dataset = load(folder / "data")
+    tasks = dataset.schema.tasks
+    run = folder / "run"
+    metrics = json.loads((run / "metrics.json").read_text())
+    received = json.loads((folder / "evaluated.json").read_text())
+    assert set(received["tasks"]) == set(tasks)
+    assert received["loss"] == pytest.approx(metrics["test"]["loss"], rel=1e-4)
+    scored = pd.read_csv(folder / "scored.csv")
+    assert len(scored) == len(dataset.split("test"))
+    for task in tasks:
+        assert scored[task].between(0, 1).all()
+    inputs = recsys.export(run, folder / "export")
+    assert set(inputs) == set(dataset.schema.features)
