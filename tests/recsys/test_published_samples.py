@@ -1,8 +1,8 @@
 """Click logs and a census as they are published, from raw files to an export.
 
 Files in the published form are planted; the samples of the real ones run where
-they are. All are trained, evaluated and predicted under PyTorch, in one process,
-and exported under TensorFlow.
+they are. One process trains, evaluates and predicts all of them under PyTorch;
+they are exported under TensorFlow.
 """
 
 import json

@@ -268,24 +268,25 @@ def experts_with_dropout(as_list: bool) -> Experts:
 @pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="PyTorch compiles nothing here"
 )
+@pytest.mark.sampled(2)  # PyTorch has none: half of them here, half there.
+@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("as_list", [False, True])
 def test_dropout_trains_in_compiled_branches(
-    as_list: bool, x: np.ndarray
+    as_list: bool, jit_compile: bool, x: np.ndarray
 ) -> None:
-    for jit_compile in (False, True):
-        inputs = keras.Input((INPUTS,))
-        weights = keras.Input((4,))
-        experts = experts_with_dropout(as_list)
-        output = MoE(GivenGate(4, k=2), experts)(inputs, gate_inputs=weights)
-        model = keras.Model([inputs, weights], output)
-        model.compile("sgd", "mse", jit_compile=jit_compile)
-        before = [to_numpy(state) for state in random_states(experts)]
-        history = model.fit(
-            [x, balanced(ROWS, 4, 2)], np.ones((ROWS, 4)), verbose=0
-        )
-        assert np.isfinite(history.history["loss"]).all()
-        for state, start in zip(random_states(experts), before, strict=True):
-            assert (to_numpy(state) != start).any()
+    inputs = keras.Input((INPUTS,))
+    weights = keras.Input((4,))
+    experts = experts_with_dropout(as_list)
+    output = MoE(GivenGate(4, k=2), experts)(inputs, gate_inputs=weights)
+    model = keras.Model([inputs, weights], output)
+    model.compile("sgd", "mse", jit_compile=jit_compile)
+    before = [to_numpy(state) for state in random_states(experts)]
+    history = model.fit(
+        [x, balanced(ROWS, 4, 2)], np.ones((ROWS, 4)), verbose=0
+    )
+    assert np.isfinite(history.history["loss"]).all()
+    for state, start in zip(random_states(experts), before, strict=True):
+        assert (to_numpy(state) != start).any()
 
 
 @pytest.mark.skipif(

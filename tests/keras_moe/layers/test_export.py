@@ -1,5 +1,6 @@
 """`keras.Model.export` of plain models: each file predicts what they do."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ FORMATS = {
 }[keras.backend.backend()]
 
 
+@functools.cache
 def small_model(execution: str = "auto") -> keras.Model:
     """All ways that experts are run in, and the gates' ways of choosing."""
     x = keras.Input((WIDTH,), name="x")
@@ -94,7 +96,7 @@ def run_file(file: Path, format: str, batches: Sequence[Any]) -> list[Any]:
 def test_a_file_predicts_what_the_model_predicts(
     format: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    model = small_model()
+    model = small_model()  # One for all formats.
     batches = [
         rng.normal(size=(rows, WIDTH)).astype("float32") for rows in (7, 1, 3)
     ]

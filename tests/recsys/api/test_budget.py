@@ -49,27 +49,39 @@ def budget_run(
     )
 
 
-def test_evaluate_and_predict_have_the_budget(
-    budget_run: Path, data: Path, tmp_path: Path
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("budget", "experts"),
+    [
+        (None, pytest.approx(2, abs=0.4)),
+        (1, 1),
+        (3, pytest.approx(3, abs=0.4)),
+        (4, 4),
+    ],
+    ids=["own", "1", "3", "4"],
+)
+def test_evaluate_has_the_budget(
+    budget: int | None, experts: Any, budget_run: Path, data: Path
 ) -> None:
-    experts = {}
-    for budget in (None, 1, 3, 4):
-        metrics = recsys.evaluate(budget_run, data, budget=budget)
-        experts[budget] = metrics["experts_per_example"]
-    assert (experts[1], experts[4]) == (1, 4)
-    assert experts[None] == pytest.approx(2, abs=0.4)
-    assert experts[3] == pytest.approx(3, abs=0.4)
+    metrics = recsys.evaluate(budget_run, data, budget=budget)
+    assert metrics["experts_per_example"] == experts
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("budget", [None, 1])
+def test_predict_has_the_budget(
+    budget: int | None, budget_run: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "predicted.parquet"
+    recsys.predict(budget_run, data / "test.parquet", out, budget=budget)
     model = recsys.load_model(budget_run)
     rows = recsys.Dataset.read(data).split("test")
-    for budget in (None, 1):
-        out = tmp_path / f"{budget}.parquet"
-        recsys.predict(budget_run, data / "test.parquet", out, budget=budget)
-        expected = model(model.encode(rows), budget=budget)
-        np.testing.assert_allclose(
-            pd.read_parquet(out)["watch"],
-            to_numpy(expected["watch"])[:, 0],
-            rtol=1e-5,
-        )
+    expected = model(model.encode(rows), budget=budget)
+    np.testing.assert_allclose(
+        pd.read_parquet(out)["watch"],
+        to_numpy(expected["watch"])[:, 0],
+        rtol=1e-5,
+    )
 
 
 @on_torch

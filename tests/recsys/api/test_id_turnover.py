@@ -72,6 +72,7 @@ def ids_of(run: Path) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.once("torch")
 def test_a_second_day_takes_the_rows_of_the_first_bit_for_bit(
     days: list[Path],
     day_1: Path,
@@ -110,6 +111,7 @@ def test_a_second_day_takes_the_rows_of_the_first_bit_for_bit(
         np.testing.assert_array_equal(states[0][name], states[1][name])
 
 
+@pytest.mark.once("torch")
 def test_days_have_the_ids_that_the_log_says(
     days: list[Path], day_1: Path
 ) -> None:

@@ -92,7 +92,7 @@ def assert_same_weights(run: Path, other: Path) -> None:
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("kind", "given"),
     [
@@ -217,6 +217,7 @@ def test_the_last_epoch_may_be_kept(fields: Fields, tmp_path: Path) -> None:
     assert metrics["validation"]["loss"] == pytest.approx(last)
 
 
+@pytest.mark.once("torch")
 def test_images_of_both_splits() -> None:
     splits = {
         name: Images.of(

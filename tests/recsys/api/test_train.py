@@ -203,7 +203,7 @@ def test_wrong_setting_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "fields",
     [
@@ -216,7 +216,7 @@ def test_wrong_setting_leaves_no_folder(
         {"architecture": "cgc", "task_experts": 2},
         {"architecture": "stem", "task_experts": 2},
         {"architecture": "adatt", "task_experts": 2, "gate": "top-k"},
-        {"architecture": "home", "task_experts": 2, "gate": "top-k"},
+        {"gate": "top-k", "architecture": "home", "task_experts": 2},
         {"architecture": "ple", "task_experts": 1, "gate": "softmax"},
         {"architecture": "shared-bottom"},
     ],

@@ -65,7 +65,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert config["weighting"] == name
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -76,6 +76,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
         {"architecture": "stem", "task_experts": 2},
         {"architecture": "shared-bottom"},
     ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
 )
 def test_gradnorm_knows_what_every_architecture_shares(
     changes: dict[str, Any], settings: Settings, tmp_path: Path

@@ -170,6 +170,7 @@ def test_a_task_of_weight_0_takes_no_part(name: str) -> None:
     assert values[-1] == np.float32(BIASES[1])  # Only the price uses it.
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_state_is_the_optimizers(name: str) -> None:
     """Another process goes on where this one stopped, model and optimizer."""

@@ -12,6 +12,7 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from keras_moe import layers
 from keras_moe.layers.gates.gate import ROUTER_LOSSES
+from tests.examples import examples
 from tests.gradients import gradient_function
 from tests.gradients import weight_gradient
 from tests.keras_moe.layers.gates import registry
@@ -20,8 +21,8 @@ from tests.keras_moe.layers.gates.registry import build_gate
 from tests.keras_moe.layers.gates.registry import make_inputs
 
 few = settings(
+    examples(10),
     deadline=None,
-    max_examples=10,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
 
