@@ -2,8 +2,6 @@ import copy
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
-from math import prod
-from typing import Any
 
 from keras import ops
 
@@ -19,6 +17,9 @@ from keras_moe.layers.exchange import exchange_budget
 from keras_moe.layers.exchange import fits
 from keras_moe.layers.exchange import run_around
 from keras_moe.layers.exchange import run_at_owners
+from keras_moe.layers.expert_evaluation import ExpertEvaluation
+from keras_moe.layers.expert_evaluation import num_values
+from keras_moe.layers.expert_evaluation import with_nan
 from keras_moe.layers.experts.experts import Experts
 from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.isolated_state import random_states
@@ -27,14 +28,9 @@ from keras_moe.layers.isolated_state import run_on_devices
 from keras_moe.layers.pair_bounds import PairBounds
 from keras_moe.layers.pair_bounds import num_pairs
 from keras_moe.layers.pair_bounds import pair_budget
-from keras_moe.ops._pairs import Pairs
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops._tracing import is_traced_for_export
-from keras_moe.ops.combine import combine
-from keras_moe.ops.combine import pair_weights
-from keras_moe.ops.dispatch import dispatch
-from keras_moe.ops.routing_plan import routing_plan
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
 
@@ -65,7 +61,7 @@ class Execution:
         check_choice("execution", mode, ("auto", "dense", "sparse"))
         self.mode = mode
         self.experts = experts
-        self.stopped = frozenset(stopped)
+        self._evaluation = ExpertEvaluation(experts, stopped)
         self.bounds = PairBounds(gates, mode == "sparse", experts.num_experts)
         if mode == "sparse":
             self._check_sparse(gates)
@@ -128,7 +124,7 @@ class Execution:
 
         if dense and expert_axis is None:
             # One operation on all rows, which XLA itself splits well.
-            return self._run_dense(rows, weights, training)
+            return self._evaluation.dense(rows, weights, training)
         if not mapped:
             return run(rows, weights)
         return run_on_devices(run, self.experts, [rows, weights], expert_axis)
@@ -171,7 +167,7 @@ class Execution:
         return self._run_first_if(
             max_over_devices(num_pairs(weights)) <= budget,
             lambda: self._run_sparse(rows, weights, budget, training),
-            lambda: self._run_dense(rows, weights, training),
+            lambda: self._evaluation.dense(rows, weights, training),
         )
 
     def _run_split(
@@ -199,7 +195,7 @@ class Execution:
 
         def run_own(rows: Tensor, weights: Tensor) -> list[Tensor]:
             if dense:
-                return self._run_dense(rows, weights, training)
+                return self._evaluation.dense(rows, weights, training)
             return self._run_planned(rows, weights, bounded, training)
 
         def around() -> list[Tensor]:
@@ -216,13 +212,13 @@ class Execution:
                     rows,
                     weights,
                     budget,
-                    lambda rows, weights: self._run_plan(
+                    lambda rows, weights: self._evaluation.planned(
                         rows, weights, most, most, training
                     ),
                 ),
                 around,
             )
-        return _with_nan(outputs, lost)
+        return with_nan(outputs, lost)
 
     def _run_around(
         self,
@@ -235,7 +231,7 @@ class Execution:
         outputs, values = run_around(
             rows,
             weights,
-            _size(self.experts.expert_output_shape(tuple(rows.shape))[1:]),
+            num_values(self.experts.expert_output_shape(tuple(rows.shape))[1:]),
             lambda rows, weights, values: run_isolated(
                 lambda: run_own(rows, weights), states, values
             ),
@@ -271,12 +267,12 @@ class Execution:
         experts = self.experts
         if self.bounds.experts_per_row == experts.num_experts:
             return False
-        outputs = _size(experts.expert_output_shape(tuple(shape))[1:])
+        outputs = num_values(experts.expert_output_shape(tuple(shape))[1:])
         # Added up for the row; several tasks first gather their own.
         copies = min(len(self.bounds.gates), 2)
         return sparse_pays(
             shape[0],
-            _size(shape[1:]) + copies * outputs,  # D + copies H
+            num_values(shape[1:]) + copies * outputs,  # D + copies H
             experts.num_experts,
             self.bounds.experts_per_row,
             experts.row_cost,
@@ -300,47 +296,6 @@ class Execution:
             state.assign(value)
         return outputs
 
-    def _run_dense(
-        self, rows: Tensor, weights: Tensor, training: bool | None
-    ) -> list[Tensor]:
-        outputs = self.experts(rows, training=training)
-        outputs = ops.reshape(  # (N, E, ...) to (N, E, H)
-            outputs, (-1, weights.shape[2], _size(outputs.shape[2:]))
-        )
-
-        def combined(outputs: Tensor, weights: Tensor) -> list[Tensor]:
-            sums = ops.einsum(  # (N, T, E) times (N, E, H) is (T, N, H)
-                "nte,neh->tnh", weights, outputs
-            )
-            return ops.unstack(sums, num=weights.shape[1])  # T times (N, H)
-
-        return self._partly_stopped(
-            combined, ops.cast(outputs, "float32"), weights
-        )
-
-    def _partly_stopped(
-        self,
-        combined: Callable[[Tensor, Tensor], list[Tensor]],
-        outputs: Tensor,
-        weights: Tensor,
-    ) -> list[Tensor]:
-        """Combines outputs for all tasks, for some without their gradient.
-
-        Args:
-            combined: From outputs and weights to a tensor for each task.
-            outputs: What the experts returned.
-            weights: Float32 `(N, T, E)`.
-        """
-        free = combined(outputs, weights)
-        if not self.stopped:
-            return free
-        # Of all tasks: a plan has a slot for what any of them selects.
-        stopped = combined(ops.stop_gradient(outputs), weights)
-        return [
-            stopped[task] if task in self.stopped else free[task]
-            for task in range(len(free))
-        ]
-
     def _run_sparse(
         self,
         rows: Tensor,
@@ -358,7 +313,7 @@ class Execution:
             training: Boolean, for the experts.
         """
         if has_dynamic_shapes():
-            return self._run_plan(rows, weights, None, None, training)
+            return self._evaluation.planned(rows, weights, None, None, training)
         # A row with NaN may have more weights than its gate's bound. It needs
         # no expert to become NaN, and so no slot.
         lost = ops.any(ops.isnan(weights), axis=2)  # (N, T)
@@ -368,72 +323,7 @@ class Execution:
         num_slots = max_pairs
         if self.bounds.experts_per_row == self.experts.num_experts:
             num_slots = ops.shape(rows)[0] * weights.shape[2]
-        outputs = self._run_plan(rows, weights, num_slots, max_pairs, training)
-        return _with_nan(outputs, lost)
-
-    def _run_plan(
-        self,
-        rows: Tensor,
-        weights: Tensor,
-        num_slots: IntegerLike | None,
-        max_pairs: IntegerLike | None,
-        training: bool | None,
-    ) -> list[Tensor]:
-        """Runs each expert on the rows that any task wants of it.
-
-        Args:
-            rows: Tensor `(N, *features)`.
-            weights: Float32 `(N, T, E)`.
-            num_slots: For how many pairs (row, expert) to plan. There is one at
-                most for each weight that is not zero, and never more than N E.
-                `None` where shapes may depend on values.
-            max_pairs: Upper bound on the nonzero weights, or `None`.
-            training: Boolean, for the experts.
-        """
-        # A pair that several tasks want is planned, and computed, once.
-        wanted = weights != 0  # (N, T, E)
-        if weights.shape[1] == 1:
-            wanted = ops.reshape(wanted, (-1, weights.shape[2]))  # (N, E)
-        else:
-            wanted = ops.any(wanted, axis=1)  # (N, E)
-        plan = routing_plan(wanted, num_slots)
-        if self.experts._takes_pairs and plan.rows.shape[0]:
-            # Several tasks add up outputs that they share, each with its own
-            # weights: once for each of its pairs, instead of for all.
-            single = weights.shape[1] == 1 and not self.stopped
-            pairs = Pairs(
-                plan.rows, pair_weights(weights[:, 0], plan) if single else None
-            )
-            outputs = self.experts(
-                rows,
-                group_sizes=plan.group_sizes,
-                training=training,
-                pairs=pairs,
-            )
-            if single:
-                return [outputs]
-        else:
-            outputs = self.experts(
-                dispatch(rows, plan),  # (N, ...) to (S, ...)
-                group_sizes=plan.group_sizes,
-                training=training,
-            )
-        outputs = ops.reshape(outputs, (-1, _size(outputs.shape[1:])))  # (S, H)
-        return self._partly_stopped(
-            lambda outputs, weights: combine(outputs, weights, plan, max_pairs),
-            outputs,
-            weights,
+        outputs = self._evaluation.planned(
+            rows, weights, num_slots, max_pairs, training
         )
-
-
-def _with_nan(outputs: Sequence[Tensor], lost: Tensor) -> list[Tensor]:
-    """NaN in the rows `(N, T)` that are lost to a task."""
-    return [
-        ops.where(lost[:, task, None], float("nan"), output)  # (N, H)
-        for task, output in enumerate(outputs)
-    ]
-
-
-def _size(shape: Sequence[Any]) -> int:
-    """Returns the number of values of a tensor with a known shape."""
-    return int(prod(shape))
+        return with_nan(outputs, lost)
