@@ -112,24 +112,6 @@ def test_killed_run_is_resumed_from_its_own_configuration(
 
 
 @pytest.mark.slow
-@pytest.mark.once("tensorflow")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_model_is_used_under_another_backend(
-    backend: str, run: Path, data: Path, tmp_path: Path
-) -> None:
-    tables = [tmp_path / "here.parquet", tmp_path / "there.parquet"]
-    here, there = (
-        words({"run": run, "input": data / "test.parquet", "out": table})
-        for table in tables
-    )
-    assert recsys(["predict", *here]) == 0
-    command = [sys.executable, "-m", "recsys", "predict", *there]
-    subprocess.run([*command, "--backend", backend], check=True)
-    expected, predicted = map(pd.read_parquet, tables)
-    pd.testing.assert_frame_equal(predicted, expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
 def test_lost_training_is_one_line(
     run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -172,6 +172,7 @@ def test_configuration_holds_the_sizes(image_run: Path) -> None:
     assert config["task_weights"] == {"brightest": 0.5, "dark": 0.5}
 
 
+@pytest.mark.once("torch")
 def test_loss_is_the_cross_entropy(
     image_settings: Settings, image_data: Path, tmp_path: Path
 ) -> None:
@@ -345,20 +346,41 @@ def test_command_line(
     assert "expected a run on tables" in line
 
 
+# One process starts a backend for both: a run on images, and one on a table.
+COMMANDS = """
+import json, sys
+from recsys.cli import run
+for command in json.load(sys.stdin):
+    assert run(command) == 0, command
+"""
+
+
 @pytest.mark.once("tensorflow")
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_model_is_used_under_another_backend(
-    backend: str, image_run: Path, image_data: Path, tmp_path: Path
+def test_models_are_used_under_another_backend(
+    backend: str,
+    image_run: Path,
+    image_data: Path,
+    run: Path,
+    data: Path,
+    tmp_path: Path,
 ) -> None:
     out = tmp_path / "metrics.json"
+    evaluate = ["evaluate", "--run", image_run, "--data", image_data]
+    evaluate += ["--out", out, "--backend", backend]
+    test, there = data / "test.parquet", tmp_path / "there.parquet"
+    predict = ["predict", "--run", run, "--input", test, "--out", there]
+    predict += ["--backend", backend]
     subprocess.run(
-        [
-            *(sys.executable, "-m", "recsys", "evaluate"),
-            *("--run", str(image_run), "--data", str(image_data)),
-            *("--out", str(out), "--backend", backend),
-        ],
+        [sys.executable, "-c", COMMANDS],
+        input=json.dumps([evaluate, predict], default=str),
+        text=True,
         check=True,
     )
     expected = json.loads((image_run / "metrics.json").read_text())["test"]
     metrics = json.loads(out.read_text())
     assert metrics["loss"] == pytest.approx(expected["loss"], rel=1e-4)
+    here = tmp_path / "here.parquet"
+    recsys.predict(run, test, here)
+    tables = map(pd.read_parquet, (there, here))
+    pd.testing.assert_frame_equal(*tables, rtol=1e-4, atol=1e-5)
