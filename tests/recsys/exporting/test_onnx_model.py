@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from recsys import ExportError
 from recsys import Ranker
 from recsys import Schema
 from recsys import TrainConfig
-from recsys.config.gate_names import GATES
-from recsys.config.train_config import SCENARIO_MODELS
 from recsys.errors.missing_package import what_to_install
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
@@ -29,7 +26,6 @@ from recsys.features.onnx_graph import OPSETS
 from recsys.models.build import build_ranker
 from recsys.models.calibration.calibration import CALIBRATORS
 from recsys.models.calibration.calibration import Calibration
-from recsys.models.gates import gate_class
 from recsys.training.resolve_config import resolve_config
 from tests.recsys.test_feature_kinds import SCHEMA
 from tests.recsys.test_feature_kinds import log
@@ -90,17 +86,15 @@ def assert_same(model: Ranker, folder: Path, rows: Any) -> None:
             )
 
 
-@on_tensorflow
-@pytest.mark.parametrize("gate", [*GATES, "comet+"])
-def test_every_gate(gate: str, tiny: Dataset, tmp_path: Path) -> None:
-    # The plan for an input `budget` is of half of the experts: wide ones pay.
-    units = [256] if gate == "budget" else [64]
-    model = ranker(tiny, gate=gate, expert_units=units)
-    file = written(model, tmp_path / "model")
-    assert_same(model, tmp_path / "model", tiny.split("train"))
-    # Which experts are left out is decided in the file.
-    sparse = "SparseMatMul" in str(file.graph)
-    assert sparse == (not gate_class(gate).dense_in_training)
+@pytest.fixture(scope="module")
+def plain(
+    tiny: Dataset, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Ranker, Path]:
+    """A ranker with a sparse gate, not to be changed, and its folder."""
+    model = ranker(tiny, gate="top-k")
+    folder = tmp_path_factory.mktemp("plain") / "model"
+    written(model, folder)
+    return model, folder
 
 
 @on_tensorflow
@@ -143,31 +137,8 @@ def test_every_calibration(method: str, tiny: Dataset, tmp_path: Path) -> None:
 
 
 @on_tensorflow
-@pytest.mark.parametrize("scenario_model", SCENARIO_MODELS[1:])
-def test_every_scenario_model(
-    scenario_model: str, tiny: Dataset, tmp_path: Path
-) -> None:
-    """Unknown and missing scenarios among them."""
-    data = replace(tiny, schema=replace(tiny.schema, scenario="film"))
-    model = ranker(data, gate="top-k", scenario_model=scenario_model)
-    generator = np.random.default_rng(1)
-    for weight in model.weights:
-        if weight.path.endswith(("kernels", "biases", "means", "gammas")):
-            weight.assign(generator.normal(size=weight.shape))
-    written(model, tmp_path / "model")
-    rows = tiny.split("train").copy()
-    rows.loc[:3, "film"] = ["new", None, "new", None]
-    assert_same(model, tmp_path / "model", rows)
-
-
-@on_tensorflow
-@pytest.mark.parametrize(
-    "architecture", ["ple", "stem", "home", "shared-bottom"]
-)
-def test_other_architectures(
-    architecture: str, tiny: Dataset, tmp_path: Path
-) -> None:
-    model = ranker(tiny, gate="top-k", architecture=architecture)
+def test_a_shared_bottom(tiny: Dataset, tmp_path: Path) -> None:
+    model = ranker(tiny, architecture="shared-bottom")
     written(model, tmp_path / "model")
     assert_same(model, tmp_path / "model", tiny.split("train"))
 
@@ -199,12 +170,11 @@ def test_gates_that_may_exceed_k_are_exact(
 
 @on_tensorflow
 def test_a_row_without_predictions_does_not_spoil_others(
-    tiny: Dataset, tmp_path: Path
+    plain: tuple[Ranker, Path], tiny: Dataset
 ) -> None:
-    model = ranker(tiny, gate="top-k")
-    written(model, tmp_path / "model")
+    model, folder = plain
     rows = tiny.split("train")[:20].reset_index(drop=True)
-    run = FORMAT.load(tmp_path / "model")
+    run = FORMAT.load(folder)
     raw = ServedRanker(model).raw(rows)
     usual = run(raw)["rating"]
     raw["age"][3] = np.inf
@@ -286,8 +256,8 @@ def test_weights_of_the_experts(tiny: Dataset, tmp_path: Path) -> None:
 
 
 @on_tensorflow
-def test_the_file_says_its_opsets(tiny: Dataset, tmp_path: Path) -> None:
-    file = written(ranker(tiny, gate="top-k"), tmp_path / "model")
+def test_the_file_says_its_opsets(plain: tuple[Ranker, Path]) -> None:
+    file = onnx.load(plain[1] / "model.onnx")
     assert {one.domain: one.version for one in file.opset_import} == OPSETS
     assert OPSETS[""] == 20
 
@@ -306,18 +276,18 @@ def test_an_input_and_an_output_of_one_name_are_refused(
 
 @on_tensorflow
 def test_a_model_beyond_the_limit_of_a_file_is_refused(
-    tiny: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: tuple[Ranker, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recsys.exporting.onnx_model._MOST_BYTES", 1000)
     with pytest.raises(ExportError, match="at most 2 GiB"):
-        written(ranker(tiny, gate="top-k"), tmp_path / "model")
+        written(plain[0], tmp_path / "model")
 
 
 @on_tensorflow
 def test_missing_packages_are_named_with_their_extra(
-    tiny: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: tuple[Ranker, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = ranker(tiny, gate="top-k")
+    model, _ = plain
     for package in ("onnx", "onnxruntime", "tf2onnx"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, package, None)
