@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recsys.api.write_model_card import MOST_ROWS
+from recsys.api.write_model_card import scored_for_card
 from recsys.api.write_model_card import write_model_card
 from recsys.data import DataError
 from recsys.data import Dataset
@@ -36,10 +36,11 @@ def write_descriptions(
         folder: Folder of the export.
     """
     dataset = _data_in_place(run, ranker)
-    write_model_card(run, ranker, dataset, folder)
+    sample = None if dataset is None else scored_for_card(ranker, dataset)
+    write_model_card(run, ranker, dataset, folder, sample)
     bands: JsonObject = {}
-    if dataset is not None:
-        bands = calibration_bands(ranker, dataset, "test", MOST_ROWS)
+    if sample is not None:
+        bands = calibration_bands(ranker, sample)
     write_page_facts(folder, bands, examples)
 
 

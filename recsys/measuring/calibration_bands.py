@@ -3,9 +3,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from recsys.data import Dataset
 from recsys.files.json_files import JsonObject
-from recsys.measuring.measuring import scores_of
+from recsys.measuring.scored_sample import ScoredSample
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
 from recsys.tasks.chains import labels_of
@@ -67,16 +66,13 @@ def binned(
 
 
 def calibration_bands(
-    model: MultiTaskModel, dataset: Dataset, split: str, most_rows: int
+    model: MultiTaskModel, sample: ScoredSample
 ) -> JsonObject:
     """Measures where the labels are of rows with about the same prediction.
 
     Args:
         model: A model.
-        dataset: Data that fit it.
-        split: Name of the split.
-        most_rows: How many rows are drawn, always the same ones; all of them
-            if there are fewer.
+        sample: Rows that it has scored.
 
     Returns:
         By task that predicts one number and has labels, `"rows"` with a label,
@@ -86,12 +82,9 @@ def calibration_bands(
     """
     if isinstance(model, TwoTower) and model.retrieval.alone:
         return {}
-    rows = dataset.split(split)
-    if len(rows) > most_rows:
-        rows = rows.sample(most_rows, random_state=0).reset_index(drop=True)
-    predictions = scores_of(model, rows).predictions
+    predictions = sample.scores.predictions
     bands: JsonObject = {}
-    for task, labels in labels_of(rows, model.tasks).items():
+    for task, labels in labels_of(sample.rows, model.tasks).items():
         kind = model.tasks[task].type
         known = ~np.isnan(labels)
         if kind not in KINDS or not known.any():

@@ -2,11 +2,11 @@ import numpy as np
 import numpy.typing as npt
 
 from recsys.config.resolved_config import ResolvedConfig
-from recsys.data import Dataset
+from recsys.data import Schema
 from recsys.files.json_files import JsonObject
 from recsys.measuring.cuts import cuts
 from recsys.measuring.measuring import Measuring
-from recsys.measuring.measuring import scores_of
+from recsys.measuring.scored_sample import ScoredSample
 from recsys.models.ranker import Ranker
 
 _LISTS = ("ids", "sequence", "vector")
@@ -19,30 +19,24 @@ _NOT_KNOWN = ("unknown", "missing")
 def slice_metrics(
     ranker: Ranker,
     config: ResolvedConfig,
-    dataset: Dataset,
-    split: str,
-    most_rows: int,
+    schema: Schema,
+    sample: ScoredSample,
 ) -> JsonObject:
     """Measures a model in the cuts of each feature with one value per row.
 
     Args:
         ranker: The model.
         config: The configuration of its run.
-        dataset: The data set.
-        split: Name of the split.
-        most_rows: How many rows are drawn, always the same ones; all of them
-            if there are fewer.
+        schema: Columns of the data.
+        sample: Rows that the model has scored.
 
     Returns:
         By feature and the name of a cut, the metrics as `measure` has them.
         A feature with more than 100 known ids has the cuts "known", "unknown"
         and "missing" alone.
     """
-    rows = dataset.split(split)
-    if len(rows) > most_rows:
-        rows = rows.sample(most_rows, random_state=0).reset_index(drop=True)
-    scores = scores_of(ranker, rows)
-    measuring = Measuring.of(ranker, config, dataset.schema)
+    rows = sample.rows
+    measuring = Measuring.of(ranker, config, schema)
     slices = {}
     for name, kind in ranker.features.items():
         if kind.type in _LISTS:
@@ -52,7 +46,7 @@ def slice_metrics(
         parts = cuts(name, rows[name], encode)
         if vocabulary is not None and vocabulary.size > _MOST_IDS:
             parts = _by_knowledge(parts, len(rows))
-        slices[name] = measuring.by_cut(scores, rows, parts)
+        slices[name] = measuring.by_cut(sample.scores, rows, parts)
     return slices
 
 
