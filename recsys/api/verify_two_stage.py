@@ -172,6 +172,7 @@ class _Query:
     row: pd.DataFrame
     seen: np.ndarray
     _tables: dict[bytes, pd.DataFrame] = field(default_factory=dict)
+    _weights: dict[bytes, dict[str, np.ndarray]] = field(default_factory=dict)
 
     def ranked(self, numbers: np.ndarray) -> pd.DataFrame:
         """Returns what `recsys.recommend` says of items, the best first."""
@@ -220,6 +221,12 @@ class _Query:
 
     def expert_weights(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """Returns the weights of experts for items, `(items, n)` by output."""
+        key = numbers.tobytes()
+        if key not in self._weights:
+            self._weights[key] = self._weights_of(numbers)
+        return self._weights[key]
+
+    def _weights_of(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         ranker = self.model.ranker
         rows = {
             name: np.repeat(values, len(numbers), axis=0)
