@@ -26,10 +26,9 @@ from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
-from recsys.exporting.text_arrays import packed
+from recsys.exporting.verification import fresh_outputs
 from recsys.exporting.verification import verify
 from recsys.models.build import build_ranker
-from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
 from recsys.training.resolve_config import resolve_config
 from tests.recsys import fake_trainer
@@ -273,23 +272,16 @@ def test_features_whose_names_are_no_identifiers(
         assert renamed == (name != input)
     expected = recsys.load_model(tmp_path / "run").predict(frame)
     arrays = {
-        f"inputs/{inputs[name]}": packed(
-            frame[name].to_numpy(np.float32 if kind == "number" else object)
+        inputs[name]: frame[name].to_numpy(
+            np.float32 if kind == "number" else object
         )
         for name, kind in ODD_NAMES.items()
     }
-    np.savez(tmp_path / "in.npz", **arrays)
-    module = "recsys.exporting.fresh_process"
-    files = [str(tmp_path / name) for name in ("out/1", "in.npz", "out.npz")]
-    words = [sys.executable, "-m", module, SAVED_MODEL.name, *files]
-    ended = run_alongside(words)
-    assert ended.returncode == 0, ended.stderr
-    with np.load(tmp_path / "out.npz") as outputs:
-        np.testing.assert_allclose(
-            outputs["click-through.1/1000"],
-            expected["click-through.1"],
-            rtol=1e-4,
-        )
+    folder = tmp_path / "out" / "1"
+    outputs = fresh_outputs(SAVED_MODEL, {folder: arrays})[folder]
+    np.testing.assert_allclose(
+        outputs["click-through.1/1000"], expected["click-through.1"], rtol=1e-4
+    )
 
 
 @on_tensorflow
@@ -331,7 +323,7 @@ def test_experts_that_no_static_gate_uses_are_not_exported(
     import tensorflow as tf
 
     static = {"num_experts": 8, "k": 1, "gate_options": {"static": True}}
-    recsys.train(settings(tmp_path / "run", **static))
+    recsys.train(settings(tmp_path / "run", epochs=1, **static))
     assert Run(tmp_path / "run").load_model().mixture.experts.num_experts == 8
     recsys.export(tmp_path / "run", tmp_path / "model", expert_weights=True)
     served = SAVED_MODEL.load(tmp_path / "model" / "1")
@@ -395,15 +387,6 @@ def test_versions_are_numbered(
     assert seen == [[], ["1"]]
 
 
-@on_tensorflow
-def test_a_folder_without_versions(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("recsys.api.export.verify", lambda *_: None)
-    recsys.export(run, tmp_path / "model", version=False)
-    assert (tmp_path / "model" / "saved_model.pb").is_file()
-
-
 @pytest.mark.once("tensorflow")
 def test_unknown_format_is_refused(run: Path, tmp_path: Path) -> None:
     expected = "`format` must be one of tf_saved_model.*format='tflite'"
@@ -449,11 +432,13 @@ def test_broken_and_foreign_models_are_refused(
 def test_rows_of_the_test_split_are_part_of_the_check(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Dataset
 ) -> None:
+    """Of an export into a folder without versions, too."""
     seen = []
     monkeypatch.setattr(
         "recsys.api.export.verify", lambda *given: seen.append(given[-1])
     )
-    recsys.export(run, tmp_path / "out")
+    recsys.export(run, tmp_path / "model", version=False)
+    assert (tmp_path / "model" / "saved_model.pb").is_file()
     assert len(seen[0]) == len(tiny.split("test")) == 40
     features = ["user", "film", "age"]
     pd.testing.assert_frame_equal(
@@ -491,7 +476,12 @@ def test_other_data_at_the_place_of_the_run_s_are_told_of(
     run: Path,
     data: Path,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    seen = []
+    monkeypatch.setattr(
+        "recsys.api.export.verify", lambda *given: seen.append(given[-1])
+    )
     moved, other = tmp_path / "run", tmp_path / "data"
     shutil.copytree(run, moved)
     shutil.copytree(data, other)
@@ -506,6 +496,8 @@ def test_other_data_at_the_place_of_the_run_s_are_told_of(
     shutil.rmtree(other)
     recsys.export(moved, tmp_path / "out")
     assert sorted(e.name for e in (tmp_path / "out").iterdir()) == ["1", "2"]
+    assert seen[0] is None
+    assert seen[1].empty
 
 
 @pytest.mark.once("tensorflow")

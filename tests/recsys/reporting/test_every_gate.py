@@ -27,6 +27,7 @@ from recsys.reporting.trained import Trained
 from recsys.reporting.trained import read_trained
 from recsys.runs.run import Run
 from recsys.training.resolve_config import resolve_config
+from tests.examples import Drawn
 from tests.recsys.reporting.run_folders import metrics
 
 pytestmark = pytest.mark.slow
@@ -37,6 +38,8 @@ CASES: dict[str, dict[str, Any]] = {
         name: {"gate": name}
         for gate in GATES
         for name in [str(GateChoice(gate, searched=True))]
+        # TensorFlow traces each several times.
+        if not Drawn.few or gate in ("top-k", "comet")
     },
     "noisy": {"gate": "top-k", "gate_options": {"noisy": True}},
     "balanced": {"gate": "top-k", "gate_options": {"balance": "bias"}},

@@ -8,6 +8,7 @@ from rich.progress import Progress
 import recsys
 from recsys.data.datasets.sequences import sequences
 from recsys.runs.run import Run
+from tests.made_once import made_once
 
 ITEMS, LENGTH = 12, 6
 
@@ -18,7 +19,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Items are texts; those of even number have an attribute of their own.
     """
-    folder = tmp_path_factory.mktemp("circle")
+    return made_once(tmp_path_factory, "circle", _write) / "data"
+
+
+def _write(folder: Path) -> None:
+    folder.mkdir()
     rng = np.random.default_rng(0)
     lines = []
     for user in range(60):
@@ -37,7 +42,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         attributes="attributes.json",
     )
     dataset.write(folder / "data")
-    return folder / "data"
 
 
 def fields(data: Path, out: Path, **given: Any) -> dict[str, Any]:
@@ -62,7 +66,11 @@ def fields(data: Path, out: Path, **given: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of a tower alone."""
-    out = tmp_path_factory.mktemp("run") / "tower"
-    recsys.train(fields(data, out))
-    return Run(out)
+    """A run of a tower alone; not to be changed."""
+    return Run(
+        made_once(
+            tmp_path_factory,
+            "tower",
+            lambda out: recsys.train(fields(data, out)),
+        )
+    )
