@@ -237,8 +237,12 @@ def compiled_calls(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _warm_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program of `tests.warm_python`."""
+def _warm_python(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path | None]:
+    """Starts what `tests.warm_python` is about; not in `make test-all`."""
+    if not request.config.getoption("--once") or sys.platform != "linux":
+        return lambda backend: None
     folder = made_once(
         tmp_path_factory,
         "warm_python",
@@ -246,21 +250,32 @@ def _warm_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lambda link: link.symlink_to(mkdtemp(prefix="warm-")),
     )
     owner = os.getpid() if _worker() is None else os.getppid()
-    return WarmPython.started(folder.resolve(), owner)
+    return lambda name: WarmPython.started(folder.resolve(), name, owner)
 
 
 @pytest.fixture
 def warm_python(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    _warm_python: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Has processes start with Keras imported; not in `make test-all`.
+    """Has processes start with Keras imported, in `make test`.
 
     They run in `sys.executable`, or as `torchrun` starts them.
     """
-    if request.config.getoption("--once") and sys.platform == "linux":
-        program = str(request.getfixturevalue("_warm_python"))
-        monkeypatch.setattr(sys, "executable", program)
-        monkeypatch.setenv("PYTHON_EXEC", program)
+    _use_warm(_warm_python(_backend()), monkeypatch)
+
+
+@pytest.fixture
+def warm_tensorflow(
+    _warm_python: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for processes of TensorFlow, which exports need."""
+    _use_warm(_warm_python("tensorflow"), monkeypatch)
+
+
+def _use_warm(program: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if program is not None:
+        monkeypatch.setattr(sys, "executable", str(program))
+        monkeypatch.setenv("PYTHON_EXEC", str(program))
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ SHORTER = {
         # As many steps as on all rows: the gates become sparse.
         '"epochs": 6': '"epochs": 6, "train_rows": 7_000, "batch_size": 64',
     },
-    "gates": {"epochs=20": "epochs=5"},
+    "gates": {"epochs=20": "epochs=1"},
 }
 # What of an epoch's line fits into a terminal depends on its numbers.
 CUT = re.compile(r"(experts #)( val_\w+ #)+")

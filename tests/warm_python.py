@@ -25,12 +25,13 @@ from typing import ClassVar
 import numpy as np
 from filelock import FileLock
 
+from tests.warm_processes import MODULES
 from tests.warm_processes import MOST_BYTES
 from tests.warm_processes import ROOT
 from tests.warm_processes import run_as_python
 
 # What libraries read when they are imported: with others, Python itself starts.
-_READ_AT_START = ("KERAS_BACKEND", "OMP_NUM_THREADS", "PYTHONPATH")
+_READ_AT_START = ("OMP_NUM_THREADS", "PYTHONPATH")
 
 # It starts in a fiftieth of a second.
 _PROGRAM = """#!{python} -IS
@@ -39,11 +40,15 @@ import json, os, signal, socket, sys
 words, environment = sys.argv[1:], dict(os.environ)
 plain = words[words[:1] == ["-u"] :]  # Lines are flushed in any case.
 alike = all(environment.get(name) == value for name, value in {fixed!r})
+# What checks exports does so where Keras cannot be imported.
+fits = plain[:1] in (["-m"], ["-c"]) and plain[1] not in {without_keras!r}
+if "--backend" in words:
+    environment["KERAS_BACKEND"] = words[words.index("--backend") + 1]
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 try:
-    if not alike or plain[:1] not in (["-m"], ["-c"]) or "--backend" in words:
+    if not alike or not fits:
         raise OSError
-    server.connect({address!r})
+    server.connect({address!r} + environment.get("KERAS_BACKEND", ""))
 except OSError:
     os.execv({python!r}, [{python!r}, *words])
 ignored = []
@@ -66,31 +71,38 @@ os._exit(status)
 
 
 class WarmPython:
-    """The program and its server, for all processes of pytest-xdist."""
+    """The program and its servers, for all processes of pytest-xdist."""
 
     _seconds: ClassVar[Path | None] = None
 
     @classmethod
-    def started(cls, folder: Path, owner: int) -> Path:
-        """Returns the program, whose server the first process starts.
+    def started(cls, folder: Path, backend: str, owner: int) -> Path:
+        """Returns the program, with a server of a backend of Keras.
+
+        Of another backend, for which none has been started, Python starts.
 
         Args:
-            folder: Where both are; its path is short.
+            folder: Where they are; its path is short.
+            backend: Which one is imported.
             owner: The id of a process; the server ends after it.
         """
         cls._seconds = folder / _worker(os.environ)
-        program, address = folder / "python", folder / "requests"
+        program, address = folder / "python", folder / "requests-"
         with FileLock(folder / "lock"):
-            if program.exists():
-                return program
-            _start_server(address, owner)
-            fixed = [(name, os.environ.get(name)) for name in _READ_AT_START]
-            program.write_text(
-                _PROGRAM.format(
-                    python=sys.executable, fixed=fixed, address=str(address)
+            if not program.exists():
+                fixed = [
+                    (name, os.environ.get(name)) for name in _READ_AT_START
+                ]
+                text = _PROGRAM.format(
+                    python=sys.executable,
+                    fixed=fixed,
+                    without_keras=MODULES,
+                    address=str(address),
                 )
-            )
-            program.chmod(0o755)
+                program.write_text(text)
+                program.chmod(0o755)
+            if not address.with_name(address.name + backend).exists():
+                _start_server(address, backend, owner)
         return program
 
     @classmethod
@@ -106,14 +118,15 @@ def _worker(environment: Any) -> str:
     return f"seconds-{environment.get('PYTEST_XDIST_WORKER', '')}"
 
 
-def _start_server(address: Path, owner: int) -> None:
+def _start_server(address: Path, backend: str, owner: int) -> None:
     begun, ready = os.pipe()
-    command = [sys.executable, "-m", __name__, str(address), str(owner)]
+    command = [sys.executable, "-m", __name__, f"{address}{backend}"]
     with os.fdopen(begun) as said:
         subprocess.Popen(
-            [*command, str(ready)],
+            [*command, str(owner), str(ready)],
             pass_fds=[ready],
             cwd=ROOT,
+            env={**os.environ, "KERAS_BACKEND": backend},
             stdin=subprocess.DEVNULL,
         ).returncode = 0  # Nobody waits for it.
         os.close(ready)
@@ -122,11 +135,13 @@ def _start_server(address: Path, owner: int) -> None:
 
 def _serve(address: Path, owner: int, ready: int) -> None:
     """Forks a process for each program that asks, while the owner lives."""
-    import keras  # noqa: F401
+    import keras
     from matplotlib.figure import Figure
 
-    import recsys.api.train
-    import recsys.cli  # noqa: F401
+    if keras.backend.backend() == "torch":
+        # Of others, some of its imports begin threads, which no fork has.
+        import recsys.api.train
+        import recsys.cli  # noqa: F401
     from tests.blank_figures import save_blank
 
     Figure.savefig = save_blank  # type: ignore[method-assign, assignment]

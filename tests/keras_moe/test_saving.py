@@ -36,7 +36,11 @@ def test_the_golden_model_predicts_what_it_always_did() -> None:
 
 
 @pytest.mark.slow
-def test_another_backend_loads_what_this_one_saved(tmp_path: Path) -> None:
+def test_another_backend_loads_what_this_one_saved(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if keras.backend.backend() == "torch":
+        request.getfixturevalue("warm_tensorflow")
     model = make_model()
     inputs = {
         "features": np.random.default_rng(1).normal(size=(4, 6)),

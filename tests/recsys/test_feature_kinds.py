@@ -242,8 +242,10 @@ NEXT = {"tensorflow": "jax", "jax": "torch", "torch": "tensorflow"}
 
 @pytest.mark.slow
 def test_a_run_predicts_the_same_on_another_backend(
-    run: Path, tmp_path: Path
+    run: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    if keras.backend.backend() == "torch":
+        request.getfixturevalue("warm_tensorflow")
     rows = strange_rows()
     for name, some in (("all", rows), ("one", rows[:1]), ("none", rows[:0])):
         some.to_pickle(tmp_path / f"{name}.pickle")

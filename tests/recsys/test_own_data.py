@@ -181,6 +181,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("warm_tensorflow")
 def test_the_page_runs(folder: Path) -> None:
     write_clicks(folder / "logs" / "clicks.csv")
     write_clicks(folder / "logs" / "new_day.csv", first=10)

@@ -118,6 +118,16 @@ def fields_of(
     }
 
 
+@pytest.fixture(scope="module")
+def both_days(
+    days: list[Path], day_1: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The run that goes on with the second day; not to be changed."""
+    out = tmp_path_factory.mktemp("both_days") / "run"
+    recsys.train(fields_of(days[1], out, day_1, epochs=2))
+    return out
+
+
 def tables_of(run: Path) -> dict[str, Any]:
     ranker = recsys.load_ranker(run)
     return {
@@ -128,11 +138,10 @@ def tables_of(run: Path) -> dict[str, Any]:
 
 @pytest.mark.once("torch")
 def test_a_model_of_two_days_predicts_for_the_ids_of_both(
-    days: list[Path], day_1: Path, tmp_path: Path
+    days: list[Path], day_1: Path, both_days: Path
 ) -> None:
-    recsys.train(fields_of(days[1], tmp_path / "run", day_1, epochs=2))
     before = recsys.load_ranker(day_1)
-    after = recsys.load_ranker(tmp_path / "run")
+    after = recsys.load_ranker(both_days)
     for name, vocabulary in before.vocabularies.items():
         grown = after.vocabularies[name]
         assert 0 < vocabulary.size < grown.size
@@ -143,7 +152,7 @@ def test_a_model_of_two_days_predicts_for_the_ids_of_both(
         encoded = after.encode(table)
         assert (encoded["user"] > 0).all()
         assert (encoded["item"] > 0).all()
-        metrics = recsys.evaluate(tmp_path / "run", day)
+        metrics = recsys.evaluate(both_days, day)
         assert metrics["tasks"]["click"]["auc"] > 0.9
     # Ids that are new on the second day are told apart.
     new = pd.concat([table.iloc[:1]] * 2, ignore_index=True)
@@ -217,13 +226,12 @@ def test_it_begins_where_the_other_run_has_ended(
 def test_resumed_run_ends_as_an_uninterrupted_one(
     days: list[Path],
     day_1: Path,
+    both_days: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In its first epoch and later; the other run may be gone by then."""
-    expected = recsys.train(
-        fields_of(days[1], tmp_path / "whole", day_1, epochs=2)
-    )
+    expected = Run(both_days).read_metrics()
     for epoch in (0, 1):
         first = shutil.copytree(day_1, tmp_path / f"first-{epoch}")
         fields = fields_of(
@@ -238,7 +246,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
         metrics = recsys.train(fields, resume=True)
         run = Run(fields["out"])
         pd.testing.assert_frame_equal(
-            read_history(run), read_history(tmp_path / "whole"), rtol=1e-6
+            read_history(run), read_history(both_days), rtol=1e-6
         )
         assert metrics["test"]["loss"] == pytest.approx(
             expected["test"]["loss"], rel=1e-6

@@ -316,6 +316,7 @@ def test_another_model_is_detected(
     assert not list(tmp_path.rglob("*.onnx"))
 
 
+@pytest.mark.usefixtures("warm_tensorflow")
 def test_exported_from_every_backend(run: Path, tmp_path: Path) -> None:
     inputs = recsys.export(run, tmp_path / "out", "onnx")
     assert inputs == {"user": "user", "film": "film", "age": "age"}
