@@ -229,8 +229,6 @@ def fitted(optimizer: Any, dtype: str = "float32", **options: Any) -> Named:
     return values([*model.weights, *model.optimizer.variables])
 
 
-# PyTorch skips half of them, and the other two have a half each.
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_fit(name: str, jit_compile: bool) -> None:
