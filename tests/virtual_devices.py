@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.examples import Drawn
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -20,9 +22,13 @@ def environment(count: int) -> dict[str, str]:
 
 
 def results_of(module: str, file: Path, count: int = 4) -> dict[Any, Any]:
-    """Runs a module on devices; returns what it pickles into the file."""
+    """Runs a module on devices; returns what it pickles into the file.
+
+    It gets the word `few` where fewer examples will do.
+    """
+    words = ["few"] if Drawn.few else []
     subprocess.run(
-        [sys.executable, "-m", module, str(file)],
+        [sys.executable, "-m", module, str(file), *words],
         check=True,
         cwd=ROOT,
         env=environment(count),

@@ -1,10 +1,10 @@
 """What mixtures compute on one device and on four, in a process of its own.
 
-    python -m tests.keras_moe.on_devices FILE [CHECK...]
+    python -m tests.keras_moe.on_devices FILE [few] [CHECK...]
 
 A test runs this once, with `tests.virtual_devices`, and compares what it has
 pickled into the file: for each check below and each number of devices, arrays
-by name.
+by name. With `few`, each gate that can be sparse has one of the modes.
 """
 
 import pickle
@@ -34,6 +34,8 @@ from keras_moe.layers import MoE
 from keras_moe.layers import PermutedGate
 from keras_moe.layers import TopKGate
 from keras_moe.layers import execution
+from recsys.private_names import tensorflow_left_out
+from tests.examples import Drawn
 from tests.keras_moe.layers.gates import registry
 from tests.keras_moe.layers.gates.registry import GATES
 from tests.keras_moe.layers.gates.registry import NUM_EXPERTS
@@ -41,6 +43,7 @@ from tests.keras_moe.layers.gates.registry import NUM_FEATURES
 from tests.keras_moe.layers.given_gate import GivenGate
 
 NUM_DEVICES = (1, 4)
+MODES = ("dense", "sparse", "auto")
 # What fit does, and with it most of the others, also on a mesh of two.
 ON_TWO = ("training",)
 # On one device, what such a check computes is what it computes without it.
@@ -112,20 +115,32 @@ def random_rows(num_rows: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=shape).astype("float32")
 
 
+def modes_by_gate() -> dict[str, tuple[str, ...]]:
+    """Those that each gate is tried in; of few, one after the other."""
+    modes = dict.fromkeys(GATES, MODES[:1])
+    sparse = [n for n in GATES if GATES[n]().experts_per_row is not None]
+    for number, name in enumerate(sparse):
+        one = MODES[number % len(MODES)]
+        modes[name] = (one,) if Drawn.few else MODES
+    return modes
+
+
 def every_gate() -> Results:
     """In every mode; the rows do not divide by the devices, the experts do."""
     num_experts = 8
     inputs = keras.Input((NUM_FEATURES,))
     outputs = []
     with patch.object(registry, "NUM_EXPERTS", num_experts):
-        for mode in ("dense", "sparse", "auto"):
+        modes = modes_by_gate()
+        for mode in MODES:
             gates = {
                 name: make(seed=1)
                 for name, make in GATES.items()
-                if mode == "dense" or make().experts_per_row is not None
+                if mode in modes[name]
             }
             seen = dict.fromkeys(gates, inputs)
-            seen["hash"] = ops.cast(100 * inputs[:, 0], "int32")
+            if "hash" in gates:
+                seen["hash"] = ops.cast(100 * inputs[:, 0], "int32")
             experts = MLPExperts(num_experts, [4, 2], seed=2)
             outputs.append(MMoE(gates, experts, mode)(inputs, seen))
     return step(keras.Model(inputs, outputs), random_rows(10))
@@ -458,10 +473,14 @@ def run(check: Callable[[], Results], num_devices: int) -> Results:
 
 
 def main() -> None:
-    names = sys.argv[2:] or CHECKS
+    Drawn.few = sys.argv[2:3] == ["few"]
+    names = sys.argv[2 + Drawn.few :] or CHECKS
     results = {}
-    # The shapes are tiny.
-    with patch.object(execution, "sparse_pays", lambda *_: True):
+    with (
+        # The shapes are tiny.
+        patch.object(execution, "sparse_pays", lambda *_: True),
+        tensorflow_left_out(),
+    ):
         for name in names:
             for count in (*NUM_DEVICES, *[2] * (name in ON_TWO)):
                 whole = (name.removesuffix(SPLIT), count)

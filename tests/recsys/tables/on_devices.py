@@ -1,6 +1,6 @@
 """Training of a table on one device and on several, in its own process.
 
-    python -m tests.recsys.tables.on_devices FILE
+    python -m tests.recsys.tables.on_devices FILE [few]
 
 A test runs this once, with `tests.virtual_devices`, and compares what it has
 pickled into the file.
@@ -24,6 +24,7 @@ import numpy as np
 
 from recsys.config.optimizers import TABLE_RULES
 from recsys.models.grown_weights import moved_rows
+from recsys.private_names import tensorflow_left_out
 from recsys.runs.run import Run
 from recsys.tables import TableEmbedding
 from recsys.tables import TableOptimizer
@@ -235,4 +236,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with tensorflow_left_out():
+        main()
