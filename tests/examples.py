@@ -7,7 +7,7 @@ draws all. What PyTorch does not run takes Hypothesis's own settings.
 
 from hypothesis import settings
 
-FEW = 5
+FEW = 3
 
 
 class Drawn:

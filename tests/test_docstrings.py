@@ -34,7 +34,7 @@ def find_examples() -> Iterator[doctest.DocTest]:
                     yield test
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "example", [pytest.param(test, id=test.name) for test in find_examples()]
 )

@@ -11,6 +11,8 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import break_even
 from keras_moe.layers import execution
 
+pytestmark = pytest.mark.once("torch")
+
 
 @pytest.fixture
 def script(load_script: Callable[[str], ModuleType]) -> ModuleType:

@@ -109,6 +109,7 @@ def test_padding_changes_nothing(
     np.testing.assert_allclose(outputs(model, inputs)[real], before, atol=1e-5)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.eager
 def test_a_hash_gate_sees_the_tokens(rng: np.random.Generator) -> None:
     gate = HashGate(4, num_buckets=4, balanced=True)
@@ -123,6 +124,7 @@ def test_a_hash_gate_sees_the_tokens(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(experts, expert_of[inputs["token_ids"] % 4])
 
 
+@pytest.mark.once("torch")
 def test_a_saved_model_is_the_same(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_saved_model_is_the_same(
     )
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("every", [0, 3, 1.5])
 def test_every_is_checked(every: int) -> None:
     with pytest.raises(ValueError, match=f"number of layers, 2.*every={every}"):
@@ -151,6 +154,7 @@ def see_other_tokens(model: keras.Model, rng: np.random.Generator) -> None:
         model(tokens(rng, rows=8), training=True)
 
 
+@pytest.mark.once("torch")
 class TestCausality:
     """What docs/expert_choice_in_decoders.md says."""
 

@@ -3,14 +3,15 @@ import numpy as np
 from keras import ops
 
 from keras_moe.layers import Gate
-from keras_moe.metrics import BinaryShare
 from keras_moe.types import Logs
 from keras_moe.types import Tensor
 from recsys.measuring.curves import UNTIL_BINARY
 from recsys.private_names import each_layer
 from recsys.training.callbacks.checkpoint import Progress
 
-SHARE = BinaryShare().name
+# Of `keras_moe.metrics.BinaryShare`, by default. Making one would start the
+# backend, and JAX's has to know of other processes before.
+SHARE = "binary_share"
 
 
 class StepsUntilBinary(keras.callbacks.Callback):

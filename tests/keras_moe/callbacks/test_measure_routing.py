@@ -127,6 +127,7 @@ def gates():
     return {"watch": SoftmaxGate(3), "rating": SoftmaxGate(3)}
 
 
+@pytest.mark.once("torch")
 def test_tasks_carry_the_mixtures_name_where_there_are_several():
     model = Chain(
         [
@@ -148,6 +149,7 @@ def test_tasks_carry_the_mixtures_name_where_there_are_several():
     assert len(statistics["tower"]["load_per_expert"]) == 2
 
 
+@pytest.mark.once("torch")
 def test_mixtures_of_one_name_do_not_share_statistics():
     model = Chain(
         [
@@ -180,6 +182,7 @@ def test_a_mixture_called_twice_counts_both_calls():
     )
 
 
+@pytest.mark.once("torch")
 def test_a_model_without_a_mixture_is_refused():
     model = keras.Sequential([keras.layers.Dense(1)], name="plain")
     with pytest.raises(

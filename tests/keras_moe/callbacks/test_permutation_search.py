@@ -221,6 +221,7 @@ def test_the_phases_and_the_logs():
     assert int(to_numpy(permutation.step)) == 8
 
 
+@pytest.mark.once("torch")
 def test_the_distance_at_the_end_of_the_search_is_kept():
     model, search = untrained(2), PermutationSearch(2)
     for layer in model.layers[1:]:
@@ -235,6 +236,7 @@ def test_the_distance_at_the_end_of_the_search_is_kept():
     assert search.distances == {}
 
 
+@pytest.mark.once("torch")
 def test_a_search_that_ends_as_training_begins_has_its_distance():
     model, search = untrained(), PermutationSearch(2)
     permutation = permutation_of(model)
@@ -285,6 +287,7 @@ def test_a_model_may_be_built_by_its_first_batch():
     assert to_numpy(permutation_of(model).frozen)
 
 
+@pytest.mark.once("torch")
 def test_several_permutations_have_a_log_each():
     history = run_epochs(untrained(2), 1, PermutationSearch(1))
     assert set(history) == {
@@ -294,6 +297,7 @@ def test_several_permutations_have_a_log_each():
     }
 
 
+@pytest.mark.once("torch")
 def test_a_model_without_a_permutation_is_refused():
     model = keras.Sequential([keras.layers.Dense(1)])
     with pytest.raises(
@@ -302,6 +306,7 @@ def test_a_model_without_a_permutation_is_refused():
         run_epochs(model, 1, PermutationSearch(1))
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("epochs", "error"), [(0, ValueError), (1.5, TypeError)]
 )

@@ -140,6 +140,7 @@ def test_training_and_validation_are_the_same_as_without_it():
         )
 
 
+@pytest.mark.once("torch")
 def test_names_in_the_history():
     history = run_epochs([RoutingMonitor(X)], 0, 2, functional())
     names = (
@@ -160,6 +161,7 @@ def test_names_in_the_history():
     )
 
 
+@pytest.mark.once("torch")
 def test_one_task_has_no_task_in_the_names():
     history = run_epochs([RoutingMonitor(X)], 0, 1)
     assert set(history) == {
@@ -192,11 +194,13 @@ def test_a_gate_with_selectors_logs_how_many_rows_are_binary():
     assert history["binary_share"] == [1, 1]
 
 
+@pytest.mark.once("torch")
 def test_it_shows_in_the_progress_bar(capsys):
     run_epochs([RoutingMonitor(X)], 0, 1)
     assert " - experts_per_example: 4.0000" in capsys.readouterr().out
 
 
+@pytest.mark.once("torch")
 def test_a_csv_logger_after_it_gets_it(tmp_path):
     logger = keras.callbacks.CSVLogger(tmp_path / "log.csv")
     run_epochs([RoutingMonitor(X), logger], 0, 2)
@@ -206,6 +210,7 @@ def test_a_csv_logger_after_it_gets_it(tmp_path):
     assert float(rows[1]["load_imbalance"]) == pytest.approx(1)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_a_tensorboard_after_it_gets_it(tmp_path):
     pytest.importorskip("tensorboard")
@@ -275,6 +280,7 @@ def test_data_has_the_structure_of_the_models_inputs(structure):
     np.testing.assert_allclose(monitor.loads["watch"].sum(-1), [2, 2])
 
 
+@pytest.mark.once("torch")
 @pytest.mark.draws
 def test_plots_are_written_when_training_ends(tmp_path):
     folder = tmp_path / "run" / "plots"
@@ -289,6 +295,7 @@ def test_plots_are_written_when_training_ends(tmp_path):
     )
 
 
+@pytest.mark.once("torch")
 def test_nothing_is_drawn_where_nothing_was_measured(tmp_path):
     monitor = RoutingMonitor(X, plots=tmp_path / "plots")
     run_epochs([monitor], 3, 3)
@@ -298,6 +305,7 @@ def test_nothing_is_drawn_where_nothing_was_measured(tmp_path):
             draw()
 
 
+@pytest.mark.once("torch")
 def test_plots_without_matplotlib_are_refused_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr(
         "keras_moe.callbacks.routing_plots.find_spec", lambda name: None
@@ -307,12 +315,14 @@ def test_plots_without_matplotlib_are_refused_at_once(monkeypatch, tmp_path):
         RoutingMonitor(X, plots=tmp_path)
 
 
+@pytest.mark.once("torch")
 def test_a_model_without_a_mixture_is_refused():
     model = keras.Sequential([layers.Dense(1)])
     with pytest.raises(ValueError, match="The model must call a mixture"):
         run_epochs([RoutingMonitor(X)], 0, 1, model)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("kwargs", "error", "message"),
     [

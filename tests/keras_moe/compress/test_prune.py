@@ -56,6 +56,7 @@ def test_the_heaviest_experts_stay():
     assert report.experts == {"mixture": (4, 2)}
 
 
+@pytest.mark.once("torch")
 def test_a_row_without_experts_goes_to_the_most_important():
     weights = np.eye(4, dtype="float32")[[0, 2, 2, 3, 3, 3, 1]]
     data = [np.ones((7, 1), "float32"), weights]
@@ -77,6 +78,7 @@ def test_rows_with_nan_have_no_say():
     assert report.max_difference == report.mean_difference == 0
 
 
+@pytest.mark.once("torch")
 def test_importance_by_outputs_differs() -> None:
     weights = [[0.6, 0, 0.4, 0], [0.6, 0.1, 0, 0.3], [0.5, 0, 0.5, 0]]
     x = np.array([[1], [-2], [4]], "float32")
@@ -214,6 +216,7 @@ def test_every_gate_is_cut(name: str, rng: np.random.Generator) -> None:
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
 
 
+@pytest.mark.once("torch")
 def test_experts_without_weight_are_not_missed() -> None:
     model, x = sequential(), make_inputs()
     bias = np.array([-100, 0, 0, -100, 0, -100], "float32")
@@ -221,6 +224,7 @@ def test_experts_without_weight_are_not_missed() -> None:
     assert prune(model, x, 3)[1].max_difference < 1e-6
 
 
+@pytest.mark.once("torch")
 def test_a_list_of_layers_is_pruned() -> None:
     experts = [keras.layers.Dense(2) for _ in range(4)]
     mixture = MoE(SwitchGate(4), experts, name="mixture")
@@ -229,6 +233,7 @@ def test_a_list_of_layers_is_pruned() -> None:
     assert len(mixture_of(pruned).experts.experts) == 2
 
 
+@pytest.mark.once("torch")
 def test_tasks_that_share_a_gate_still_do() -> None:
     gate = TopKGate(4, k=2)
     inputs = keras.Input((NUM_FEATURES,))
@@ -239,6 +244,7 @@ def test_tasks_that_share_a_gate_still_do() -> None:
     assert first is second
 
 
+@pytest.mark.once("torch")
 def test_smaller_mixtures_are_left_alone() -> None:
     inputs = keras.Input((NUM_FEATURES,))
     small = MoE(TopKGate(2, k=1), MLPExperts(2, NUM_FEATURES), name="small")

@@ -39,6 +39,7 @@ def test_any_kind_of_model_is_quantized(kind: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.once("torch")
 def test_the_report_has_bytes_and_losses() -> None:
     model, x = sequential(), make_inputs()
     model.compile("sgd", "mse")

@@ -32,6 +32,7 @@ def shared_part(whole: keras.Model, x: np.ndarray) -> np.ndarray:
     return keras.ops.convert_to_numpy(experts(x)).sum(axis=1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("smaller", [prune, merge])
 def test_shared_experts_stay(smaller):
     whole, x = model(), make_inputs()

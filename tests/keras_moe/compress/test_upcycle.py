@@ -68,6 +68,7 @@ def mixtures_of(model: keras.Model) -> list[str]:
     return [layer.name for layer in model.layers if isinstance(layer, MoE)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("make", "k", "layers", "mixtures"),
     [
@@ -96,6 +97,7 @@ def test_outputs_are_the_same_at_first(make, k, layers, mixtures) -> None:
     )
 
 
+@pytest.mark.once("torch")
 def test_every_expert_is_a_copy() -> None:
     model = sequential()
     result, _ = upcycle(model, 4, 2)
@@ -129,6 +131,7 @@ def test_training_tells_the_experts_apart(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.once("torch")
 def test_gates_follow_the_seed() -> None:
     model = sequential()
     kernels = [

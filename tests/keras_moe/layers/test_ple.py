@@ -235,6 +235,7 @@ def test_a_keras_mask_reaches_the_layers_after_it() -> None:
         )
 
 
+@pytest.mark.once("torch")
 def test_routing_is_measured_level_by_level(x: np.ndarray) -> None:
     first, last = level(TopKGate(6, k=1), a=TopKGate(4, k=2)), level()
     statistics = measure_routing(RoutingModel(PLE([first, last])), [x])
@@ -267,6 +268,7 @@ def test_its_outputs_have_its_own_dtype(x: np.ndarray) -> None:
     assert dtype == "bfloat16"
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("levels", "error", "message"),
     [
@@ -298,6 +300,7 @@ def test_wrong_levels_are_named(
     assert "Received: " in str(caught.value)
 
 
+@pytest.mark.once("torch")
 def test_no_level_stands_twice() -> None:
     first = level(SoftmaxGate(6))
     with pytest.raises(ValueError, match=r"different layers. Received: "):

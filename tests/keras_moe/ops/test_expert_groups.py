@@ -68,6 +68,7 @@ def test_nan_stays_and_keeps_to_its_row(place: int) -> None:
     np.testing.assert_array_equal(limited[1], [FLOAT32_MIN] * 3 + [3, 4, 5])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(6,), (0, 6), (2, 0, 6)])
 def test_it_takes_any_rank_and_no_rows(shape: tuple[int, ...]) -> None:
     scores = np.zeros(shape, "float32")

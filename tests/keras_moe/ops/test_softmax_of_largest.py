@@ -79,6 +79,7 @@ def test_its_gradient_is_that_of_the_masked_softmax(
     assert np.isfinite(actual).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(EXPERTS,), (0, EXPERTS), (2, 0, EXPERTS)])
 def test_it_takes_any_rank_and_no_rows(shape: tuple[int, ...]) -> None:
     logits = np.arange(np.prod(shape)).reshape(shape).astype("float32")

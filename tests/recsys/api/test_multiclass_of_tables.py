@@ -64,6 +64,7 @@ def test_the_schema_and_the_labels(shop: Path) -> None:
     assert dataset.split("train")["reason"].isna().any()
 
 
+@pytest.mark.once("torch")
 def test_classes_are_learned(trained: Path, shop: Path) -> None:
     metrics = json.loads((trained / "metrics.json").read_text())["test"]
     reason = metrics["tasks"]["reason"]

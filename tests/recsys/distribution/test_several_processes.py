@@ -76,6 +76,7 @@ class Together(StreamedBatches):
         )
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_whichever_dies_the_others_end_and_all_can_go_on(
     settings: Settings,
     tiny: Dataset,

@@ -330,6 +330,7 @@ def test_what_is_unseen_is_told_of_ids_alone(case: Case) -> None:
         assert 0 < told.share_of_rows < 1
 
 
+@pytest.mark.once("torch")
 def test_importing_kinds_does_not_import_keras() -> None:
     code = (
         "import sys, recsys.features, recsys.tasks;"

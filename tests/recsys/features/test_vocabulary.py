@@ -84,6 +84,7 @@ def index_of(values: list[Any]) -> "pd.Index[Any]":
     return Vocabulary.of(pd.Series(values)).values
 
 
+@pytest.mark.once("torch")
 @given(ids, ids, ids)
 def test_growing_keeps_the_number_of_every_known_id(
     first: list[Any], second: list[Any], third: list[Any]
@@ -161,6 +162,7 @@ def test_uses_are_written_and_read(
         other.check("user")
 
 
+@pytest.mark.once("torch")
 @given(columns, columns, columns)
 def test_a_number_is_that_of_the_text(
     known: "pd.Series[Any]", further: "pd.Series[Any]", asked: "pd.Series[Any]"

@@ -114,6 +114,7 @@ def test_logistic_methods_minimize_the_loss(method: str) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_error_on_other_rows_becomes_small(method: str) -> None:
     found = Calibration.fit(method, *rows(3000))
@@ -126,6 +127,7 @@ def test_the_error_on_other_rows_becomes_small(method: str) -> None:
     assert after < 0.04
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 @given(data=st.data())
 @examples(30)
@@ -143,6 +145,7 @@ def test_never_decreases(method: str, data: st.DataObject) -> None:
     assert ((calibrated >= 0) & (calibrated <= 1)).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_reversed_order_becomes_a_constant(method: str) -> None:
     labels = np.repeat([1.0, 0.0], 50)
@@ -154,6 +157,7 @@ def test_a_reversed_order_becomes_a_constant(method: str) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_values_of_a_feature_have_their_own(method: str) -> None:
     labels, probabilities, weights = rows(600)
@@ -184,6 +188,7 @@ def test_values_of_a_feature_have_their_own(method: str) -> None:
     assert few.numbers == [0]
 
 
+@pytest.mark.once("torch")
 def test_a_file_must_have_parameters_that_fit() -> None:
     good = {"method": "platt", "parameters": [[1.0, 0.0]]}
     Calibration.model_validate(good)
@@ -200,6 +205,7 @@ def test_a_file_must_have_parameters_that_fit() -> None:
             Calibration.model_validate({**good, **change})
 
 
+@pytest.mark.once("torch")
 def test_keras_reads_no_state() -> None:
     found = Calibration(method="platt", parameters=[[1.0, 0.0]])
     halves = keras.ops.convert_to_tensor([[0.5]], "float32")

@@ -238,6 +238,7 @@ def test_levels_and_their_banks(tiny: Dataset) -> None:
     }
 
 
+@pytest.mark.once("torch")
 def test_native_experts_have_weight_in_each_row(tiny: Dataset) -> None:
     model, inputs, labels = made(
         tiny, architecture="adatt", task_experts=2, num_experts=2, num_levels=1

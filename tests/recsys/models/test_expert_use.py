@@ -26,6 +26,7 @@ def used(batches: list[Any], rows: int) -> ExpertUse:
     return whole_use(whole, rows)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("num_experts", [2, 8, 9, 100])
 def test_batches_against_numpy(num_experts: int) -> None:
     rng = np.random.default_rng(num_experts)

@@ -62,6 +62,7 @@ def test_file_has_no_optimizer_which_the_model_keeps(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     "content",
     [
@@ -83,6 +84,7 @@ def test_broken_bytes(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -110,6 +112,7 @@ def test_broken_part(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 def test_weights_of_a_layer_are_missing(
     members: Members, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_weights_of_a_layer_are_missing(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 def test_part_that_unpacks_to_more_than_the_file(
     members: Members, tmp_path: Path
 ) -> None:
@@ -134,6 +138,7 @@ def test_part_that_unpacks_to_more_than_the_file(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 def test_many_parts_that_unpack_to_far_more_than_the_file(
     run: Path, tmp_path: Path
 ) -> None:
@@ -149,6 +154,7 @@ def test_many_parts_that_unpack_to_far_more_than_the_file(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 def test_parts_that_share_their_bytes(run: Path, tmp_path: Path) -> None:
     """Many names in the directory for the same place in the file."""
     file = tmp_path / "model.keras"
@@ -163,6 +169,7 @@ def test_parts_that_share_their_bytes(run: Path, tmp_path: Path) -> None:
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("name", ["pad", "assets/x", "../config.json", "a/b"])
 def test_parts_that_no_model_has(
     name: str, members: Members, tmp_path: Path
@@ -182,6 +189,7 @@ def with_weights(
     return {**members, "model.weights.h5": content.getvalue()}
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("change", "received"),
     [
@@ -218,6 +226,7 @@ def test_weights_that_are_elsewhere(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
@@ -272,6 +281,7 @@ def test_values_of_another_kind_are_named(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 def test_constants_of_binary_tasks_are_probabilities(
     members: Members, tmp_path: Path
 ) -> None:
@@ -284,6 +294,7 @@ def test_constants_of_binary_tasks_are_probabilities(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("ids", "received"),
     [
@@ -307,6 +318,7 @@ def test_vocabulary_is_the_one_of_training(
         load_model_file(file)
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("ending", ["vocabulary/values.json", "values.json"])
 def test_vocabulary_is_missing(
     ending: str, members: Members, tmp_path: Path

@@ -121,6 +121,7 @@ def trained(dataset: Dataset, **changes: object) -> Ranker:
     return ranker
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("architecture", "most"), [("mmoe", 4), ("moe", 2)])
 def test_the_predictions_stay_the_same(
     architecture: str, most: int, tiny: Dataset
@@ -141,6 +142,7 @@ def test_the_predictions_stay_the_same(
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("interaction", ["none", "dcn"])
 def test_all_but_the_mixture_is_that_of_the_ranker(
     interaction: str, tiny: Dataset

@@ -113,6 +113,7 @@ def test_training_rows_have_statistics_of_other_rows(ids: str) -> None:
     )
 
 
+@pytest.mark.once("torch")
 def test_predictions_change_with_the_tables() -> None:
     dataset = dataset_of("text")
     ranker = build_ranker(config_of(), dataset)

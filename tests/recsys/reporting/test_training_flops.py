@@ -102,6 +102,7 @@ def test_budgets_that_are_drawn_count_in_training() -> None:
     ]
 
 
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("search", [False, True])
 def test_the_experts_of_drawn_budgets(search: bool) -> None:
     """Of a gate, also within another, as many as its training draws."""
@@ -132,6 +133,7 @@ def budget_gate_of(gate: Gate) -> Gate:
     return gate.gate if isinstance(gate, PermutedGate) else gate
 
 
+@pytest.mark.once("torch")
 def test_other_gates_draw_no_budgets() -> None:
     mass = BudgetGate(SoftmaxGate(4), mass=0.5)
     for gate in (SoftmaxGate(4), mass, PermutedGate(SoftmaxGate(4))):

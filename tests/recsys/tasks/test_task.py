@@ -65,6 +65,7 @@ def test_each_is_called_what_the_registry_says() -> None:
         assert kind().declaration == name
 
 
+@pytest.mark.once("torch")
 def test_labels_are_checked_without_keras() -> None:
     code = (
         "import sys, recsys.tasks; "

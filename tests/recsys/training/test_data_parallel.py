@@ -27,6 +27,7 @@ DEVICES = 4
 
 @on_jax
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_groups_of_devices_go_on_with_what_one_has_begun(
     begin_run: BeginRun,
 ) -> None:

@@ -95,6 +95,7 @@ def test_executions_agree(x: np.ndarray) -> None:
         assert_all_close([*outputs.values()], [*expected.values()])
 
 
+@pytest.mark.once("torch")
 def test_routing_is_recorded_by_task_on_both_levels(x: np.ndarray) -> None:
     layer = small_home()
     with record_routing() as records:

@@ -161,6 +161,7 @@ def test_routing_is_recorded_with_all_the_experts_of_a_gate(
     assert shapes == {"a": (ROWS, 4), "b": (ROWS, 3), "shared": (ROWS, 5)}
 
 
+@pytest.mark.once("torch")
 def test_routing_is_measured_where_tasks_differ_in_experts(
     x: np.ndarray,
 ) -> None:
