@@ -104,8 +104,6 @@ def test_accumulators_of_adagrad_are_resumed(
     )
 
 
-# On the others, several devices go on with such a run (`distribution/`).
-@pytest.mark.once("torch")
 def test_tables_that_are_trained_by_rows_are_resumed(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

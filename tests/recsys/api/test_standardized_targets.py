@@ -219,7 +219,6 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
 
 
 @pytest.mark.draws
-@pytest.mark.once("torch")
 def test_odd_labels_train(
     shop: Dataset, train_shop: Callable[..., Any], tmp_path: Path
 ) -> None:
