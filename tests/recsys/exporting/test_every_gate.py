@@ -103,18 +103,25 @@ IN_ONE_FORM = {
         ("sparse levels", "sparse hierarchy", "sparse task embeddings"), "onnx"
     ),
 }
-PAIRS = [
-    (form.name, name)
-    for form in map(export_format, FORMATS)
-    if form.backend == keras.backend.backend()
-    for name in CASES
-    if not Drawn.few or IN_ONE_FORM.get(name, form.name) == form.name
-]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(
+    scope="module",
+    params=[
+        form
+        for form in map(export_format, FORMATS)
+        if form.backend == keras.backend.backend()
+    ],
+    ids=lambda form: form.name,
+)
 def form(request: pytest.FixtureRequest) -> ExportFormat:
-    return export_format(request.param)
+    chosen: ExportFormat = request.param
+    return chosen
+
+
+def is_written(name: str, form: ExportFormat) -> bool:
+    """Whether a case is tried in a form."""
+    return not Drawn.few or IN_ONE_FORM.get(name, form.name) == form.name
 
 
 class ComputedOnce(verification.LiveOutputs):
@@ -153,7 +160,7 @@ def folders(
 ) -> dict[str, Path]:
     """What each was written as."""
     folders = {}
-    for name in [name for of, name in PAIRS if of == form.name]:
+    for name in [name for name in CASES if is_written(name, form)]:
         folders[name] = tmp_path_factory.mktemp("model") / "1"
         served = ServedRanker(rankers[name], expert_weights=True)
         form.write(served, folders[name])
@@ -176,9 +183,7 @@ def received(
     return {name: outputs[folder] for name, folder in folders.items()}
 
 
-@pytest.mark.parametrize(
-    ("form", "name"), PAIRS, indirect=["form"], scope="module"
-)
+@pytest.mark.parametrize("name", CASES)
 def test_what_is_served_is_what_was_trained(
     name: str,
     form: ExportFormat,
@@ -188,6 +193,8 @@ def test_what_is_served_is_what_was_trained(
     tiny: Dataset,
 ) -> None:
     """Predictions and weights, of all batch sizes and without each feature."""
+    if not is_written(name, form):
+        pytest.skip("of this architecture, another gate is in this form")
     if form.name == "onnx" and name == CASES[name]["gate"]:
         # Which experts are left out is decided in the file.
         file = onnx.load(folders[name] / "model.onnx")
