@@ -41,7 +41,7 @@ class Spectral(RetrievalBaseline):
 
     about = "a low-pass filter on the graph of users and items, by an SVD"
     options: ClassVar = {
-        "factors": Option((512,), 512, 4096),
+        "factors": Option((64, 512), 512, 4096),
         "item-exponent": Option((0.3, 0.4, 0.5), 0.4, 1.0),
         "user-exponent": Option((0.25, 0.35, 0.5), 0.35, 1.0),
         "low-pass": Option((0.1, 0.2, 0.4), 0.2, 1e3),
