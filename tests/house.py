@@ -83,20 +83,20 @@ def _file_of(path: list[str], files: set[str]) -> str:
 
 
 def small_files(root: Path) -> dict[str, bool]:
-    """Files of fewer than 60 lines that one other file imports.
+    """Files of fewer than 60 lines that exactly one other file imports.
 
-    Those of a registry's entries are `True`; the names of a package are none.
+    Each with whether it is the entry of a registry. `__init__.py` is none.
     """
     graph = file_graph(root)
-    found = {}
+    small = {}
     for name in sorted(graph):
         lines = (root / f"{name}.py").read_text(encoding="utf-8").count("\n")
         importers = [file for file, others in graph.items() if name in others]
         if lines >= _SMALL or len(importers) != 1 or name.endswith("__init__"):
             continue
         folder = name.rpartition("/")[0]
-        found[name] = folder in ENTRY_FOLDERS or importers[0] in REGISTRIES
-    return found
+        small[name] = folder in ENTRY_FOLDERS or importers[0] in REGISTRIES
+    return small
 
 
 def counts(root: Path) -> dict[str, int]:
