@@ -347,7 +347,8 @@ def test_published_code_takes_its_turns(run: Run, tmp_path: Path) -> None:
         "--experts 4 --batch 8 --steps 1 --runs 1",
     )
     ratio = line["published_ms"] / line["sparse_ms"]
-    assert line["faster_than_published"] == pytest.approx(ratio, rel=0.1)
+    # All three are printed with two decimals.
+    assert abs(line["faster_than_published"] - ratio) <= 0.1 * ratio + 0.01
 
 
 @pytest.mark.once("torch")
