@@ -20,7 +20,7 @@ from tests.once import BACKENDS
 
 # CPU seconds, about 40 % above what the tests take; JAX's leaves room for
 # an empty cache of compiled programs.
-BUDGETS = {"none": 225, "tensorflow": 2900, "jax": 2100, "torch": 1850}
+BUDGETS = {"none": 225, "tensorflow": 2600, "jax": 1900, "torch": 1600}
 # Reasons to skip a test that are those of this machine, not of a backend.
 ABSENT = (
     "could not import",
