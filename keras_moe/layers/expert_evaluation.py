@@ -36,13 +36,7 @@ class ExpertEvaluation:
     def dense(
         self, rows: Tensor, weights: Tensor, training: bool | None
     ) -> list[Tensor]:
-        """Runs all experts on all rows.
-
-        Args:
-            rows: Tensor `(N, *features)`.
-            weights: Float32 `(N, T, E)`.
-            training: Boolean, for the experts.
-        """
+        """Runs all experts on all rows; arguments are those of `planned`."""
         outputs = self.experts(rows, training=training)
         outputs = ops.reshape(  # (N, E, ...) to (N, E, H)
             outputs, (-1, weights.shape[2], num_values(outputs.shape[2:]))
@@ -105,9 +99,8 @@ class ExpertEvaluation:
                 group_sizes=plan.group_sizes,
                 training=training,
             )
-        outputs = ops.reshape(
-            outputs, (-1, num_values(outputs.shape[1:]))
-        )  # (S, H)
+        width = num_values(outputs.shape[1:])
+        outputs = ops.reshape(outputs, (-1, width))  # (S, H)
         return self._partly_stopped(
             lambda outputs, weights: combine(outputs, weights, plan, max_pairs),
             outputs,

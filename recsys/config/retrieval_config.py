@@ -20,7 +20,7 @@ from recsys.errors.shapes import one_of
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 
-# Validators of its own it needs none: `TrainConfig` derives from it.
+# It is not validated by itself: `TrainConfig` derives from it.
 _SHAPE = SHAPE | ConfigDict(defer_build=True)
 
 RETRIEVAL_IDS = ("embeddings", "vectors")

@@ -17,7 +17,7 @@ from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
 from recsys.errors.shapes import one_of
 
-# Validators of its own it needs none: `TrainConfig` derives from it.
+# It is not validated by itself: `TrainConfig` derives from it.
 _SHAPE = SHAPE | ConfigDict(defer_build=True)
 
 TOWERS = ("transformer", "hstu")

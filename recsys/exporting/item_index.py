@@ -64,19 +64,10 @@ class CompactBruteForce:
     A block of vectors at a time becomes floats: the score of item i is the
     scale of i times the product of the query with its integers.
 
+    Call arguments, what is returned and attributes are those of `BruteForce`.
+
     Args:
         rows: Those of the items, which are numbered from 1.
-
-    Call arguments:
-        queries: Float32 tensor `(batch, D)`.
-        k: How many items to find, a scalar of at most `items`.
-
-    Returns:
-        Scores and int32 numbers of items, `(batch, k)` each, the best first
-        and the first of equal ones.
-
-    Attributes:
-        variables: List of the variables that it searches in.
     """
 
     def __init__(self, rows: CompactRows) -> None:

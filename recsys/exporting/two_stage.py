@@ -37,6 +37,9 @@ from recsys.terminal.tensorflow_log import relevant_log
 if TYPE_CHECKING:
     import tensorflow as tf
 
+RECALL = 0.99  # Of an index of faiss, unless another one is asked for.
+_QUERIES = 256  # To measure it with.
+
 
 @dataclass(frozen=True, eq=False)
 class TwoStage:
@@ -217,10 +220,6 @@ class TwoStage:
         }
         seen = fitted[retrieval.item].raw(rows[retrieval.item])
         return {**arrays, SEEN: seen[:, None]}
-
-
-RECALL = 0.99
-_QUERIES = 256
 
 
 def write_index(model: TwoStage, recall: float, folder: Path) -> JsonObject:
