@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from contextlib import contextmanager
 from contextlib import nullcontext
+from functools import cache
+from typing import TYPE_CHECKING
 
 import keras
 
@@ -16,6 +18,9 @@ from recsys.data.streaming.epoch_order import Share
 from recsys.distribution.process_group import shared_with
 from recsys.distribution.processes import leave_processes
 from recsys.tables.row_split import splitting_tables
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 @contextmanager
@@ -112,9 +117,22 @@ def _on_tensorflow(config: ResolvedConfig, rows: int) -> Iterator[None]:
             f"distribute='data', with {devices[0]}"
         )
     _check_divides(rows, len(devices))
-    strategy = tf.distribute.MirroredStrategy(devices)
+    strategy = _mirrored(tuple(devices))
     with strategy.scope(), shared_with(Replicas(strategy)):
         yield
+
+
+@cache
+def _mirrored(devices: tuple[str, ...]) -> "tf.distribute.MirroredStrategy":
+    """Returns the process's one `tf.distribute.MirroredStrategy` of devices.
+
+    Each strategy numbers its collective operations from the same start, and
+    TensorFlow keeps the shape of each number for as long as the process lives:
+    a second strategy could reduce nothing but gradients of the first's shapes.
+    """
+    import tensorflow as tf
+
+    return tf.distribute.MirroredStrategy(list(devices))
 
 
 def _check_on_tensorflow(config: ResolvedConfig) -> None:
