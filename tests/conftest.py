@@ -1,12 +1,16 @@
 import gc
+import json
 import os
 import random
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import numpy as np
 import pytest
@@ -237,7 +241,7 @@ def compiled_calls(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _warm_python(
+def warm_program(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Path | None]:
     """Starts what `tests.warm_python` is about; not in `make test-all`."""
@@ -255,27 +259,62 @@ def _warm_python(
 
 @pytest.fixture
 def warm_python(
-    _warm_python: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
+    warm_program: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Has processes start with Keras imported, in `make test`.
 
     They run in `sys.executable`, or as `torchrun` starts them.
     """
-    _use_warm(_warm_python(_backend()), monkeypatch)
+    _use_warm(warm_program(_backend()), monkeypatch)
 
 
 @pytest.fixture
 def warm_tensorflow(
-    _warm_python: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
+    warm_program: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same for processes of TensorFlow, which exports need."""
-    _use_warm(_warm_python("tensorflow"), monkeypatch)
+    _use_warm(warm_program("tensorflow"), monkeypatch)
 
 
 def _use_warm(program: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if program is not None:
         monkeypatch.setattr(sys, "executable", str(program))
         monkeypatch.setenv("PYTHON_EXEC", str(program))
+
+
+@pytest.fixture(scope="session")
+def quick_python(warm_program: Callable[[str], Path | None]) -> Path | None:
+    """In `make test`, an interpreter that trains instead of TensorFlow.
+
+    It has PyTorch, which compiles nothing. `None` elsewhere: a test trains in
+    its own process.
+    """
+    if not Drawn.few or _backend() != "tensorflow":
+        return None
+    return warm_program("torch") or Path(sys.executable)
+
+
+@pytest.fixture(scope="session")
+def train_quickly(
+    quick_python: Path | None,
+) -> Callable[[Mapping[str, Any]], object]:
+    """Trains a run, for tests of what is made of it, whatever trained it."""
+    if quick_python is None:
+        from recsys import train
+
+        return train
+    code = "import json, sys, recsys; recsys.train(json.loads(sys.argv[1]))"
+
+    def train_in_process(fields: Mapping[str, Any]) -> None:
+        done = subprocess.run(
+            [quick_python, "-c", code, json.dumps(fields)],
+            env={**os.environ, "KERAS_BACKEND": "torch"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    return train_in_process
 
 
 @pytest.fixture

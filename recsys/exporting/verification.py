@@ -2,11 +2,9 @@
 
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -25,6 +23,7 @@ from recsys.exporting.served_ranker import EXPERTS
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
 from recsys.exporting.text_arrays import packed
+from recsys.features.list_room import joined
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
 from recsys.models.ranker import Ranker
@@ -147,7 +146,7 @@ class LiveOutputs(keras.Model):
     def outputs(
         self, parts: Mapping[str, tuple[pd.DataFrame, int]]
     ) -> dict[str, dict[str, np.ndarray]]:
-        """Runs the ranker, in as few passes as there are shapes of rows.
+        """Runs the ranker, in one pass over the batches of all parts.
 
         Args:
             parts: By name, rows and the size of their batches; not all of them
@@ -156,28 +155,25 @@ class LiveOutputs(keras.Model):
         Returns:
             By the part's name, an array `(rows, ...)` for each output.
         """
-        of_shape: dict[Any, dict[str, InputBatches]] = defaultdict(dict)
+        encoded = [self.ranker.encode(rows) for rows, _ in parts.values()]
+        # Lists have room for the longest of all: each shape is traced anew.
+        inputs = {
+            name: joined([each[name] for each in encoded])
+            for name in encoded[0]
+        }
+        places, several, stop = {}, [], 0
         for part, (rows, size) in parts.items():
+            start, stop = stop, stop + len(rows)
+            places[part] = slice(start, stop)
             if len(rows):
-                inputs = self.ranker.encode(rows)
-                # Lists have room for the longest of the part.
-                shape = tuple(values.shape[1:] for values in inputs.values())
-                of_shape[shape][part] = InputBatches(inputs, size)
-        outputs = {}
-        for alike in of_shape.values():
-            with relevant_log():
-                predicted = self.predict(
-                    feed(_Batches([*alike.values()])), verbose=0
-                )
-            stop = 0
-            for part in alike:
-                start, stop = stop, stop + len(parts[part][0])
-                outputs[part] = {
-                    name: values[start:stop]
-                    for name, values in predicted.items()
-                }
-        nothing = {name: values[:0] for name, values in predicted.items()}
-        return {part: outputs.get(part, nothing) for part in parts}
+                own = {name: inputs[name][start:stop] for name in inputs}
+                several.append(InputBatches(own, size))
+        with relevant_log():
+            predicted = self.predict(feed(_Batches(several)), verbose=0)
+        return {
+            part: {name: values[place] for name, values in predicted.items()}
+            for part, place in places.items()
+        }
 
 
 class _Batches(keras.utils.PyDataset):

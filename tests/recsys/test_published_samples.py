@@ -130,7 +130,10 @@ PREPARED: dict[str, Callable[[Path, Path], None]] = PLANTED | REAL
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(
+    warm_program: Callable[[str], Path | None],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
     """By name, a folder with data, run, evaluation and predictions."""
     folders, settings = {}, []
     for name in PREPARED if SAMPLES.is_dir() else PLANTED:
@@ -150,7 +153,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         }
         settings.append(fields)
     subprocess.run(
-        [sys.executable, "-c", STAGES],
+        [warm_program("torch") or sys.executable, "-c", STAGES],
         input=json.dumps(settings),
         env={**os.environ, "KERAS_BACKEND": "torch"},
         text=True,

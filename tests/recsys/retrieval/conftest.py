@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import recsys
 from recsys.cli import run as command
 from recsys.data import Dataset
 from recsys.data import Schema
@@ -115,6 +115,7 @@ def fields(films_folder: Path) -> Callable[..., dict[str, Any]]:
 def retrieving_run(
     fields: Callable[..., dict[str, Any]],
     ids: IdKinds,
+    train_quickly: Callable[[Mapping[str, Any]], object],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The folder of a finished run with retrieval; not to be changed.
@@ -124,7 +125,7 @@ def retrieving_run(
     return made_once(
         tmp_path_factory,
         f"retrieving-{ids.name}",
-        lambda folder: recsys.train(fields(folder, select="tasks")),
+        lambda folder: train_quickly(fields(folder, select="tasks")),
     )
 
 

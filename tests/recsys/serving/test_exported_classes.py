@@ -1,5 +1,7 @@
 """Classes of rankers and of two stages, from the export to the server."""
 
+from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,10 @@ STARS = [0, 1, 2, 3]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(
+    train_quickly: Callable[[Mapping[str, Any]], object],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """A run with retrieval and classes of texts and of integers."""
     folder = tmp_path_factory.mktemp("shop")
     number = np.arange(240)
@@ -46,7 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tasks = {"watch": "binary", "why": "multiclass", "stars": "multiclass"}
     schema = Schema("shop", {"user": "id", "item": "id"}, tasks)
     dataset_from_table(rows, schema).write(folder / "data")
-    recsys.train(
+    train_quickly(
         {
             "data": str(folder / "data"),
             "out": str(folder / "run"),
