@@ -3,7 +3,7 @@ from pathlib import Path
 from recsys.data import load
 from recsys.errors import RunError
 from recsys.errors.bounds import check_count
-from recsys.errors.shown import did_you_mean
+from recsys.errors.choices import check_choice
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
@@ -62,11 +62,7 @@ def calibrate(
             validation split as well, or its tasks were not trained.
         ValueError: There is no such method, or `min_rows` is less than 1.
     """
-    if method not in CALIBRATORS:
-        raise ValueError(
-            f"`method` must be one of {', '.join(CALIBRATORS)}. "
-            f"Received: method={method!r}{did_you_mean(method, CALIBRATORS)}"
-        )
+    check_choice("method", method, CALIBRATORS)
     check_count("min_rows", min_rows)
     folder = Run(run)
     model = folder.load_model()

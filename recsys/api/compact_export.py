@@ -6,7 +6,7 @@ from pathlib import Path
 
 from recsys.data import load
 from recsys.errors import DataError
-from recsys.errors.shown import did_you_mean
+from recsys.errors.choices import check_choice
 from recsys.exporting.item_index import index_inside
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
@@ -29,11 +29,7 @@ TABLES_FILE = Path("assets.extra", "tables.json")
 
 def check_tables(tables: str) -> None:
     """Raises ValueError unless tables can be stored so."""
-    if tables not in TABLE_TYPES:
-        raise ValueError(
-            f"`tables` must be one of {', '.join(TABLE_TYPES)}. "
-            f"Received: tables={tables!r}{did_you_mean(tables, TABLE_TYPES)}"
-        )
+    check_choice("tables", tables, TABLE_TYPES)
 
 
 def compacted(

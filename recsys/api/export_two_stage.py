@@ -14,6 +14,7 @@ from recsys.api.recommend import score_formula
 from recsys.api.verify_two_stage import verify_two_stage
 from recsys.errors import ExportError
 from recsys.errors.bounds import check_count
+from recsys.errors.choices import check_choice
 from recsys.exporting.class_names import class_names
 from recsys.exporting.examples import examples
 from recsys.exporting.input_names import INPUTS_FILE
@@ -123,11 +124,7 @@ def export_two_stage(
             "`top` must be at most the number of candidates, "
             f"{candidates}. Received: top={top}"
         )
-    if index not in INDEXES:
-        raise ValueError(
-            f"`index` must be one of {', '.join(INDEXES)}. "
-            f"Received: index={index!r}"
-        )
+    check_choice("index", index, INDEXES)
     if not 0 < recall <= 1:
         raise ValueError(
             f"`recall` must be above 0 and at most 1. Received: recall={recall}"

@@ -18,10 +18,10 @@ from recsys.config.fields import check_flag_with
 from recsys.errors import FileError
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.bounds import Count
+from recsys.errors.choices import one_of
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.shapes import check_shape
 from recsys.errors.shapes import described
-from recsys.errors.shapes import one_of
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 

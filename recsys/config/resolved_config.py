@@ -18,8 +18,8 @@ from recsys.config.presets import TABLES
 from recsys.config.retrieval_losses import IN_SCORES
 from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import Count
+from recsys.errors.choices import one_of
 from recsys.errors.clear_errors import with_clear_errors
-from recsys.errors.shapes import one_of
 from recsys.files.json_files import JsonObject
 
 # The texts are below the fields of `TrainConfig`.

@@ -16,7 +16,7 @@ from recsys.config.retrieval_losses import CORRECTIONS
 from recsys.config.retrieval_losses import RETRIEVAL_LOSSES
 from recsys.config.tower_config import TowerConfig
 from recsys.errors.bounds import Width
-from recsys.errors.shapes import one_of
+from recsys.errors.choices import one_of
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 

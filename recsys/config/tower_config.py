@@ -15,7 +15,7 @@ from recsys.config.gate_names import GATES
 from recsys.errors.bounds import Count
 from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
-from recsys.errors.shapes import one_of
+from recsys.errors.choices import one_of
 
 # It is not validated by itself: `TrainConfig` derives from it.
 _SHAPE = SHAPE | ConfigDict(defer_build=True)

@@ -33,9 +33,9 @@ from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.bounds import Count
 from recsys.errors.bounds import Layers
 from recsys.errors.bounds import Width
+from recsys.errors.choices import one_of
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.shapes import described
-from recsys.errors.shapes import one_of
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 

@@ -14,6 +14,7 @@ from recsys.data.dataset import unify
 from recsys.data.negative_draws import UnseenItems
 from recsys.data.schema import Schema
 from recsys.errors import DataError
+from recsys.errors.choices import check_choice
 from recsys.tasks import Binary
 
 _log = logging.getLogger(__name__)
@@ -74,11 +75,7 @@ def with_negatives(
             raise ValueError(
                 f"`{name}` must be at least 0. Received: {name}={count}"
             )
-    if sampling not in SAMPLINGS:
-        raise ValueError(
-            f"`negative_sampling` must be one of {', '.join(SAMPLINGS)}. "
-            f"Received: {sampling!r}"
-        )
+    check_choice("negative_sampling", sampling, SAMPLINGS)
     splits = {name: rows.copy() for name, rows in dataset.splits.items()}
     parts = {
         f"{dataset.schema.place}, {name} split": rows

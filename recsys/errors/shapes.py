@@ -1,6 +1,5 @@
 """The shapes of what structured files hold, checked field by field."""
 
-from collections.abc import Iterable
 from typing import Any
 from typing import TypeVar
 
@@ -83,29 +82,6 @@ Received: None
             "none" if first["type"] == "missing" else shown(first["input"]),
             line=line,
         ) from None
-
-
-def one_of(choices: Iterable[str]) -> AfterValidator:
-    """Annotates a text that is one of a few, which the program knows.
-
-    Example:
-    >>> from typing import Annotated
-    >>> Optimizer = Annotated[str, one_of(["adam", "adagrad"])]
-    >>> check_shape("sgd", Optimizer, "config.json")
-    Traceback (most recent call last):
-    ...
-    recsys.errors.FileError: config.json: expected one of adam, adagrad. \
-Received: 'sgd'
-    """
-    known = tuple(choices)
-
-    def check(value: str) -> str:
-        if value not in known:
-            context = {"choices": ", ".join(known)}
-            raise PydanticCustomError("choice", "one of {choices}", context)
-        return value
-
-    return AfterValidator(check)
 
 
 def described(expected: str) -> WrapValidator:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from recsys.errors.choices import check_choice
 from recsys.serving import onnx_runner
 from recsys.serving import saved_model_runner
 from recsys.serving.tensor_spec import Runner
@@ -57,9 +58,5 @@ def known_format(name: str) -> Format:
     Raises:
         ValueError: There is no such format.
     """
-    if name not in FORMATS:
-        raise ValueError(
-            f"`format` must be one of {', '.join(FORMATS)}. "
-            f"Received: format={name!r}"
-        )
+    check_choice("format", name, FORMATS)
     return FORMATS[name]

@@ -16,6 +16,7 @@ from pydantic import model_validator
 from sklearn.exceptions import ConvergenceWarning
 
 from recsys.errors import FileError
+from recsys.errors.choices import check_choice
 from recsys.errors.reading import reading
 from recsys.errors.shapes import check_shape
 from recsys.errors.shown import shown
@@ -181,11 +182,7 @@ def create_oracle(
     Raises:
         ValueError: There is no such tuner.
     """
-    if tuner not in TUNERS:
-        raise ValueError(
-            f"`tuner` must be one of {', '.join(TUNERS)}. "
-            f"Received: tuner={tuner!r}"
-        )
+    check_choice("tuner", tuner, TUNERS)
     options: JsonObject = {}
     if tuner == "hyperband":
         # Again and again, until there are enough trials.

@@ -11,6 +11,7 @@ from recsys.config.config_file import Fields
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors import RunError
+from recsys.errors.choices import check_choice
 from recsys.errors.reading import naming
 from recsys.errors.shapes import check_shape
 from recsys.files.folders import check_written
@@ -145,10 +146,7 @@ class Sweep:
             RunError: A trial has no accuracy.
             ValueError: `by` is something else.
         """
-        if by not in ("loss", "accuracy"):
-            raise ValueError(
-                f"`by` must be one of loss, accuracy. Received: by={by!r}"
-            )
+        check_choice("by", by, ("loss", "accuracy"))
         trials, completed, left_out = [], [], []
         for record in self.log.read():
             if record["status"] != "completed":

@@ -15,6 +15,7 @@ from recsys.data.formats.lines import parse_lines
 from recsys.data.splitting import split_rows
 from recsys.errors import DataError
 from recsys.errors.bounds import check_count
+from recsys.errors.choices import check_choice
 from recsys.errors.shown import shown
 
 
@@ -126,11 +127,7 @@ def books(
         Cardinality Constrained Mixture of Experts with Trees and Local Search.
         KDD 2023, supplement S1.1.
     """
-    if keep not in FILTERS:
-        raise ValueError(
-            f"`keep` must be one of {', '.join(FILTERS)}. "
-            f"Received: keep={keep!r}"
-        )
+    check_choice("keep", keep, FILTERS)
     check_count("min_records", min_records)
     file, text = read_download(raw_dir, ARCHIVE, MEMBER)
     records = parse_records(text, file, progress)

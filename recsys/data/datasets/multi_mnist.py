@@ -11,6 +11,7 @@ from recsys.data.image_dataset import ImageDataset
 from recsys.data.image_dataset import Images
 from recsys.data.schema import Schema
 from recsys.errors import DataError
+from recsys.errors.choices import check_choice
 
 Pairs = tuple[np.ndarray, np.ndarray]
 DrawPairs = Callable[[int, np.random.Generator], Pairs]
@@ -164,11 +165,7 @@ class MultiMNIST:
             DataError: The download is missing or broken.
             ValueError: `pairs` is unknown.
         """
-        if pairs not in PAIRS:
-            raise ValueError(
-                f"`pairs` must be one of {', '.join(PAIRS)}. "
-                f"Received: pairs={pairs!r}"
-            )
+        check_choice("pairs", pairs, PAIRS)
         sources = read_shuffled_mnist(raw_dir, self.name)
         schema = Schema(
             self.name, {"image": "image"}, dict.fromkeys(TASKS, "multiclass")

@@ -1,6 +1,6 @@
 """Rerankers, which trade relevance for diversity: one file, one line each."""
 
-from recsys.errors.shown import did_you_mean
+from recsys.errors.choices import check_choice
 from recsys.retrieval.rerank.dpp import DPP
 from recsys.retrieval.rerank.mmr import MMR
 from recsys.retrieval.rerank.reranker import Reranker
@@ -26,11 +26,8 @@ def check_rerank(rerank: str | None, diversity: float) -> None:
         ValueError: There is no such reranker, or the diversity is not between
             0 and 1.
     """
-    if rerank is not None and rerank not in RERANKERS:
-        raise ValueError(
-            f"`rerank` must be one of {', '.join(RERANKERS)}. "
-            f"Received: rerank={rerank!r}{did_you_mean(rerank, RERANKERS)}"
-        )
+    if rerank is not None:
+        check_choice("rerank", rerank, RERANKERS)
     if not 0 <= diversity <= 1:
         raise ValueError(
             f"`diversity` must be from 0 to 1. Received: diversity={diversity}"

@@ -110,9 +110,9 @@ def test_mapping_is_json_and_comes_back() -> None:
 def test_value_outside_its_bounds_is_named(
     name: str, value: Any, expected: str
 ) -> None:
-    with pytest.raises(
-        ValueError, match=f"`{name}` must be {expected}. Received: {name}="
-    ):
+    near = r"( \(did you mean .*\?\))?"
+    message = f"`{name}` must be {expected}{near}. Received: {name}="
+    with pytest.raises(ValueError, match=message):
         TrainConfig("synthetic", "run", **{name: value})
 
 
