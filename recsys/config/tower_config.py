@@ -21,6 +21,7 @@ from recsys.errors.choices import one_of
 _SHAPE = SHAPE | ConfigDict(defer_build=True)
 
 TOWERS = ("transformer", "hstu")
+TOWER_PRECISIONS = ("float32", "bfloat16")
 TOWER_GATES = tuple(name for name, gate in GATES.items() if gate.by_position)
 
 
@@ -68,6 +69,10 @@ class TowerConfig:
 
     tower_tokens: Count = 2048
     """Positions per training step of the tower."""
+
+    tower_precision: Annotated[Text, one_of(TOWER_PRECISIONS)] = "float32"
+    """Precision of the tower's matrix products while training. bfloat16 pays
+    on processors and devices with instructions for it."""
 
     tower_learning_rate: Rate = 2e-3
     """Learning rate of the tower after a warm-up; decays to 0 with a cosine

@@ -29,7 +29,7 @@ from recsys.retrieval.user_targets import UserTargets
 from recsys.retrieval.user_targets import times_of
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 
-_POSITIONS = 1 << 15  # Of histories that a sequence tower reads at a time.
+_POSITIONS = 1 << 13  # Of histories that a sequence tower reads at a time.
 # Frames of the rows that count, with how much each does.
 _Counting = Iterator[tuple[pd.DataFrame, np.ndarray]]
 

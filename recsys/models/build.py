@@ -265,7 +265,10 @@ def _ids_with_statistics(
     given = config.target_statistics
     if given is None:
         given = has_statistics(len(dataset.split("train")))
-    return ids_with_statistics(dataset.schema) if given and tasks else []
+    # A ranker alone reads them.
+    if not (given and tasks) or config.ranker is False:
+        return []
+    return ids_with_statistics(dataset.schema)
 
 
 def _catalogue(

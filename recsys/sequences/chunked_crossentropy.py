@@ -13,6 +13,7 @@ def chunked_crossentropy(
     targets: Tensor,
     weights: Tensor,
     chunk: int = CHUNK,
+    dtype: str = "float32",
 ) -> Tensor:
     """Returns the mean softmax loss of rows over a whole catalogue.
 
@@ -28,6 +29,9 @@ def chunked_crossentropy(
         targets: Integer tensor `(R,)`, the row t of `items` that is right.
         weights: Tensor `(R,)`, how much each row counts; 0 for padding.
         chunk: Most rows at a time. Defaults to 256.
+        dtype: What products of `queries` and `items`, and those of their
+            gradients, take and give, such as `"bfloat16"`; all sums are
+            float32. Defaults to `"float32"`.
 
     Returns:
         Float32 scalar, sum_r w_r loss_r / sum_r w_r, 0 where nothing counts.
@@ -55,19 +59,27 @@ def chunked_crossentropy(
     ) -> tuple[Tensor, Callable[..., tuple[Tensor, Tensor]]]:
         loss = ops.zeros((), "float32")
         of_queries, of_items = [], ops.zeros_like(items)
+        low_queries, low_items = (
+            ops.cast(queries, dtype),
+            ops.cast(items, dtype),
+        )
         for start in starts:
             rows = slice(start, start + chunk if known else None)
-            part, counts = queries[rows], weights[rows]
-            logits = ops.matmul(part, ops.transpose(items))  # (R, V)
+            part, counts = low_queries[rows], weights[rows, None]
+            logits = ops.matmul(part, ops.transpose(low_items))  # (R, V)
+            logits = ops.cast(logits, "float32")
             own = ops.take_along_axis(logits, targets[rows, None], axis=1)
             top = ops.max(logits, axis=1, keepdims=True)
             exps = ops.exp(logits - top)
             sums = ops.sum(exps, axis=1, keepdims=True)
-            each = (ops.log(sums) + top - own)[:, 0]
-            loss = loss + ops.sum(counts * each)
-            shares = exps * (counts[:, None] / sums)
-            of_queries.append(ops.matmul(shares, items))
-            of_items = of_items + ops.matmul(ops.transpose(shares), part)
+            loss = loss + ops.sum(counts * (ops.log(sums) + top - own))
+            # The softmax is exps / sums: (R, D) is divided, not (R, V).
+            exps, shares = ops.cast(exps, dtype), counts / sums
+            of_part = ops.cast(ops.matmul(exps, low_items), "float32")
+            of_queries.append(shares * of_part)
+            part = ops.cast(shares * queries[rows], dtype)
+            of_chunk = ops.matmul(ops.transpose(exps), part)
+            of_items = of_items + ops.cast(of_chunk, "float32")
         right = ops.take(items, targets, axis=0)
         toward = weights[:, None] * right
         of_queries = ops.concatenate(of_queries) - toward

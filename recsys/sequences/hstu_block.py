@@ -105,6 +105,7 @@ class HSTUBlock(keras.layers.Layer):
             self.projection(before(inputs)),
             (batch, length, 4, self.num_heads, width // self.num_heads),
         )
+        projected = ops.cast(projected, self.compute_dtype)
         gates, values, queries, keys = (
             projected[:, :, part] for part in range(4)
         )

@@ -69,6 +69,7 @@ class CausalSelfAttention(keras.layers.Layer):
             self.projection(inputs),
             (batch, length, 3, self.num_heads, head_width),
         )
+        projected = ops.cast(projected, self.compute_dtype)
         attended = ops.dot_product_attention(
             *(projected[:, :, part] for part in range(3)),
             mask=None if mask is None else mask[:, None, None, :],

@@ -111,7 +111,11 @@ class SequenceRetrieval(Retrieval):
         }
 
     def next_item_loss(
-        self, items: Tensor, targets: Tensor, training: bool | None = None
+        self,
+        items: Tensor,
+        targets: Tensor,
+        training: bool | None = None,
+        dtype: str = "float32",
     ) -> Tensor:
         """Returns the mean loss of the next items, a float32 scalar.
 
@@ -120,6 +124,8 @@ class SequenceRetrieval(Retrieval):
             targets: Integer tensor `(B, T)`, the item after each position; 0
                 where none counts.
             training: Boolean.
+            dtype: That of the products of queries and items. Defaults to
+                `"float32"`.
         """
         queries = self.query_tower.queries(items, training)
         vectors = self.item_tower.looked_for(self.item_tower.catalogue()[1:])
@@ -127,7 +133,11 @@ class SequenceRetrieval(Retrieval):
         queries = ops.reshape(queries, (-1, self.dim))
         targets = ops.reshape(targets, (-1,))
         return chunked_crossentropy(
-            queries, vectors, ops.maximum(targets - 1, 0), targets > 0
+            queries,
+            vectors,
+            ops.maximum(targets - 1, 0),
+            targets > 0,
+            dtype=dtype,
         )
 
     def get_config(self) -> Config:

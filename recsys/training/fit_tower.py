@@ -147,8 +147,7 @@ def _losses(
     for epoch in range(config.tower_epochs):
         if epoch:
             batches = WindowBatches(sequences, config, length, epoch)
-        history = training.fit(batches, shuffle=False, verbose=0)
-        (loss,) = history.history["loss"]
+        loss = training.fit_epoch(batches)
         if not np.isfinite(loss):
             raise NonFiniteLossError(
                 "The loss of the tower must stay finite; a lower "

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
+from keras_moe.optimizers import Adam
 from keras_moe.types import Tensor
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.user_sequences import UserSequences
 from recsys.sequences.windows import window_batches
+from recsys.training.tower_precision import products_in
 
 _WARMUP = 100  # Steps until the full learning rate.
 _CLIP = 5.0  # Largest norm of a step's gradient.
@@ -20,20 +22,36 @@ class TowerTraining(keras.Model):
 
     Args:
         retrieval: The retrieval.
+        precision: The dtype of products, `"float32"` or `"bfloat16"`.
     """
 
-    def __init__(self, retrieval: SequenceRetrieval) -> None:
+    def __init__(self, retrieval: SequenceRetrieval, precision: str) -> None:
         super().__init__()
         self.retrieval = retrieval
+        self.precision = precision
 
     def call(
         self, inputs: Mapping[str, Tensor], training: bool | None = None
     ) -> Tensor:
         loss = self.retrieval.next_item_loss(
-            inputs["items"], inputs["targets"], training
+            inputs["items"], inputs["targets"], training, self.precision
         )
         self.add_loss(loss)
         return loss
+
+    def fit_epoch(self, batches: "WindowBatches") -> float:
+        """Trains an epoch.
+
+        Args:
+            batches: The epoch.
+
+        Returns:
+            The mean loss of its steps.
+        """
+        with products_in(self.retrieval.tower, self.precision):
+            history = self.fit(batches, shuffle=False, verbose=0)
+        (loss,) = history.history["loss"]
+        return float(loss)
 
 
 class WindowBatches(keras.utils.PyDataset):
@@ -89,11 +107,12 @@ def create_tower_training(
         warmup_target=config.tower_learning_rate,
         warmup_steps=warmup,
     )
-    training = TowerTraining(retrieval)
+    training = TowerTraining(retrieval, config.tower_precision)
     training.compile(
-        keras.optimizers.AdamW(
+        Adam(
             rate,
-            weight_decay=config.tower_weight_decay,
+            # Keras multiplies all weights by 1 where it is 0.
+            weight_decay=config.tower_weight_decay or None,
             beta_2=_BETA_2,
             global_clipnorm=_CLIP,
         )

@@ -49,6 +49,26 @@ def test_loss_and_gradients_are_those_of_all_logits_at_once(
     np.testing.assert_allclose(gradients[1], 3 * of_items, atol=1e-6)
 
 
+def test_products_of_half_precision_lose_few_digits(
+    rng: np.random.Generator,
+) -> None:
+    queries, items, targets, weights = given(rng)
+    loss, of_queries, of_items = reference(queries, items, targets, weights)
+
+    def rough(queries: Any, items: Any) -> Any:
+        return chunked_crossentropy(
+            queries, items, targets, weights, 3, "bfloat16"
+        )
+
+    received = compiled(rough)(queries, items)
+    np.testing.assert_allclose(received, loss, rtol=0.01)
+    assert abs(received - loss) > 1e-6 * loss  # It is half precision.
+    for one, expected in zip(
+        gradient(rough, queries, items), (of_queries, of_items), strict=True
+    ):
+        np.testing.assert_allclose(one, expected, atol=0.01)
+
+
 def test_large_logits_do_not_overflow(rng: np.random.Generator) -> None:
     queries, items, targets, weights = given(rng)
     loss, *_ = reference(100.0 * queries, items, targets, weights)

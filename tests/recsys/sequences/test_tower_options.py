@@ -17,6 +17,7 @@ from recsys.data import Schema
 from recsys.data import load
 from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.models.two_tower import TwoTower
+from recsys.private_names import each_layer
 from recsys.runs.run import Run
 from recsys.sequences.hstu_block import HSTUBlock
 from recsys.sequences.transformer_block import TransformerBlock
@@ -66,12 +67,43 @@ def test_feed_forward_layers_may_be_sparse_mixtures(
             tower_experts=4,
             tower_k=2,
             tower_epochs=1,
+            target_statistics=True,
         )
     )
+    model = Run(tmp_path / "run").load_two_tower()
+    assert model.statistics is None  # Those of labels are for a ranker.
     (block,) = blocks_of(Run(tmp_path / "run"))
     assert isinstance(block.feed_forward, MoE)
     kernels = [kernel.shape for kernel in block.feed_forward.experts.kernels]
     assert kernels == [(4, 16, 32), (4, 32, 16)]  # Two are as wide as one.
+
+
+def test_half_precision_is_that_of_training_alone(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    recsys.train(
+        fields(
+            data, tmp_path / "run", tower_epochs=4, tower_precision="bfloat16"
+        )
+    )
+    rough = Run(tmp_path / "run")
+    losses = [
+        pd.read_csv(each.folder / HISTORY)["loss"].to_numpy()
+        for each in (run, rough)
+    ]
+    np.testing.assert_allclose(*losses, rtol=0.05)
+    assert (losses[0] != losses[1]).all()
+    assert rough.read_config().tower_precision == "bfloat16"
+    dtypes = {
+        layer.compute_dtype
+        for block in blocks_of(rough)
+        for layer in each_layer(block)
+    }
+    assert dtypes == {"float32"}
+    # What was measured is what is loaded.
+    metrics = recsys.evaluate(rough.folder, data)["retrieval"]
+    measured = rough.read_metrics()["test"]["retrieval"]
+    assert metrics["ndcg@3"] == pytest.approx(measured["ndcg@3"], abs=1e-6)
 
 
 def with_likes(data: Path, folder: Path) -> Path:
