@@ -26,13 +26,23 @@ BACKENDS = {
     "local_search": "torch",
 }
 NAMES = tuple(BACKENDS)
+# Figures take half of the time, most of it for their layout.
+_QUICK_FIGURES = {
+    '"figure.dpi"] = 80': '"figure.dpi"] = 10',
+    'constrained_layout.use"] = True': 'constrained_layout.use"] = False',
+}
 # `make test` trains for less, where nothing but figures shows it.
 SHORTER = {
     "quick_start": {
         # As many steps as on all rows: the gates become sparse.
         '"epochs": 6': '"epochs": 6, "train_rows": 7_000, "batch_size": 64',
     },
-    "gates": {"epochs=20": "epochs=1"},
+    "gates": {
+        **_QUICK_FIGURES,
+        "(4096, 2)": "(256, 2)",
+        "epochs=20": "epochs=1",
+    },
+    "local_search": _QUICK_FIGURES,
 }
 # What of an epoch's line fits into a terminal depends on its numbers.
 CUT = re.compile(r"(experts #)( val_\w+ #)+")

@@ -31,6 +31,7 @@ MODULES = (
 )
 MOST_BYTES = 1_000_000  # Of a request: words and an environment.
 ROOT = Path(__file__).parents[1]
+PYTHON = sys.executable  # A test may put another one in its place.
 
 
 class WarmProcess:
@@ -75,7 +76,7 @@ class WarmProcess:
             own, requests = socket.socketpair(type=socket.SOCK_SEQPACKET)
             with requests:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", __name__, str(requests.fileno())],
+                    [PYTHON, "-m", __name__, str(requests.fileno())],
                     pass_fds=[requests.fileno()],
                     cwd=ROOT,
                 )

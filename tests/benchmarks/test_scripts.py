@@ -482,21 +482,22 @@ def test_a_log_that_is_read_as_it_is_needed(
 
 @pytest.mark.slow
 @pytest.mark.once("torch")  # In processes of its own, which it starts first.
-def test_training_on_a_log_by_few_steps(tmp_path: Path) -> None:
-    def run_script(name: str, options: str) -> str:
-        command = [sys.executable, str(FOLDER / name), *options.split()]
-        command += ["--out", str(tmp_path)]
-        done = subprocess.run(
-            command, check=True, stdout=subprocess.PIPE, text=True
-        )
-        return done.stdout
-
-    sizes = "--rows 3000 --train-rows 2000 --part-rows 1000 --items 100"
-    run_script("planted_log.py", sizes)
-    few = "--width 4 --batch 256 --steps 3 --only-train"
-    line = json.loads(
-        run_script("big_logs.py", f"{sizes} {few}").splitlines()[-1]
+def test_training_on_a_log_by_few_steps(run: Run, tmp_path: Path) -> None:
+    sizes = (
+        f"--out {tmp_path} --rows 3000 --train-rows 2000 --part-rows 1000 "
+        "--items 100"
     )
+    run("planted_log.py", sizes)
+    few = "--width 4 --batch 256 --steps 3 --only-train"
+    # What it takes of memory is that of its process.
+    command = [sys.executable, str(FOLDER / "big_logs.py")]
+    done = subprocess.run(
+        [*command, *sizes.split(), *few.split()],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    line = json.loads(done.stdout.splitlines()[-1])
     assert line["rows"] == 3 * 256
     assert 0 < line["input_share"] < 1
     assert line["peak_mib"] == max(peak for _, peak in line["phases"].values())

@@ -1,6 +1,9 @@
 """The sections that look into the trained models."""
 
+from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,7 +12,6 @@ from keras import ops
 from matplotlib.colors import to_rgba
 from scipy.stats import wasserstein_distance
 
-import recsys
 from keras_moe.layers import TopKGate
 from recsys import Dataset
 from recsys import TrainConfig
@@ -42,11 +44,13 @@ on_tensorflow = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def trained(
-    data: Path, tmp_path_factory: pytest.TempPathFactory
+    data: Path,
+    train_quickly: Callable[[Mapping[str, Any]], object],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Trained]:
     folder = tmp_path_factory.mktemp("runs")
     for gate in ("softmax", "top-k", "comet"):
-        recsys.train(
+        train_quickly(
             {
                 "data": str(data),
                 "out": str(folder / gate),

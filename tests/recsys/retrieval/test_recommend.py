@@ -16,6 +16,7 @@ from recsys.errors import RunError
 from recsys.runs.run import Run
 from tests.recsys.retrieval.id_kinds import LARGE
 from tests.recsys.retrieval.id_kinds import IdKinds
+from tests.recsys.retrieval.id_kinds import of_texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.once("torch")]
 
@@ -161,6 +162,7 @@ def test_an_unknown_user_and_what_is_said_of_one(
     assert told["score"].tolist() != nobody["score"].tolist()
 
 
+@of_texts
 def test_a_user_whose_id_is_a_number(
     fields: Callable[..., dict[str, Any]],
     films: Dataset,

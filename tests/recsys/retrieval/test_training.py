@@ -31,6 +31,7 @@ from recsys.training.resolve_config import resolve_config
 from tests.made_once import made_once
 from tests.recsys.retrieval.id_kinds import IdKinds
 from tests.recsys.retrieval.id_kinds import of_one_kind
+from tests.recsys.retrieval.id_kinds import of_texts
 
 Fields = Callable[..., dict[str, Any]]
 
@@ -317,6 +318,7 @@ def test_streamed_data_have_the_same_metrics(
 
 @pytest.mark.once("torch")
 @pytest.mark.slow
+@of_texts
 def test_streamed_training_is_that_of_rows_in_memory(
     fields: Fields, tmp_path: Path
 ) -> None:

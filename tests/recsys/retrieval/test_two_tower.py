@@ -41,6 +41,7 @@ def two_tower(build: Build) -> TwoTower:
     return model
 
 
+@pytest.mark.sampled(2)
 def test_a_ranker_has_no_retrieval(build: Build) -> None:
     ranker = build(retrieval=False)
     assert type(ranker) is Ranker
@@ -49,6 +50,7 @@ def test_a_ranker_has_no_retrieval(build: Build) -> None:
     assert "retrieval" not in ranker.get_config()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("retrieval_ids", ["vectors", "embeddings"])
 def test_a_saved_file_holds_all_of_it(
     build: Build, films: Dataset, tmp_path: Path, retrieval_ids: str
@@ -75,6 +77,7 @@ def test_a_saved_file_holds_all_of_it(
         )
 
 
+@pytest.mark.sampled(2)
 def test_weights_alone_are_read_by_another(
     build: Build, two_tower: TwoTower, tmp_path: Path
 ) -> None:
@@ -85,6 +88,7 @@ def test_weights_alone_are_read_by_another(
         np.testing.assert_array_equal(*map(ops.convert_to_numpy, (own, read)))
 
 
+@pytest.mark.sampled(2)
 def test_its_configuration_makes_another(two_tower: TwoTower) -> None:
     other = TwoTower.from_config(two_tower.get_config())
     assert other.get_config() == two_tower.get_config()
@@ -93,6 +97,7 @@ def test_its_configuration_makes_another(two_tower: TwoTower) -> None:
     ]
 
 
+@pytest.mark.sampled(2)
 def test_another_mixture_ranks_alone(two_tower: TwoTower) -> None:
     gates = {task: SoftmaxGate(2) for task in two_tower.tasks}
     ranker = two_tower.with_mixture(MMoE(gates, MLPExperts(2, 8)))
@@ -103,6 +108,7 @@ def test_another_mixture_ranks_alone(two_tower: TwoTower) -> None:
     assert not towers & {id(each) for each in ranker.variables}
 
 
+@pytest.mark.sampled(2)
 def test_ranking_needs_no_variable_of_the_towers(two_tower: TwoTower) -> None:
     ranking = {id(each) for each in two_tower.ranking_variables}
     towers = {id(each) for each in two_tower.retrieval.variables}
