@@ -17,15 +17,20 @@ from keras import tree
 _CALL = keras.Operation.__call__
 
 
+# By layer; by its arguments other than arrays.
+Programs = WeakKeyDictionary[Any, dict[str, Any]]
+
+
 @contextmanager
-def compiled_calls() -> Iterator[None]:
+def compiled_calls(programs: Programs) -> Iterator[None]:
     """Compiles the outermost call of a layer with arrays, on JAX.
 
     A layer cannot raise an error because of values there, nor keep tensors
     other than its outputs, its losses and the values of its variables.
+
+    Args:
+        programs: Those of earlier calls, and then of these.
     """
-    # By layer; by its arguments other than arrays.
-    programs: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
     inside = False
 
     def call(layer: Any, *args: Any, **kwargs: Any) -> Any:

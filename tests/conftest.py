@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -224,8 +225,16 @@ def _threads_are_kept() -> Iterator[None]:
     assert torch.get_num_threads() == before
 
 
+@pytest.fixture(scope="module")
+def _programs() -> Any:
+    """What `compiled_calls` keeps of a layer that tests of a file share."""
+    return WeakKeyDictionary()
+
+
 @pytest.fixture
-def compiled_calls(request: pytest.FixtureRequest) -> Iterator[None]:
+def compiled_calls(
+    request: pytest.FixtureRequest, _programs: Any
+) -> Iterator[None]:
     """Compiles calls of layers on JAX, in `make test`; not in `make test-all`.
 
     The mark `eager` is for tests of what values or Python code decide.
@@ -236,7 +245,7 @@ def compiled_calls(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     from tests.compiled_calls import compiled_calls
 
-    with compiled_calls():
+    with compiled_calls(_programs):
         yield
 
 

@@ -4,7 +4,8 @@
 
 A test runs this once, with `tests.virtual_devices`, and compares what it has
 pickled into the file: for each check below and each number of devices, arrays
-by name. With `few`, each gate that can be sparse has one of the modes.
+by name. With `few`, each gate that can be sparse has one of the modes, and
+experts that are split or not.
 """
 
 import pickle
@@ -36,16 +37,19 @@ from keras_moe.layers import TopKGate
 from keras_moe.layers import execution
 from recsys.private_names import tensorflow_left_out
 from tests.examples import Drawn
-from tests.keras_moe.layers.gates import registry
-from tests.keras_moe.layers.gates.registry import GATES
-from tests.keras_moe.layers.gates.registry import NUM_EXPERTS
-from tests.keras_moe.layers.gates.registry import NUM_FEATURES
 from tests.keras_moe.layers.given_gate import GivenGate
+
+with tensorflow_left_out():  # It asks gates for their configurations.
+    from tests.keras_moe.layers.gates import registry
+    from tests.keras_moe.layers.gates.registry import GATES
+    from tests.keras_moe.layers.gates.registry import NUM_EXPERTS
+    from tests.keras_moe.layers.gates.registry import NUM_FEATURES
 
 NUM_DEVICES = (1, 4)
 MODES = ("dense", "sparse", "auto")
-# What fit does, and with it most of the others, also on a mesh of two.
-ON_TWO = ("training",)
+# What fit does, and with it most of the others, also on a mesh of two. One
+# device sends nothing.
+NUMBERS = {"training": (1, 4, 2), "collectives": (4,)}
 # On one device, what such a check computes is what it computes without it.
 SPLIT = "_with_split_experts"
 
@@ -115,28 +119,31 @@ def random_rows(num_rows: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=shape).astype("float32")
 
 
-def modes_by_gate() -> dict[str, tuple[str, ...]]:
+def modes_by_gate(split: bool) -> dict[str, tuple[str, ...]]:
     """Those that each gate is tried in; of few, one after the other."""
     modes = dict.fromkeys(GATES, MODES[:1])
     sparse = [n for n in GATES if GATES[n]().experts_per_row is not None]
     for number, name in enumerate(sparse):
         one = MODES[number % len(MODES)]
         modes[name] = (one,) if Drawn.few else MODES
+    if Drawn.few:
+        # Every other gate, of those in each mode, is for split experts.
+        return {name: modes[name] for name in [*modes][split::2]}
     return modes
 
 
-def every_gate() -> Results:
+def every_gate(split: bool = False) -> Results:
     """In every mode; the rows do not divide by the devices, the experts do."""
     num_experts = 8
     inputs = keras.Input((NUM_FEATURES,))
     outputs = []
     with patch.object(registry, "NUM_EXPERTS", num_experts):
-        modes = modes_by_gate()
+        modes = modes_by_gate(split)
         for mode in MODES:
             gates = {
                 name: make(seed=1)
                 for name, make in GATES.items()
-                if mode in modes[name]
+                if mode in modes.get(name, ())
             }
             seen = dict.fromkeys(gates, inputs)
             if "hash" in gates:
@@ -197,7 +204,7 @@ def use_mesh(
 def every_gate_with_split_experts() -> Results:
     """On two groups of two devices, each with half of the experts."""
     use_mesh((2, 2))
-    return every_gate()
+    return every_gate(split=True)
 
 
 def layout_map() -> Results:
@@ -482,9 +489,11 @@ def main() -> None:
         tensorflow_left_out(),
     ):
         for name in names:
-            for count in (*NUM_DEVICES, *[2] * (name in ON_TWO)):
+            for count in NUMBERS.get(name, NUM_DEVICES):
                 whole = (name.removesuffix(SPLIT), count)
-                if count > 1 or whole not in results:
+                # Of few, those that are split have gates of their own.
+                own = Drawn.few and name.startswith(every_gate.__name__)
+                if count > 1 or own or whole not in results:
                     results[name, count] = run(CHECKS[name], count)
                 else:
                     results[name, count] = results[whole]

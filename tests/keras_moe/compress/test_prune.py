@@ -186,7 +186,7 @@ def test_top_k_selects_among_the_kept_scores() -> None:
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", GATES)
 def test_every_gate_is_cut(name: str, rng: np.random.Generator) -> None:
     gate = GATES[name](seed=3)

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-N, WIDTH = 8, 6
+N, WIDTH = 4, 6
 FORMATS = {
     "tensorflow": ["onnx", "litert", "tf_saved_model"],
     "jax": ["tf_saved_model"],
@@ -42,7 +42,7 @@ def small_model(execution: str = "auto") -> keras.Model:
     layers = [keras.layers.Dense(3) for _ in range(N)]
     outputs = [
         MoE(TopKGate(N, k=2), MLPExperts(N, 3), execution)(x),
-        MoE(TopKGate(N, k=5), layers, execution)(x),
+        MoE(TopKGate(N, k=3), layers, execution)(x),
         MoE(TopKGate(N, k=2), quantized_experts(), execution)(x),
         *MMoE(
             [COMETGate(N, k=2, **certain), TopKGate(N, k=1)],

@@ -33,7 +33,7 @@ WITHOUT_NOISE = [
 LOSSES = ["importance", "load", "load_balance", "z"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", registry.PER_EXAMPLE)
 def test_masked_positions_have_no_weight(name, rng):
     gate = build_gate(name)
@@ -45,7 +45,7 @@ def test_masked_positions_have_no_weight(name, rng):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [n for n in WITHOUT_NOISE if n != "hash"])
 def test_masked_positions_count_in_no_loss(name, rng):
     weights = {f"{loss}_loss_weight": 1.0 for loss in LOSSES}
@@ -58,7 +58,7 @@ def test_masked_positions_count_in_no_loss(name, rng):
     np.testing.assert_allclose(masked, alone, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", registry.ON_FEATURES)
 def test_every_gate_can_have_every_router_loss(name, loss, rng):

@@ -54,7 +54,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "training"), CASES)
 def test_every_gate_shows_it_in_every_execution(
     name: str, training: bool, rng: np.random.Generator

@@ -259,6 +259,7 @@ def test_it_is_a_proper_layer(tmp_path: Path, x: np.ndarray) -> None:
         folder=tmp_path,
         output_shape=dict.fromkeys(TASKS, (ROWS, UNITS)),
         trainable_weights=22,
+        large=True,
     )
 
 

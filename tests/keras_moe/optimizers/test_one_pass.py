@@ -242,6 +242,7 @@ print("equal")
 
 @on_tensorflow
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_tensorflow")
 def test_replicas_of_a_strategy(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", REPLICAS],

@@ -142,6 +142,7 @@ def test_it_is_a_proper_layer(tmp_path: Path, x: np.ndarray) -> None:
         output_shape=dict.fromkeys("abc", (ROWS, UNITS)),
         # Of 6 gates, 5 self gates and 9 banks.
         trainable_weights=2 * (6 + 5) + 6 * 9,
+        large=True,
     )
 
 

@@ -200,6 +200,7 @@ def test_is_a_layer(
 
 
 @pytest.mark.eager
+@pytest.mark.sampled(2)
 @each_gate
 def test_is_what_its_attributes_say(
     name: str, rng: np.random.Generator
