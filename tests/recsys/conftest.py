@@ -57,12 +57,15 @@ def _checks_of_exports_are_warm() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny() -> Dataset:
-    """160, 50 and 40 rows; integer and string ids; numbers and labels miss."""
+    """160, 40 and 40 rows; integer and string ids; numbers and labels miss.
+
+    Scoring is compiled once for both splits, as their rows are as many.
+    """
     return Dataset(
         SCHEMA,
         {
             "train": _rows(160, 0),
-            "validation": _rows(50, 1),
+            "validation": _rows(40, 1),
             "test": _rows(40, 2),
         },
     )
@@ -89,7 +92,7 @@ def settings(data: Path) -> Callable[..., Settings]:
             "head_units": [4],
             "batch_size": 32,
             "learning_rate": 0.01,
-            "epochs": 2,
+            "epochs": 1,
         }
         return fields | changes
 
@@ -121,7 +124,9 @@ def run(
     return made_once(
         tmp_path_factory,
         "run",
-        lambda folder: recsys.train(settings(folder, task_weights=weights)),
+        lambda folder: recsys.train(
+            settings(folder, task_weights=weights, epochs=2)
+        ),
     )
 
 
@@ -134,13 +139,8 @@ def other_backend() -> str:
 
 
 @pytest.fixture
-def begin_run(
-    settings: Callable[..., Settings],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interruptible: None,
-) -> BeginRun:
-    """Trains two runs on one device, one of them in part; their folders."""
+def begin_run(settings: Callable[..., Settings], tmp_path: Path) -> BeginRun:
+    """Trains on one device; the folders of the run and of a part of it."""
     from tests.recsys.distribution.begun_by_one import begin
 
-    return partial(begin, settings, tmp_path, monkeypatch)
+    return partial(begin, settings, tmp_path)

@@ -13,7 +13,7 @@ from recsys import Dataset
 from recsys import Schema
 from recsys.cli import run as command_line
 from recsys.runs.run import Run
-from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.interruptions import train_and_copy
 from tests.recsys.conftest import NewRun
 
 pytestmark = pytest.mark.slow
@@ -73,21 +73,15 @@ def ids_of(run: Path) -> dict[str, list[Any]]:
 
 
 def test_a_second_day_takes_the_rows_of_the_first_bit_for_bit(
-    days: list[Path],
-    day_1: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:
-    """Also interrupted before its first checkpoint, without the first run."""
-    recsys.train(fields_of(days[1], tmp_path / "whole", day_1))
+    """Also ended before its first checkpoint, without the first run."""
     first, parts = shutil.copytree(day_1, tmp_path / "1"), tmp_path / "parts"
-    fields = fields_of(days[1], parts, first)
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=0, batch=1)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(fields)
+    train_and_copy(
+        fields_of(days[1], tmp_path / "whole", first), {(0, 1): parts}
+    )
     shutil.rmtree(first)
-    recsys.train(fields, resume=True)
+    recsys.train(fields_of(days[1], parts, first), resume=True)
     before, ids = ids_of(day_1), ids_of(parts)
     assert ids == ids_of(tmp_path / "whole")
     # Eight rows for nine items of each day: those of the second alone took

@@ -48,7 +48,7 @@ def _rows(num_rows: int, seed: int, side: int = 16) -> Images:
 
 
 def _dataset(side: int = 16) -> ImageDataset:
-    sizes = {"train": 160, "validation": 50, "test": 40}
+    sizes = {"train": 160, "validation": 40, "test": 40}
     splits = {
         name: _rows(size, seed, side)
         for seed, (name, size) in enumerate(sizes.items())

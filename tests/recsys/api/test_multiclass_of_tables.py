@@ -96,9 +96,10 @@ def test_a_column_for_each_class(
 
 @pytest.mark.once("tensorflow")  # It writes exports of any backend.
 def test_the_export_returns_each_class(
-    trained: Path, shop: Path, tmp_path: Path
+    new_run: NewRun, shop: Path, tmp_path: Path
 ) -> None:
     tf = pytest.importorskip("tensorflow")
+    trained = new_run(data=str(shop), gate="softmax", head_units=[])
     recsys.export(trained, tmp_path / "export")
     loaded = tf.saved_model.load(str(tmp_path / "export" / "1"))
     frame = recsys.load(shop).split("test")[:20]

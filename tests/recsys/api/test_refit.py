@@ -1,6 +1,7 @@
 """Trainings on the training and validation splits, for the best epochs."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -148,29 +149,39 @@ def test_what_was_seen_in_the_validation_split_is_not_recommended(
 
 
 @pytest.mark.once("torch")
-@pytest.mark.parametrize("batch", [1, 3])
 def test_it_goes_on_after_an_interruption(
-    batch: int, fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Before its first checkpoint, by Ctrl-C, and killed after that."""
     data = write_data(tmp_path / "data", "texts")
-    given = {"refit": True, "checkpoint_steps": 2}
-    whole = recsys.train(fields(data, tmp_path / "whole", **given))
+    given = {"refit": True, "checkpoint_steps": 2, "epochs": 2}
     parts = fields(data, tmp_path / "parts", **given)
 
     def press(self: FiniteLoss, at: int, logs: Any = None) -> None:
-        if at == batch and (tmp_path / "parts" / "refit").is_dir():
+        if at == 1 and (tmp_path / "parts" / "refit").is_dir():
             os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(FiniteLoss, "on_train_batch_begin", press)
         with pytest.raises(KeyboardInterrupt):
             recsys.train(parts)
-    left = Run(tmp_path / "parts")
-    assert left.load_model().tasks  # That of the first training.
-    assert list(left.read_metrics()) == ["validation"]
-    assert recsys.train(parts, resume=True) == whole
-    assert_same_weights(left.folder, tmp_path / "whole")
-    assert not (left.folder / "refit").exists()
+
+    def copy(self: FiniteLoss, at: int, logs: Any = None) -> None:
+        refitted = (tmp_path / "whole" / "refit").is_dir()
+        if refitted and (self.epoch, at) == (0, 3):
+            shutil.copytree(tmp_path / "whole", tmp_path / "killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FiniteLoss, "on_train_batch_begin", copy)
+        whole = recsys.train(fields(data, tmp_path / "whole", **given))
+    for name in ("parts", "killed"):
+        left = Run(tmp_path / name)
+        assert left.load_model().tasks  # That of the first training.
+        assert list(left.read_metrics()) == ["validation"]
+        resumed = fields(data, left.folder, **given)
+        assert recsys.train(resumed, resume=True) == whole
+        assert_same_weights(left.folder, tmp_path / "whole")
+        assert not (left.folder / "refit").exists()
 
 
 @pytest.mark.once("torch")

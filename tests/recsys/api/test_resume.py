@@ -15,6 +15,7 @@ from recsys import RunError
 from recsys.runs.run import Run
 from tests.recsys.api.histories import read_history
 from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.interruptions import train_and_copy
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -87,15 +88,11 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
 
 @pytest.mark.once("torch")
 def test_accumulators_of_adagrad_are_resumed(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path
 ) -> None:
-    fields = settings(tmp_path / "whole", optimizer="adagrad", epochs=3)
-    metrics = recsys.train(fields)
+    fields = settings(tmp_path / "whole", optimizer="adagrad", epochs=2)
     parts = {**fields, "out": str(tmp_path / "parts")}
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=2, batch=1)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(parts)
+    metrics = train_and_copy(fields, {(1, 1): tmp_path / "parts"})
     with pytest.raises(ValueError, match="`optimizer` must be what the run"):
         recsys.train({**parts, "optimizer": "adam"}, resume=True)
     again = recsys.train(parts, resume=True)
@@ -105,20 +102,17 @@ def test_accumulators_of_adagrad_are_resumed(
 
 
 def test_tables_that_are_trained_by_rows_are_resumed(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path
 ) -> None:
     """In the middle of training, with all that is kept for each row."""
     fields = settings(
         tmp_path / "whole",
         table_optimizer="lazy-adam",
         table_learning_rate=0.1,
+        epochs=2,
     )
-    metrics = recsys.train(fields)
     parts = {**fields, "out": str(tmp_path / "parts")}
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=1, batch=1)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(parts)
+    metrics = train_and_copy(fields, {(1, 1): tmp_path / "parts"})
     again = recsys.train(parts, resume=True)
     assert again["test"]["loss"] == pytest.approx(
         metrics["test"]["loss"], rel=1e-6
@@ -129,9 +123,14 @@ def test_tables_that_are_trained_by_rows_are_resumed(
 
 @pytest.mark.once("torch")
 def test_interrupted_first_epoch_leaves_a_model(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fields = settings(tmp_path / "run", epochs=1)
+    """Which goes on with the same configuration and the same data alone."""
+    own = shutil.copytree(data, tmp_path / "data")
+    fields = settings(tmp_path / "run", data=str(own))
     with monkeypatch.context() as patch:
         interrupt_at(patch, epoch=0, batch=1)
         with pytest.raises(KeyboardInterrupt):
@@ -139,26 +138,12 @@ def test_interrupted_first_epoch_leaves_a_model(
     assert Run(tmp_path / "run").load_model().tasks
     with pytest.raises(ValueError, match="`k` must be what the run was"):
         recsys.train({**fields, "k": 1}, resume=True)
-    recsys.train(fields, resume=True)
-    assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
-
-
-@pytest.mark.once("torch")
-def test_run_is_not_resumed_on_other_data(
-    settings: Settings,
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    own = shutil.copytree(data, tmp_path / "data")
-    fields = settings(tmp_path / "run", epochs=1, data=str(own))
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=0, batch=1)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(fields)
     shutil.copy(own / "validation.parquet", own / "train.parquet")
     with pytest.raises(RunError, match=r"changed: train\.parquet"):
         recsys.train(fields, resume=True)
+    shutil.copy(data / "train.parquet", own)
+    recsys.train(fields, resume=True)
+    assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
 
 
 @pytest.mark.once("torch")
@@ -178,9 +163,7 @@ def test_resuming_nothing(settings: Settings, tmp_path: Path) -> None:
 
 @pytest.mark.once("torch")
 def test_a_search_is_resumed_in_either_phase(
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings, tmp_path: Path
 ) -> None:
     fields: dict[str, Any] = {
         "gate": "top-k+",
@@ -189,20 +172,18 @@ def test_a_search_is_resumed_in_either_phase(
         "patience": 9,
         "seed": 1,  # Whose matrix is no permutation yet after the first epoch.
     }
-    uninterrupted = recsys.train(settings(tmp_path / "whole", **fields))
+    copies = {(epoch, 1): tmp_path / f"parts-{epoch}" for epoch in (1, 2)}
+    uninterrupted = train_and_copy(
+        settings(tmp_path / "whole", **fields), copies
+    )
     whole = read_history(tmp_path / "whole")
     distances = whole["permutation_distance"]
     assert distances[0] > 0
     assert (distances[2:] == 0).all()
     found = pytest.approx(distances[1])
     assert uninterrupted["permutation_distance"] == found
-    for epoch in (1, 2):
-        parts = settings(tmp_path / f"parts-{epoch}", **fields)
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, epoch=epoch, batch=1)
-            with pytest.raises(KeyboardInterrupt):
-                recsys.train(parts)
-        metrics = recsys.train(parts, resume=True)
-        resumed = read_history(Path(parts["out"]))
+    for parts in copies.values():
+        metrics = recsys.train(settings(parts, **fields), resume=True)
+        resumed = read_history(parts)
         pd.testing.assert_frame_equal(resumed, whole, rtol=1e-5)
         assert metrics["permutation_distance"] == found

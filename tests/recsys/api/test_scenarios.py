@@ -16,7 +16,7 @@ from recsys.data import write_table
 from recsys.metrics import ScoredRows
 from recsys.metrics import auc
 from recsys.runs.run import Run
-from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.interruptions import train_and_copy
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -155,27 +155,16 @@ def test_commands_print_them(
 def test_a_resumed_run_ends_as_an_uninterrupted_one(
     scenario_model: str,
     options: dict[str, Any],
-    trained: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fields = {
-        **options,
-        "scenario_model": scenario_model,
-        "epochs": 2 if scenario_model == "pepnet" else 6,
-    }
-    whole = trained
-    if scenario_model == "pepnet":
-        whole = tmp_path / "whole"
-        recsys.train({**fields, "out": str(whole)})
-    fields["out"] = str(tmp_path / "parts")
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=1, batch=2)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(fields)
-    metrics = recsys.train(fields, resume=True)
-    expected = metrics_of(whole)["test"]["loss"]
-    assert metrics["test"]["loss"] == pytest.approx(expected, rel=1e-5)
+    fields = {**options, "scenario_model": scenario_model, "epochs": 2}
+    whole, parts = (
+        {**fields, "out": str(tmp_path / name)} for name in ("whole", "parts")
+    )
+    expected = train_and_copy(whole, {(1, 2): tmp_path / "parts"})
+    metrics = recsys.train(parts, resume=True)
+    loss = expected["test"]["loss"]
+    assert metrics["test"]["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 def test_a_warm_start_takes_a_new_scenario(

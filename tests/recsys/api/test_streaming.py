@@ -19,7 +19,7 @@ from recsys.data.split_dataset import SPLITS
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.runs.run import Run
 from tests.recsys.api.histories import read_history
-from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.interruptions import train_and_copy
 from tests.recsys.conftest import NewRun
 
 Settings = Callable[..., dict[str, Any]]
@@ -49,8 +49,8 @@ def parts(tiny: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def streamed(parts: Path, new_run: NewRun) -> Path:
-    weights = {"watch": 0.9}
-    return new_run(data=str(parts), task_weights=weights, streaming=True)
+    fields = {"task_weights": {"watch": 0.9}, "epochs": 2}  # Those of `run`.
+    return new_run(data=str(parts), streaming=True, **fields)
 
 
 def content(run: Path) -> dict[str, Any]:
@@ -90,7 +90,10 @@ def test_so_it_is_of_text_files(
 ) -> None:
     folder = write_parts(tiny, tmp_path / "data", suffix)
     fields = settings(
-        tmp_path / "run", data=str(folder), task_weights={"watch": 0.9}
+        tmp_path / "run",
+        data=str(folder),
+        task_weights={"watch": 0.9},
+        epochs=2,
     )
     recsys.train({**fields, "streaming": True})
     assert_same_content(tmp_path / "run", run)
@@ -183,7 +186,6 @@ def test_a_training_is_resumed_in_the_middle_of_an_epoch(
     settings: Settings,
     parts: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fields = settings(
         tmp_path / "whole",
@@ -191,14 +193,12 @@ def test_a_training_is_resumed_in_the_middle_of_an_epoch(
         streaming=streaming,
         shuffle_buffer=40,
         expert_dropout=0.5,
+        epochs=2,
+        checkpoint_steps=2,
         **changes,
     )
-    recsys.train(fields)
-    halves = {**fields, "out": str(tmp_path / "halves"), "checkpoint_steps": 2}
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=1, batch=3)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(halves)
+    halves = {**fields, "out": str(tmp_path / "halves")}
+    train_and_copy(fields, {(1, 3): tmp_path / "halves"})
     saved = tmp_path / "halves" / "checkpoint" / "progress.json"
     assert json.loads(saved.read_text())["step"] == 2
     recsys.train(halves, resume=True)

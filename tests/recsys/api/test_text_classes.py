@@ -91,9 +91,12 @@ def test_data_with_other_classes_do_not_fit(
 
 
 @pytest.mark.once("tensorflow")
-def test_exports_come_with_the_classes(trained: Path, tmp_path: Path) -> None:
+def test_exports_come_with_the_classes(
+    new_run: NewRun, shop: Path, tmp_path: Path
+) -> None:
     import onnx
 
+    trained = new_run(data=str(shop), gate="softmax", head_units=[])
     for form in ("tf_saved_model", "onnx"):
         recsys.export(trained, tmp_path / form, format=form)
         extra = tmp_path / form / "1" / "assets.extra"

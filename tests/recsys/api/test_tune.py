@@ -67,7 +67,7 @@ def test_published_space_is_the_default(
         "entropy_weight": drawn["gate_options.entropy_weight"],
     }
     # That of data of one's own, but for what is given.
-    assert (config["patience"], config["epochs"]) == (3, 2)
+    assert (config["patience"], config["epochs"]) == (3, 1)
 
 
 def test_paper_names_the_published_space(

@@ -133,6 +133,7 @@ def test_killed_training_goes_on_from_its_checkpoint(
 
 @pytest.mark.slow
 @once_without_training
+@pytest.mark.usefixtures("warm_python")
 def test_chief_and_two_workers(
     fields: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:

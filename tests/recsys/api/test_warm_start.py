@@ -21,7 +21,7 @@ from recsys.cli import run as command_line
 from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.runs.run import Run
-from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.interruptions import copied
 from tests.recsys.api.test_train import read_history
 from tests.recsys.conftest import NewRun
 
@@ -77,7 +77,7 @@ def write_day(folder: Path, first: int, **changes: Any) -> Path:
     splits = {
         name: rows_of(count, seed, first, **changes)
         for seed, (name, count) in enumerate(
-            {"train": 320, "validation": 50, "test": 40}.items()
+            {"train": 320, "validation": 40, "test": 40}.items()
         )
     }
     splits = {
@@ -122,9 +122,16 @@ def fields_of(
 def both_days(
     days: list[Path], day_1: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The run that goes on with the second day; not to be changed."""
+    """The run that goes on with the second day; not to be changed.
+
+    Beside it are "0" and "1", what there was of it in either epoch.
+    """
     out = tmp_path_factory.mktemp("both_days") / "run"
-    recsys.train(fields_of(days[1], out, day_1, epochs=2))
+    first = shutil.copytree(day_1, out.with_name("first"))
+    copies = {(epoch, 1): out.with_name(f"{epoch}") for epoch in (0, 1)}
+    with copied(out, copies):
+        recsys.train(fields_of(days[1], out, first, epochs=2))
+    shutil.rmtree(first)
     return out
 
 
@@ -224,27 +231,14 @@ def test_it_begins_where_the_other_run_has_ended(
 
 @pytest.mark.once("torch")
 def test_resumed_run_ends_as_an_uninterrupted_one(
-    days: list[Path],
-    day_1: Path,
     both_days: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In its first epoch and later; the other run may be gone by then."""
+    """In its first epoch and later; the other run is gone by then."""
     expected = Run(both_days).read_metrics()
     for epoch in (0, 1):
-        first = shutil.copytree(day_1, tmp_path / f"first-{epoch}")
-        fields = fields_of(
-            days[1], tmp_path / f"parts-{epoch}", first, epochs=2
-        )
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, epoch=epoch, batch=1)
-            with pytest.raises(KeyboardInterrupt):
-                recsys.train(fields)
-        shutil.rmtree(first)
+        run = Run(both_days.with_name(f"{epoch}"))
         keras.utils.set_random_seed(99)
-        metrics = recsys.train(fields, resume=True)
-        run = Run(fields["out"])
+        metrics = recsys.train(run.read_config(), resume=True)
         pd.testing.assert_frame_equal(
             read_history(run), read_history(both_days), rtol=1e-6
         )
@@ -260,6 +254,7 @@ def test_its_configuration_says_where_it_came_from(
 ) -> None:
     """By which it can be repeated, and gone on from in turn."""
     out = tmp_path / "run"
+    # It has the size of the batches from the first run: 10 steps an epoch.
     metrics = recsys.train(fields_of(days[1], out, day_1, seed=5, epochs=1))
     config = Run(out).read_config()
     assert config.warm_start == str(day_1)
@@ -305,8 +300,8 @@ def test_a_search_that_is_over_stays_over(
     days: list[Path], settings: Settings, tmp_path: Path
 ) -> None:
     fields = {"gate": "top-k+", "search_epochs": 1, "data": str(days[0])}
-    recsys.train(settings(tmp_path / "1", **fields))
-    recsys.train(fields_of(days[1], tmp_path / "2", tmp_path / "1"))
+    recsys.train(settings(tmp_path / "1", **fields, epochs=2))
+    recsys.train(fields_of(days[1], tmp_path / "2", tmp_path / "1", epochs=1))
     history = read_history(tmp_path / "2")
     assert (history["permutation_distance"] == 0).all()
 
@@ -316,7 +311,9 @@ def test_weights_of_tasks_go_on_adapting(
     days: list[Path], settings: Settings, tmp_path: Path
 ) -> None:
     fields = {"weighting": "uncertainty", "data": str(days[0])}
-    recsys.train(settings(tmp_path / "1", **fields, learning_rate=0.1))
+    recsys.train(
+        settings(tmp_path / "1", **fields, learning_rate=0.1, epochs=2)
+    )
     recsys.train(fields_of(days[1], tmp_path / "2", tmp_path / "1", epochs=1))
     column = "click_task_weight"
     first, second = (read_history(tmp_path / run)[column] for run in "12")

@@ -1,8 +1,6 @@
 """Runs whose tasks are weighed as training goes on."""
 
 import json
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 import recsys
 from recsys.config.weightings import WEIGHTINGS
 from recsys.runs.run import Run
-from recsys.training.callbacks.interruption import FiniteLoss
+from tests.recsys.api.interruptions import train_and_copy
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -25,26 +23,14 @@ pytestmark = pytest.mark.slow
 @pytest.mark.once("torch")
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_resumed_run_ends_as_an_uninterrupted_one(
-    name: str,
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, settings: Settings, tmp_path: Path
 ) -> None:
     """And its files are those of any run, with a weight of each task."""
     fields = settings(
         tmp_path / "whole", weighting=name, epochs=3, patience=3, seed=3
     )
-    metrics = recsys.train(fields)
     parts = {**fields, "out": str(tmp_path / "parts")}
-
-    def press(self: FiniteLoss, at: int, logs: Any = None) -> None:
-        if (self.epoch, at) == (2, 1):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FiniteLoss, "on_train_batch_begin", press)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train(parts)
+    metrics = train_and_copy(fields, {(2, 1): tmp_path / "parts"})
     with pytest.raises(ValueError, match="`weighting` must be what the run"):
         recsys.train({**parts, "weighting": "fixed"}, resume=True)
     keras.utils.set_random_seed(99)

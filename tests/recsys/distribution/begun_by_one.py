@@ -8,27 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import recsys
 from recsys.runs.run import Run
 from tests.recsys.api.histories import read_history
-from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.interruptions import train_and_copy
 
 Settings = Callable[..., dict[str, Any]]
 
 
-def begin(
-    settings: Settings,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    **fields: Any,
-) -> tuple[Path, Path]:
-    """Trains a run on one device, and another until it is interrupted.
+def begin(settings: Settings, folder: Path, **fields: Any) -> tuple[Path, Path]:
+    """Trains a run on one device, and keeps what there was of it in between.
 
     Nothing in them is drawn while they are trained, and rows of their tables
     are trained on their own.
 
     Returns:
-        The folders of both.
+        The folders of the whole run, and of what was begun.
     """
     whole, begun = folder / "whole", folder / "begun"
     config = settings(
@@ -38,15 +32,11 @@ def begin(
             "table_optimizer": "lazy-adam",
             "unknown_rate": 0.0,
             "expert_dropout": 0.0,
-            "epochs": 3,
+            "epochs": 2,
             **fields,
         },
     )
-    recsys.train(config)
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, epoch=1, batch=3)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train({**config, "out": str(begun)})
+    train_and_copy(config, {(1, 3): begun})
     return whole, begun
 
 

@@ -10,13 +10,12 @@ import keras
 import pandas as pd
 import pytest
 
-import recsys
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.runs.run import Run
 from recsys.training.data_parallel import distributed
 from tests.recsys.api.histories import read_history
-from tests.recsys.api.interruptions import interrupt_at
+from tests.recsys.api.interruptions import train_and_copy
 
 Settings = Callable[..., dict[str, Any]]
 
@@ -55,15 +54,12 @@ GATES: dict[str, dict[str, Any]] = {
 @on_tensorflow
 @pytest.mark.slow
 def test_two_replicas_go_on_with_what_one_device_has_begun(
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interruptible: None,
+    settings: Settings, tmp_path: Path
 ) -> None:
     # One process goes on with models whose gradients have other shapes.
     whole = {}
     for gate, options in GATES.items():
-        # Neither 149 rows of training nor 50 of validation fill whole batches,
+        # Neither 149 rows of training nor 40 of validation fill whole batches,
         # and the replicas have labels of different numbers of rows.
         fields = settings(
             tmp_path / gate,
@@ -77,11 +73,7 @@ def test_two_replicas_go_on_with_what_one_device_has_begun(
             batch_size=30,
             epochs=2,
         )
-        whole[gate] = recsys.train(fields)
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, epoch=1, batch=3)
-            with pytest.raises(KeyboardInterrupt):
-                recsys.train(fields | {"out": str(tmp_path / f"two-{gate}")})
+        whole[gate] = train_and_copy(fields, {(1, 3): tmp_path / f"two-{gate}"})
     begun = [str(tmp_path / f"two-{gate}") for gate in GATES]
     subprocess.run(
         [sys.executable, "-c", TWO_DEVICES, *begun], check=True, timeout=600

@@ -34,7 +34,7 @@ pytestmark = [
 def test_two_processes_go_on_with_what_one_has_begun(
     begin_run: BeginRun,
 ) -> None:
-    # Neither 149 rows of training nor 50 of validation fill whole batches.
+    # Neither 149 rows of training nor 40 of validation fill whole batches.
     whole, begun = begin_run(
         gate_options={"load_balance_loss_weight": 0.1},
         execution="auto",
@@ -95,7 +95,7 @@ def test_whichever_dies_the_others_end_and_all_can_go_on(
         table_optimizer="lazy-adam",
         unknown_rate=0.0,
         expert_dropout=0.0,
-        epochs=3,
+        epochs=2,
         checkpoint_steps=2,
     )
     with monkeypatch.context() as patch:

@@ -33,7 +33,7 @@ def test_two_processes_go_on_with_what_one_has_begun(
     if gate == "top-k":
         # The others start as those of a user do.
         request.getfixturevalue("warm_python")
-    # Neither 149 rows of training nor 50 of validation fill whole batches, and
+    # Neither 149 rows of training nor 40 of validation fill whole batches, and
     # the processes have labels of different numbers of rows.
     whole, begun = begin_run(
         gate=gate,

@@ -75,6 +75,7 @@ def test_training_ends_as_in_a_process_of_its_own(
         "expert_dropout": 0.5,
         "unknown_rate": 0.2,
         "search_epochs": 1,
+        "epochs": 2,
     }
     process = start(tmp_path / "start.log")
     for name, changes in {

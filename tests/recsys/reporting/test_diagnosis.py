@@ -187,7 +187,7 @@ def test_a_report_has_the_values(
     content = json.loads((tmp_path / "diagnosis.json").read_text())
     (values,) = content["runs"]
     assert values["run"] == str(planted["dead"])
-    assert values["rows"] == 50
+    assert values["rows"] == 40
     (bank,) = values["banks"]
     sample = read_trained([planted["dead"]])[0].sample
     model = Run(planted["dead"]).load_model()

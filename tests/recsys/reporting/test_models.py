@@ -71,7 +71,7 @@ def test_the_sample_is_what_the_model_takes(
     trained: dict[str, Trained],
 ) -> None:
     run = trained["top-k"]
-    assert len(run.sample) == 50
+    assert len(run.sample) == 40
     assert set(run.sample.inputs) == {"user", "film", "age"}
     assert np.isnan(run.sample.labels["rating"]).any()
     assert run.loaded.predict(run.sample.inputs, verbose=0)
@@ -209,7 +209,7 @@ def test_embeddings_are_coloured_by_the_top_expert(
 ) -> None:
     run = trained["top-k"]
     features, top = embedded_rows(run.loaded, run.sample.inputs)
-    assert features.shape == (50, 17)
+    assert features.shape == (40, 17)
     gate = run.loaded.mixture.gates["watch"]
     assert isinstance(gate, TopKGate)
     logits = ops.convert_to_numpy(gate.compute_logits(features))
@@ -244,7 +244,7 @@ def test_embeddings_of_several_runs_are_one_figure(
     ]
     for panel in panels:
         drawn = [len(points.get_offsets()) for points in panel.collections]
-        assert sum(drawn) == 50
+        assert sum(drawn) == 40
 
 
 @pytest.mark.parametrize("n", [1, 10, 16, 40])

@@ -12,6 +12,7 @@ import pytest
 import recsys
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
+from recsys.data import Dataset
 from recsys.training.data_parallel import distributed
 from tests.recsys.conftest import BeginRun
 from tests.recsys.distribution.begun_by_one import assert_same_run
@@ -29,10 +30,13 @@ DEVICES = 4
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_python")
 def test_groups_of_devices_go_on_with_what_one_has_begun(
-    begin_run: BeginRun,
+    begin_run: BeginRun, tiny: Dataset, tmp_path: Path
 ) -> None:
-    # The 50 rows of validation do not divide by 4, and tables are split.
+    # The 37 rows of validation do not divide by 4, and tables are split.
+    splits = {**tiny.splits, "validation": tiny.split("validation")[:37]}
+    Dataset(tiny.schema, splits).write(tmp_path / "data")
     whole, begun = begin_run(
+        data=str(tmp_path / "data"),
         gate_options={"load_balance_loss_weight": 0.1},
         execution="sparse",
         batch_size=32,
