@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.once("tensorflow")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.once("tensorflow"),
+    pytest.mark.usefixtures("warm_python"),
+]
 
 
 def test_a_broken_day_is_refused(

@@ -25,6 +25,7 @@ BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.once("tensorflow"),
+    pytest.mark.usefixtures("warm_python"),
     pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl"),
 ]
 
@@ -47,11 +48,16 @@ def free_port() -> int:
 
 
 def run_in_shell(script: str, folder: Path) -> None:
+    """Servers start in `sys.executable`."""
+    program = folder / "bin" / "recsys"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m recsys "$@"\n')
+    program.chmod(0o755)
+    path = (program.parent, Path(sys.executable).parent, os.environ["PATH"])
     environment = {
         **os.environ,
         "KERAS_BACKEND": "tensorflow",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PATH": ":".join(map(str, path)),
         "PORT": str(free_port()),
     }
     ended = subprocess.run(
@@ -70,11 +76,14 @@ def test_a_data_frame_becomes_a_service(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    quick_python: Path | None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     script = script_of(PAGE.read_text(encoding="utf-8"), tmp_path)
     assert script.count("recsys ") >= 6
-    run_commands(script, lambda part: run_in_shell(part, tmp_path))
+    run_commands(
+        script, lambda part: run_in_shell(part, tmp_path), quick_python
+    )
     assert "Traceback" not in capfd.readouterr().err
     scored = pd.read_parquet(tmp_path / "scored.parquet")
     assert len(scored) == 20

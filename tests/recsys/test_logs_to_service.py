@@ -22,6 +22,7 @@ from tests.recsys.page_commands import run_commands
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("warm_python"),
     pytest.mark.skipif(
         keras.backend.backend() != "tensorflow",
         reason="starts processes of its own; once is enough",
@@ -93,7 +94,6 @@ def run_in_shell(script: str, folder: Path) -> None:
             stdout=printed,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
     try:
         status = shell.wait(900)
@@ -115,6 +115,7 @@ def test_the_section_runs(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    quick_python: Path | None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_movielens(tmp_path / "ml-1m")
@@ -122,7 +123,9 @@ def test_the_section_runs(
     script = replaced(script, "--epochs 2", "--epochs 1")
     for port, free in zip(("8501", "8502"), free_ports(), strict=True):
         script = replaced(script, port, free)
-    run_commands(script, lambda part: run_in_shell(part, tmp_path))
+    run_commands(
+        script, lambda part: run_in_shell(part, tmp_path), quick_python
+    )
     printed = capsys.readouterr().out
     best = re.findall(r"^ +\d+ +(\d+) +Film \1 \(2001\) ", printed, re.M)
     assert len(set(best)) == 10

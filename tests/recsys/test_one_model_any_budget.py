@@ -18,6 +18,7 @@ PAGE = ROOT / "docs" / "one_model_any_budget.md"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.once("tensorflow"),
+    pytest.mark.usefixtures("warm_python"),
     pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl"),
 ]
 
@@ -26,11 +27,14 @@ def test_one_file_serves_every_budget(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    quick_python: Path | None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ((language, script),) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert language == "sh"
-    run_commands(script, lambda part: run_in_shell(part, tmp_path))
+    run_commands(
+        script, lambda part: run_in_shell(part, tmp_path), quick_python
+    )
     assert "Traceback" not in capfd.readouterr().err
 
     def read(name: str) -> Any:

@@ -16,6 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "sequences.md"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.once("tensorflow"),
+    pytest.mark.usefixtures("warm_python"),
     pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl"),
 ]
 
@@ -24,6 +25,7 @@ def test_a_published_file_becomes_a_service(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    quick_python: Path | None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "beauty"
@@ -40,7 +42,9 @@ def test_a_published_file_becomes_a_service(
     (folder / "item_attributes.json").write_text(text)
     ((language, script),) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert language == "sh"
-    run_commands(script, lambda part: run_in_shell(part, tmp_path))
+    run_commands(
+        script, lambda part: run_in_shell(part, tmp_path), quick_python
+    )
     assert "Traceback" not in capfd.readouterr().err
     (answer,) = json.loads((tmp_path / "answer.json").read_text())[
         "predictions"
