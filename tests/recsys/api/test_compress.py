@@ -97,9 +97,13 @@ def test_eight_bits_hardly_change_predictions(
 
 @pytest.mark.once("tensorflow")
 def test_a_smaller_model_is_exported(
-    new_run: Callable[..., Path], data: Path, tmp_path: Path
+    settings: Callable[..., Any],
+    train_quickly: Callable[[Any], object],
+    data: Path,
+    tmp_path: Path,
 ) -> None:
-    run = new_run(gate="comet", k=2, epochs=1)
+    run = tmp_path / "run"
+    train_quickly(settings(run, gate="comet", k=2))
     recsys.compress(run, data, tmp_path / "small", experts=2, int8=True)
     # It raises an error unless the file predicts what the model does.
     recsys.export(tmp_path / "small", tmp_path / "served")

@@ -231,6 +231,7 @@ ODD_NAMES = {
 @pytest.mark.once("tensorflow")  # It writes exports of any backend.
 def test_features_whose_names_are_no_identifiers(
     settings: Callable[..., Settings],
+    train_quickly: Callable[[Settings], object],
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -249,7 +250,7 @@ def test_features_whose_names_are_no_identifiers(
     splits = dict.fromkeys(("train", "validation", "test"), frame)
     Dataset(schema, splits).write(tmp_path / "data")
     data = str(tmp_path / "data")
-    recsys.train(settings(tmp_path / "run", data=data, epochs=1))
+    train_quickly(settings(tmp_path / "run", data=data))
     words = ["--run", str(tmp_path / "run"), "--out", str(tmp_path / "out")]
     assert command_line(["export", *words]) == 0
     printed = capfd.readouterr().out
@@ -318,12 +319,14 @@ def one_feature_ranker(frame: pd.DataFrame, name: str) -> Ranker:
 
 @on_tensorflow
 def test_experts_that_no_static_gate_uses_are_not_exported(
-    settings: Callable[..., Settings], tmp_path: Path
+    settings: Callable[..., Settings],
+    train_quickly: Callable[[Settings], object],
+    tmp_path: Path,
 ) -> None:
     import tensorflow as tf
 
     static = {"num_experts": 8, "k": 1, "gate_options": {"static": True}}
-    recsys.train(settings(tmp_path / "run", epochs=1, **static))
+    train_quickly(settings(tmp_path / "run", **static))
     assert Run(tmp_path / "run").load_model().mixture.experts.num_experts == 8
     recsys.export(tmp_path / "run", tmp_path / "model", expert_weights=True)
     served = SAVED_MODEL.load(tmp_path / "model" / "1")

@@ -1,6 +1,7 @@
 """Classes as labels of a table, from its file to the model that serves it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +97,14 @@ def test_a_column_for_each_class(
 
 @pytest.mark.once("tensorflow")  # It writes exports of any backend.
 def test_the_export_returns_each_class(
-    new_run: NewRun, shop: Path, tmp_path: Path
+    settings: Callable[..., Settings],
+    train_quickly: Callable[[Settings], object],
+    shop: Path,
+    tmp_path: Path,
 ) -> None:
     tf = pytest.importorskip("tensorflow")
-    trained = new_run(data=str(shop), gate="softmax", head_units=[])
+    trained = tmp_path / "run"
+    train_quickly(settings(trained, data=str(shop), gate="softmax"))
     recsys.export(trained, tmp_path / "export")
     loaded = tf.saved_model.load(str(tmp_path / "export" / "1"))
     frame = recsys.load(shop).split("test")[:20]

@@ -138,25 +138,20 @@ def test_features_have_an_importance(fitted: Recommender) -> None:
     assert table["mean"].is_monotonic_decreasing
 
 
-def test_nothing_is_printed_where_it_is_not_verbose(
+def test_a_fitted_one_can_be_fitted_again(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    log = log_of(KINDS[1])
-    options = {**OPTIONS, "retrieval": False}
-    Recommender(options=options, verbose=False).fit(log)
-    assert capfd.readouterr().out == ""
-    Recommender(options=options).fit(log)
-    printed = capfd.readouterr().out
-    assert "movieId" in printed
-    assert "Training" in printed
-
-
-def test_a_fitted_one_can_be_fitted_again() -> None:
+    """And nothing is printed where it is not verbose, as it is by default."""
     log = log_of(KINDS[1])
     options = {**OPTIONS, "retrieval": False}
     recommender = Recommender(["click"], options=options, verbose=False)
     first = recommender.fit(log).predict(log)
+    assert capfd.readouterr().out == ""
+    recommender.set_params(verbose=Recommender().verbose)
     again = recommender.fit(log.assign(click=1 - log["click"])).predict(log)
+    printed = capfd.readouterr().out
+    assert "movieId" in printed
+    assert "Training" in printed
     assert isinstance(first, pd.Series)
     assert not np.allclose(first, again)
 

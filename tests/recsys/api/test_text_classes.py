@@ -1,6 +1,7 @@
 """Classes that are texts, from the training to what is served."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +93,15 @@ def test_data_with_other_classes_do_not_fit(
 
 @pytest.mark.once("tensorflow")
 def test_exports_come_with_the_classes(
-    new_run: NewRun, shop: Path, tmp_path: Path
+    settings: Callable[..., Settings],
+    train_quickly: Callable[[Settings], object],
+    shop: Path,
+    tmp_path: Path,
 ) -> None:
     import onnx
 
-    trained = new_run(data=str(shop), gate="softmax", head_units=[])
+    trained = tmp_path / "run"
+    train_quickly(settings(trained, data=str(shop), gate="softmax"))
     for form in ("tf_saved_model", "onnx"):
         recsys.export(trained, tmp_path / form, format=form)
         extra = tmp_path / form / "1" / "assets.extra"
