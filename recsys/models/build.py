@@ -148,6 +148,12 @@ def build_ranker(
     # The architecture stem has embeddings of each task beside shared ones.
     streams = [*tasks, SHARED] if config.architecture == "stem" else []
     embeddings = max(len(streams), 1)
+    scenario_model = create_scenario_model(
+        config,
+        dataset.schema,
+        features,
+        None if source is None else source.scenario_model,
+    )
     check_memory(
         config,
         features,
@@ -157,6 +163,7 @@ def build_ranker(
         num_rows,
         catalogue,
         free_ids,
+        0 if scenario_model is None else scenario_model.num_scenarios,
     )
     create: Callable[..., Ranker] = Ranker
     if catalogue is not None and config.tower is not None:
@@ -183,12 +190,7 @@ def build_ranker(
         interaction=interaction,
         target_statistics=statistics,
         streams=streams,
-        scenario_model=create_scenario_model(
-            config,
-            dataset.schema,
-            features,
-            None if source is None else source.scenario_model,
-        ),
+        scenario_model=scenario_model,
         num_positions=_num_positions(config, dataset, source),
         **_label_statistics(config, dataset, source),
     )

@@ -53,6 +53,7 @@ def check_memory(
     num_rows: int,
     catalogue: Catalogue | None = None,
     free_ids: Mapping[str, FittedId] | None = None,
+    num_scenarios: int = 0,
 ) -> None:
     """Checks that what a training takes at the least fits into memory.
 
@@ -70,6 +71,7 @@ def check_memory(
         num_rows: Rows of the training split.
         catalogue: The items to be retrieved, if any.
         free_ids: The ids that have free vectors for retrieval, by name.
+        num_scenarios: How many scenarios the model tells apart, if any.
 
     Raises:
         ValueError: It does not fit. The message names the largest part and
@@ -79,7 +81,7 @@ def check_memory(
         return
     parts = [
         *_tables(config, features, widths),
-        *_layers(config, width, num_tasks),
+        *_layers(config, width, num_tasks, num_scenarios),
         *_batch(config, features, widths, width, num_rows),
     ]
     if catalogue is not None:
@@ -142,7 +144,7 @@ def _table_copies(config: ResolvedConfig, rows: int, dim: int) -> int:
 
 
 def _layers(
-    config: ResolvedConfig, width: int, num_tasks: int
+    config: ResolvedConfig, width: int, num_tasks: int, num_scenarios: int
 ) -> Iterator[Part]:
     copies = _COPIES[config.optimizer]
     seen = config.expert_units[-1] if config.expert_units else width
@@ -155,7 +157,12 @@ def _layers(
         seen = config.bottom_units[-1]
     head = _dense([seen, *config.head_units])
     text = f"{num_tasks:,} heads of {config.head_units} units"
-    yield Part(text, "`head_units`", num_tasks * head, copies)
+    numbers, options = num_tasks * head, "`head_units`"
+    if config.scenario_model == "star":
+        numbers *= 1 + num_scenarios
+        text += f" for each of {num_scenarios:,} scenarios"
+        options = "`head_units` and `scenario_model`"
+    yield Part(text, options, numbers, copies)
     if config.interaction == "dcn":
         numbers = config.cross_layers * width * (width + 2)
         text = f"{config.cross_layers:,} cross layers of width {width:,}"

@@ -160,6 +160,18 @@ def test_options_of_features_are_named() -> None:
         check(user=user)
 
 
+def test_each_scenario_of_star_has_heads() -> None:
+    config = replace(CONFIG, scenario_model="star")
+    # Weights of three scenarios beside those that they share.
+    total = TOTAL + 4 * 3 * HEADS
+    check(config, free=total, num_scenarios=3)
+    with pytest.raises(ValueError, match="of memory that are free"):
+        check(config, free=total - 1, num_scenarios=3)
+    with pytest.raises(ValueError, match="`head_units` and `scenario_model`"):
+        check(config, free=1000, num_scenarios=1000)
+    check(replace(config, scenario_model="pepnet"), TOTAL, num_scenarios=3)
+
+
 def test_a_wide_embedding_makes_wide_experts() -> None:
     with pytest.raises(ValueError, match="`embedding_dim`, `num_experts` and"):
         check(replace(CONFIG, embedding_dim=10), width=10**6)
