@@ -40,6 +40,7 @@ def check_layer(
     training_losses: int = 0,
     follows_policy: bool = True,
     large: bool = False,
+    built_in_graph: bool = True,
     **other_inputs: np.ndarray,
 ) -> None:
     """Checks all that a Keras layer promises, but for its values.
@@ -58,6 +59,8 @@ def check_layer(
         large: Whether it holds so many layers, all of which have tests of
             their own, that `make test` builds it before its step is traced on
             TensorFlow, and compiles that without XLA.
+        built_in_graph: Whether it can be built in a graph of TensorFlow: not
+            where NumPy computes a first value from another one.
         **other_inputs: Further tensors that the layer is called with, by the
             name of the argument.
     """
@@ -70,7 +73,12 @@ def check_layer(
     check_losses(layer, arrays, training_losses)
     check_gradients(layer, arrays)
     few_modes = JIT_MODES[:1] if large else _one_of(JIT_MODES)
-    check_fit(make_layer, arrays, few_modes if Drawn.few else JIT_MODES, large)
+    check_fit(
+        make_layer,
+        arrays,
+        few_modes if Drawn.few else JIT_MODES,
+        built_in_graph and not large,
+    )
     check_saving(make_layer, arrays, folder / "layer.keras")
     check_policies(make_layer, arrays, follows_policy)
 
@@ -154,7 +162,7 @@ def check_fit(
     make_layer: Callable[[], keras.layers.Layer],
     arrays: Arrays,
     jit_modes: Sequence[bool] = JIT_MODES,
-    large: bool = False,
+    built_in_graph: bool = True,
 ) -> None:
     """A model trains with it for a step, compiled as the backend can."""
     batch_size = len(arrays["inputs"])
@@ -162,7 +170,7 @@ def check_fit(
         model = Squares(make_layer())
         model.compile("sgd", "mse", jit_compile=jit_compile)
         if Drawn.few and keras.backend.backend() == "tensorflow":
-            if not large:
+            if built_in_graph:
                 _build_in_graph(model.layer, arrays)
             model(arrays)
         history = model.fit(

@@ -320,6 +320,7 @@ def test_it_is_a_proper_layer(kwargs, tmp_path, rng):
         non_trainable_weights=4,
         training_losses=1,
         follows_policy=False,
+        built_in_graph=False,
     )
 
 

@@ -211,6 +211,7 @@ def test_it_is_a_proper_layer(tmp_path, x):
         non_trainable_weights=4,
         training_losses=2,
         follows_policy=False,
+        built_in_graph=False,
     )
 
 
