@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from recsys.files.json_files import JsonMapping
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
-from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
 from recsys.reporting.shelf.settings import baseline_rows
+from recsys.reporting.shelf.settings import two_tower_rows
 
 _FILE = ShelfFile(
     ("ml-100k/u.data",),
@@ -34,7 +34,6 @@ def split_of_ml_100k(
         source: Where they are published.
         retrieval_label: Which ratings count.
     """
-    towers = {"retrieval": True, "retrieval_label": retrieval_label}
     return Benchmark(
         title=f"MovieLens-100K, {title}",
         protocol=f"100,000 ratings of 943 users for 1,682 films. {protocol} "
@@ -54,14 +53,7 @@ def split_of_ml_100k(
                 *("popular", "item-knn", "ease", "ials", "mf", "spectral"),
                 retrieval_label=retrieval_label,
             ),
-            # What a user gets without further options, and with one.
-            Setting("two towers and ranker", "train", towers, seeds=3),
-            Setting(
-                "two towers and ranker, refit",
-                "train",
-                {**towers, "refit": True},
-                seeds=3,
-            ),
+            *two_tower_rows(retrieval_label),
         ),
         published=tuple(
             Published(model, values, source)

@@ -33,6 +33,27 @@ def baseline_rows(*models: str, **fields: object) -> tuple[Setting, ...]:
     )
 
 
+def two_tower_rows(retrieval_label: str = "all") -> tuple[Setting, ...]:
+    """Returns what a user gets without further options, and with a refit.
+
+    Args:
+        retrieval_label: Which ratings count.
+    """
+    fields: JsonObject = {
+        "retrieval": True,
+        "retrieval_label": retrieval_label,
+    }
+    return tuple(
+        Setting(
+            f"two towers and ranker{suffix}",
+            "train",
+            {**fields, **refit},
+            seeds=3,
+        )
+        for suffix, refit in (("", {}), (", refit", {"refit": True}))
+    )
+
+
 def tower(**fields: object) -> JsonObject:
     """Returns the fields of a sequence tower without a ranker behind it."""
     return {
