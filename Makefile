@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 ONCE ?= --once
 # How many times the CPU seconds of the budget the tests may take here.
 SLOWER ?= 1
-# PyTorch is pinned: other releases are not tested, and may bring CUDA along.
+# PyTorch is pinned, as other releases may bring CUDA along.
 TORCH ?= torch==2.13.0
 RUN ?= runs/quickstart
 # What runs the model of the demonstration in a browser; others are not tested.

@@ -11,11 +11,12 @@ less than the time on the clock.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from resource import RUSAGE_CHILDREN
+from resource import getrusage
 from statistics import median
 
 from recsys.backend import backend_to_start
@@ -44,7 +45,7 @@ def cpu_seconds(arguments: list[str]) -> float:
     """CPU seconds that the interpreter takes with these arguments."""
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder, "run"))
-        before = os.times()
+        before = getrusage(RUSAGE_CHILDREN)
         subprocess.run(
             [
                 sys.executable,
@@ -54,9 +55,9 @@ def cpu_seconds(arguments: list[str]) -> float:
             stderr=subprocess.DEVNULL,
             check=True,
         )
-        after = os.times()
-    user = after.children_user - before.children_user
-    return user + after.children_system - before.children_system
+        after = getrusage(RUSAGE_CHILDREN)
+    user = after.ru_utime - before.ru_utime
+    return user + after.ru_stime - before.ru_stime
 
 
 def main() -> None:
@@ -73,9 +74,9 @@ def main() -> None:
         line = {
             "backend": backend_to_start(None),
             "command": name,
-            "cpu_seconds": round(median(seconds), 2),
-            "least": round(min(seconds), 2),
-            "most": round(max(seconds), 2),
+            "cpu_seconds": round(median(seconds), 3),
+            "least": round(min(seconds), 3),
+            "most": round(max(seconds), 3),
         }
         print(json.dumps(line))
 
