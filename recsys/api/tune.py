@@ -10,6 +10,7 @@ from recsys.data import Schema
 from recsys.data import load
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.bounds import check_count
+from recsys.errors.choices import check_choice
 from recsys.errors.reading import naming
 from recsys.errors.shown import printable
 from recsys.files.atomic import remove_all_unfinished
@@ -143,13 +144,9 @@ def _search_of(engine: str) -> Search:
         ValueError: There is no such engine, or KerasTuner's environment
             variables name another.
     """
+    check_choice("engine", engine, ("keras-tuner", "ray"))
     if engine == "keras-tuner":
         return search
-    if engine != "ray":
-        raise ValueError(
-            "`engine` must be one of keras-tuner, ray. "
-            f"Received: engine={engine!r}"
-        )
     if role() != "alone":
         raise ValueError(
             "`engine` must be 'keras-tuner' for its chief and workers. "
