@@ -33,8 +33,8 @@ class MatrixFactorization(RetrievalBaseline):
 
     about = "factors by a softmax over all items, with an L2 penalty"
     options: ClassVar = {
-        "factors": Option((64,), 64, 1024),
-        "lambda": Option((0.03, 0.1, 0.2), 0.1),
+        "factors": Option((64, 128), 128, 1024),
+        "lambda": Option((0.03, 0.05, 0.1, 0.2), 0.05),
     }
 
     users: np.ndarray

@@ -66,7 +66,13 @@ _FIELDS = {
         *("tower_patience", "ranker"),
     ),
     "Optimizer": (
-        *("optimizer", "learning_rate", "batch_size", "table_optimizer"),
+        *(
+            "optimizer",
+            "learning_rate",
+            "rate_decay",
+            "batch_size",
+            "table_optimizer",
+        ),
         *("table_learning_rate", "min_table_rows"),
     ),
     "Reading of rows": ("train_rows", "streaming", "shuffle_buffer"),

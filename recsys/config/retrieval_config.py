@@ -25,7 +25,7 @@ _SHAPE = SHAPE | ConfigDict(defer_build=True)
 
 RETRIEVAL_IDS = ("embeddings", "vectors")
 # Towers go on learning where the loss of the tasks has long been at its best.
-_DEFAULTS = {"learning_rate": 1e-3, "epochs": 50, "patience": 5}
+_DEFAULTS = {"learning_rate": 1e-3, "rate_decay": 0.3, "epochs": 50}
 
 
 @dataclass(frozen=True, kw_only=True, config=_SHAPE)
@@ -35,8 +35,8 @@ class RetrievalConfig(TowerConfig):
     retrieval: bool = False
     """Train query and item towers beside the tasks, on the same embeddings, by
     a softmax over the items of a batch. `recsys recommend` finds the candidates
-    with them. Changes the defaults to learning_rate 0.001, epochs 50 and
-    patience 5: towers train longer than tasks."""
+    with them. Changes the defaults to learning_rate 0.001, rate_decay 0.3
+    and epochs 50: towers train longer than tasks."""
 
     retrieval_weight: Weight = 1.0
     """Weight of the retrieval loss."""
@@ -54,7 +54,7 @@ class RetrievalConfig(TowerConfig):
     temperature (of cosine scores), calibration (gbce), margin and
     negative_weight (cosine-contrastive)."""
 
-    retrieval_dim: Width = 32
+    retrieval_dim: Width = 64
     """Width of query and item vectors."""
 
     retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] | None = None

@@ -275,6 +275,10 @@ class TrainConfig(RetrievalConfig):
     """Learning rate of the optimizer. Default: the preset's; 0.001 for
     compact, 0.0003 for the published ones."""
 
+    rate_decay: Annotated[Rate, Field(le=1)] = 1.0
+    """Factor of the learning rate after each epoch without improvement; 1 keeps
+    the rate."""
+
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
     """Optimizer of the embedding tables. lazy-adam (a row's moments change only
     when it is looked up) and rowwise-adagrad (one accumulator per row) train by

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
@@ -27,7 +29,7 @@ def fit(
     config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
-    validated: bool = True,
+    costs: Sequence[float] | None = None,
     tracked: TrackedRun | None = None,
 ) -> None:
     """Trains until the last epoch, or until validation stops improving.
@@ -39,8 +41,7 @@ def fit(
         config: The configuration, resolved.
         dataset: The data set to train on.
         start: What the run goes on from; `None` for one that begins anew.
-        validated: Whether epochs are measured on the validation split.
-            Defaults to `True`.
+        costs: As for `train_model`.
         tracked: As for `train_model`.
 
     Raises:
@@ -84,7 +85,7 @@ def fit(
             batches,
             checkpoint,
             epochs,
-            validated,
+            costs,
             tracked,
         )
 
@@ -97,7 +98,7 @@ def _fit_epochs(
     batches: TrainingBatches | StreamedBatches,
     checkpoint: Checkpoint,
     epochs: int,
-    validated: bool,
+    costs: Sequence[float] | None,
     tracked: TrackedRun | None,
 ) -> None:
     """Goes on from a checkpoint until so many epochs are done."""
@@ -119,7 +120,7 @@ def _fit_epochs(
                 checkpoint,
                 interruption,
                 finite_loss,
-                validated,
+                costs,
                 tracked,
             ),
         )

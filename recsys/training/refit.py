@@ -59,9 +59,12 @@ def refit_model(
     again = _run_of_refit(run)
     again.folder.mkdir(exist_ok=True)
     epochs, tower_epochs = config.epochs, None
+    costs: list[float] = []
     if run.history.is_file():
         choice = EpochChoice.of(config, dataset.schema.tasks)
-        epochs = choice.best_row(read_history(run.history)) + 1
+        history = read_history(run.history)
+        epochs = choice.best_row(history) + 1
+        costs = [choice.cost(value) for value in history[choice.column]]
     if config.tower is not None:
         tower_epochs = best_tower_epoch(run, config)
     counts = [str(epochs)] if run.history.is_file() else []
@@ -72,9 +75,7 @@ def refit_model(
     )
     out = str(again.folder)
     once = replace(config, out=out, epochs=epochs, select=LAST)
-    train_model(
-        again, once, dataset, start, validated=False, tower_epochs=tower_epochs
-    )
+    train_model(again, once, dataset, start, costs, tower_epochs)
     with replacing(run.model) as unfinished:
         shutil.copyfile(again.model, unfinished)
     if again.optimizer.is_file():

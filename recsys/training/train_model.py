@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import keras
 
 from recsys.config.resolved_config import ResolvedConfig
@@ -30,7 +32,7 @@ def train_model(
     config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
-    validated: bool = True,
+    costs: Sequence[float] | None = None,
     tower_epochs: int | None = None,
     tracked: TrackedRun | None = None,
 ) -> None:
@@ -42,10 +44,9 @@ def train_model(
         config: The configuration, resolved.
         dataset: The data set to train on.
         start: What the run goes on from; `None` for one that begins anew.
-        validated: Whether epochs are measured on the validation split.
-            Defaults to `True`.
-        tower_epochs: How many epochs a sequence tower is trained where it is
-            not validated.
+        costs: For a model that is not validated, what was to be low in each
+            epoch of a training that was; the learning rate falls as there.
+        tower_epochs: How many epochs a sequence tower is trained then.
         tracked: The run of an experiment tracker that the epochs go to. None
             unless given.
 
@@ -83,7 +84,7 @@ def train_model(
         try:
             if isinstance(model, TwoTower) and config.tower is not None:
                 goes_on = start is not None
-                if validated:
+                if costs is None:
                     fit_tower(model, run, config, dataset, goes_on)
                 else:
                     assert tower_epochs is not None, "of a tower"
@@ -91,10 +92,10 @@ def train_model(
             if config.ranker is False:
                 run.save_model(model)
                 return
-            fit(model, run, config, dataset, start, validated, tracked)
+            fit(model, run, config, dataset, start, costs, tracked)
         except KeyboardInterrupt:
             # Alone, a process cannot run what all of them share.
-            if share.count == 1 and validated:
+            if share.count == 1 and costs is None:
                 _save_what_there_is(model, run, config, dataset)
             raise
         release(model)

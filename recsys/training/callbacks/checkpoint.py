@@ -126,6 +126,11 @@ class Checkpoint(keras.callbacks.Callback):
         """Epochs done."""
         return len(self.progress.history)
 
+    def costs(self) -> list[float]:
+        """Returns what the choice has of each epoch; the lowest is the best."""
+        column = self.choice.column
+        return [self.choice.cost(row[column]) for row in self.progress.history]
+
     def is_done(self, epochs: int) -> bool:
         """Returns whether no epoch is left to train."""
         return self.epochs >= epochs or self.progress.wait >= self.patience

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import keras
 
 from keras_moe.callbacks import PermutationSearch
@@ -20,6 +22,7 @@ from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
 from recsys.training.callbacks.progress_line import ProgressLine
 from recsys.training.callbacks.progress_line import Stopwatch
+from recsys.training.callbacks.rate_decay import RateDecay
 from recsys.training.callbacks.retrieval_index import RetrievalIndex
 from recsys.training.callbacks.retrieval_validation import RetrievalValidation
 from recsys.training.callbacks.same_state import SameState
@@ -40,7 +43,7 @@ def in_order(
     checkpoint: Checkpoint,
     interruption: Interruption,
     finite_loss: FiniteLoss,
-    validated: bool = True,
+    costs: Sequence[float] | None = None,
     tracked: TrackedRun | None = None,
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks of a training in the order in which they act.
@@ -56,8 +59,7 @@ def in_order(
         checkpoint: What keeps where the training is.
         interruption: What ends it after Ctrl-C.
         finite_loss: What ends it after a loss that is not finite.
-        validated: Whether epochs are measured on the validation split.
-            Defaults to `True`.
+        costs: As for `train_model`.
         tracked: The run of an experiment tracker that the epochs go to. None
             unless given.
     """
@@ -68,14 +70,17 @@ def in_order(
         _shuffling(batches, checkpoint),
         finite_loss,
         _same_state(),
+        _rate_decay(config, checkpoint, costs),
         _task_weights(model),
         PermutationSearch(config.search_epochs) if has_search(config) else None,
         monitor,
         _weight_history(run, monitor, checkpoint),
         None if monitor is None else StepsUntilBinary(checkpoint.progress),
         _retrieval_index(model),
-        _validation(model, config, dataset) if validated else None,
-        _retrieval_validation(model, config, dataset) if validated else None,
+        _validation(model, config, dataset) if costs is None else None,
+        _retrieval_validation(model, config, dataset)
+        if costs is None
+        else None,
         checkpoint,
         None if tracked is None else Tracking(tracked, checkpoint),
         _tensorboard(run, checkpoint),
@@ -103,6 +108,20 @@ def _shuffling(
 def _same_state() -> keras.callbacks.Callback | None:
     group = current_group()
     return None if group is None else SameState(group)
+
+
+def _rate_decay(
+    config: ResolvedConfig,
+    checkpoint: Checkpoint,
+    costs: Sequence[float] | None,
+) -> keras.callbacks.Callback | None:
+    if config.rate_decay == 1:
+        return None
+    return RateDecay(
+        config.learning_rate,
+        config.rate_decay,
+        checkpoint.costs if costs is None else lambda: costs,
+    )
 
 
 def _task_weights(model: MultiTaskModel) -> keras.callbacks.Callback | None:

@@ -13,6 +13,7 @@ import pytest
 from keras import ops
 
 import recsys
+from keras_moe.types import Logs
 from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.data import Schema
@@ -23,6 +24,7 @@ from recsys.data.streaming.epoch_order import Share
 from recsys.runs.run import Run
 from recsys.training import refit
 from recsys.training.callbacks.interruption import FiniteLoss
+from recsys.training.callbacks.validation import Validation
 from tests.recsys.retrieval.id_kinds import IdKinds
 
 Fields = Callable[..., dict[str, Any]]
@@ -97,7 +99,10 @@ def assert_same_weights(run: Path, other: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "given"),
     [
-        ("texts", {"retrieval": True, "retrieval_label": "all"}),
+        (
+            "texts",
+            {"retrieval": True, "retrieval_label": "all", "rate_decay": 1.0},
+        ),
         ("large", {"streaming": True}),
     ],
     ids=["retrieval", "streaming"],
@@ -130,6 +135,26 @@ def test_it_is_a_training_on_both_splits_for_the_best_epochs(
         for part in ("popular", "diversity"):
             assert measured.pop(part) == pytest.approx(wanted.pop(part))
         assert measured == pytest.approx(wanted)
+
+
+@pytest.mark.once("torch")
+def test_the_learning_rate_falls_as_in_the_first_training(
+    fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_data(tmp_path / "data", "texts")
+    measure = Validation.on_epoch_end
+
+    def measured(self: Validation, epoch: int, logs: Logs | None) -> None:
+        measure(self, epoch, logs)
+        assert logs is not None
+        logs["val_loss"] = [0.5, 0.6, 0.4][epoch]
+
+    monkeypatch.setattr(Validation, "on_epoch_end", measured)
+    run = tmp_path / "run"
+    recsys.train(fields(data, run, refit=True, rate_decay=0.5))
+    for name in ("history.csv", refit.HISTORY):
+        rates = pd.read_csv(run / name)["learning_rate"]
+        assert rates.tolist() == [0.05, 0.05, 0.025]
 
 
 @pytest.mark.once("torch")

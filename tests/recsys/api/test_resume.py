@@ -29,6 +29,7 @@ def impatient(settings: Settings) -> dict[str, Any]:
         Path(),
         epochs=12,
         learning_rate=0.5,
+        rate_decay=0.7,
         patience=2,
         standardize_targets=False,
     )
