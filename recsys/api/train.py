@@ -61,6 +61,7 @@ def train(
 
     The folder gets `config.json`, `model.keras` (the weights of the epoch
     that `config.select` chooses), `metrics.json`, `history.csv`,
+    `tower_history.csv` (of towers that are trained by themselves),
     `weights.csv` (each task's mean expert weights after every epoch),
     `sample.npz` (rows of the validation split to draw the routing on), `plots/`
     and `tensorboard/`. Each epoch ends with a checkpoint, and with

@@ -24,8 +24,9 @@ from recsys.files.json_files import JsonObject
 
 # The texts are below the fields of `TrainConfig`.
 _SHAPE = SHAPE | ConfigDict(use_attribute_docstrings=False)
-# What `--select` calls the validation loss, and what retrieval is chosen by.
-TASKS, RETRIEVAL = "tasks", "retrieval"
+# What `--select` calls the validation loss, what retrieval is chosen by, and
+# the one for the tasks with the other for the towers.
+TASKS, RETRIEVAL, PARTS = "tasks", "retrieval", "parts"
 LAST = "last"  # What it calls the last epoch.
 
 
@@ -145,6 +146,6 @@ def _defaults(config: TrainConfig) -> JsonObject:
         "standardize_targets": False,
         "retrieval_correction": IN_SCORES,
         "min_table_rows": 1,
-        "select": RETRIEVAL if config.trains_towers else TASKS,
+        "select": PARTS if config.trains_towers else TASKS,
         "backend": "tensorflow",  # Keras's own default.
     }

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from recsys.config.resolved_config import LAST
+from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import RETRIEVAL
 from recsys.config.resolved_config import TASKS
 from recsys.config.resolved_config import ResolvedConfig
@@ -42,7 +43,9 @@ class EpochChoice:
 
         Example:
         >>> from recsys.config.train_config import TrainConfig
-        >>> config = TrainConfig(data="synthetic", out="out", retrieval=True)
+        >>> config = TrainConfig(
+        ...     data="synthetic", out="out", retrieval=True, select="retrieval"
+        ... )
         >>> EpochChoice.of(ResolvedConfig.of(config), {})
         EpochChoice(column='val_retrieval_ndcg@10', higher=True)
         """
@@ -57,6 +60,7 @@ class EpochChoice:
                 for name in RETRIEVAL_METRICS
             }
             choices |= {RETRIEVAL: by_name[f"ndcg@{k}"], **by_name}
+            choices[PARTS] = cls()  # Towers, trained on alone, by the former.
         for task, kind in tasks.items():
             choices[f"{task}_loss"] = cls(f"val_{task}_loss")
             for metric in kind.logged:

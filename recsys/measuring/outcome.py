@@ -8,6 +8,7 @@ from keras_moe.callbacks import load_heat_map
 from keras_moe.callbacks import measure_routing
 from keras_moe.layers import Gate
 from recsys import plots
+from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import TASKS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Split
@@ -57,8 +58,9 @@ def write_outcome(
     Returns:
         The metrics by split; beside them, what `search_distance` returns for
         a run that has searched for permutations, as "permutation_distance",
-        and, where the epoch was not chosen by the loss of the tasks, what
-        `EpochChoice.chosen` returns, as "selected".
+        and, where the epoch was not chosen by the loss of the tasks alone, what
+        `EpochChoice.chosen` returns, as "selected", and of towers that were
+        trained on alone as "selected_towers".
     """
     model = run.load_model()
     measured = Measuring.of(model, config, dataset.schema)
@@ -86,6 +88,10 @@ def write_outcome(
             metrics["permutation_distance"] = distance
         if config.select != TASKS:
             metrics["selected"] = choice.chosen(history)
+        if config.select == PARTS and run.tower_history.is_file():
+            of_towers = EpochChoice(f"val_ndcg@{config.metrics_k}", higher=True)
+            history = pd.read_csv(run.tower_history)
+            metrics["selected_towers"] = of_towers.chosen(history)
     write_json(run.metrics, metrics)
     return metrics
 

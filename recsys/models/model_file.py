@@ -61,6 +61,20 @@ def save_model_file(model: MultiTaskModel, file: Path) -> None:
                     archive.write(member, member.relative_to(unpacked))
 
 
+def load_weights(model: MultiTaskModel, file: Path) -> None:
+    """Gives a model the values that all its variables had when it was saved.
+
+    Args:
+        model: The model; the state of its optimizer stays.
+        file: What `save_model_file` has made of it.
+
+    Raises:
+        FileError: The file is broken.
+    """
+    with reading(file, EXPECTED), _without_optimizer(model):
+        model.load_weights(file)
+
+
 @contextmanager
 def _without_optimizer(model: MultiTaskModel) -> Iterator[None]:
     optimizer = getattr(model, "optimizer", None)  # None unless compiled.

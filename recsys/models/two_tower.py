@@ -1,5 +1,7 @@
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from contextlib import contextmanager
 from typing import Any
 from typing import Self
 
@@ -27,8 +29,9 @@ class TwoTower(Ranker):
     ranker's tables have; items are retrieved by the dot product of their
     vectors. Both are trained beside the tasks: in a training step with weights
     of rows for retrieval among the inputs, the model adds the loss of the
-    retrieval. A sequence tower, whose `history` is a feature, is trained
-    before the tasks and adds none.
+    retrieval; and on alone after them, within `towers_alone`. A sequence
+    tower, whose `history` is a feature, is trained before the tasks and adds
+    none.
 
     Args:
         features: As in `Ranker`.
@@ -36,6 +39,9 @@ class TwoTower(Ranker):
         mixture: As in `Ranker`.
         retrieval: `recsys.retrieval.retrieval.Retrieval`.
         **kwargs: The other arguments of `Ranker`, but for `build`.
+
+    Attributes:
+        trains_alone: Whether a training step is of the towers alone.
 
     Call arguments:
         inputs: Dict of feature to tensor `(batch,)`, as `encode` returns
@@ -61,6 +67,7 @@ class TwoTower(Ranker):
     ) -> None:
         super().__init__(features, tasks, mixture, build=False, **kwargs)
         self.retrieval = retrieval
+        self.trains_alone = False
         self.build()
 
     def build(self, input_shape: Structure = None) -> None:
@@ -80,6 +87,25 @@ class TwoTower(Ranker):
         """All variables but those of the retrieval."""
         others = {id(each) for each in self.retrieval.variables}
         return [each for each in self.variables if id(each) not in others]
+
+    @contextmanager
+    def towers_alone(self) -> Iterator[None]:
+        """Within it, training steps change the retrieval and nothing else.
+
+        Compile the model there: its optimizer has the variables of the
+        retrieval. Steps predict zeros, for the loss of the tasks to be left
+        out, and leave all other variables as they are, as those of gates.
+        """
+        frozen = [each for each in self.ranking_variables if each.trainable]
+        for variable in frozen:
+            variable.trainable = False
+        self.trains_alone = True
+        try:
+            yield
+        finally:
+            self.trains_alone = False
+            for variable in frozen:
+                variable.trainable = True
 
     @property
     def query_names(self) -> list[str]:
@@ -153,6 +179,21 @@ class TwoTower(Ranker):
             return None
         parts = [ops.cast(part, self.compute_dtype) for part in parts]
         return ops.concatenate(parts, axis=-1)
+
+    def call(
+        self,
+        inputs: Mapping[str, Tensor],
+        training: bool | None = None,
+        budget: float | Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        if not (training and self.trains_alone):
+            return super().call(inputs, training, budget)
+        self._add_retrieval_loss(inputs, self._rows(inputs, False))
+        batch = ops.shape(inputs[self.retrieval.item])[0]
+        return {
+            task: ops.zeros((batch, self.num_classes.get(task, 1)))
+            for task in self.tasks
+        }
 
     def _looked_up(
         self, inputs: Mapping[str, Tensor], training: bool | None

@@ -36,6 +36,8 @@ class Run:
         metrics: The metrics of the model, by split.
         calibration: The calibration error of its tasks before and after.
         history: A row per epoch.
+        tower_history: A row per epoch of towers that are trained by themselves,
+            before the tasks or after them.
         weights: The mean weight of each expert, by epoch and task.
         sample: Rows of the validation split, as the model takes them.
         plots: Folder of the figures.
@@ -55,6 +57,7 @@ class Run:
         self.metrics = self.folder / "metrics.json"
         self.calibration = self.folder / "calibration.json"
         self.history = self.folder / "history.csv"
+        self.tower_history = self.folder / "tower_history.csv"
         self.weights = self.folder / "weights.csv"
         self.sample = self.folder / "sample.npz"
         self.plots = self.folder / "plots"

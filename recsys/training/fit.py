@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 
+from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
@@ -50,6 +51,7 @@ def fit(
     """
     choice = EpochChoice.of(config, model.tasks)
     by_retrieval = choice.column.startswith(VALIDATION_RETRIEVAL)
+    by_retrieval |= config.select == PARTS  # Of the towers, afterwards.
     if by_retrieval and isinstance(model, TwoTower):
         check_counting_rows(model, dataset, config.retrieval_label)
     compile_model(model, config)

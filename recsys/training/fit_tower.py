@@ -29,7 +29,6 @@ from recsys.training.callbacks.retrieval_index import update_index
 from recsys.training.tower_training import WindowBatches
 from recsys.training.tower_training import create_tower_training
 
-HISTORY = "tower_history.csv"
 _FIRST_LENGTH = 0.02  # Of item vectors, by the square root of their width.
 # Most places of sequences that are read to validate an epoch. That of 1,024
 # rows is chosen by chance: on Amazon Beauty their ndcg@10 has a standard error
@@ -79,7 +78,7 @@ def fit_tower(
             epoch = len(rows) + 1
             rows.append({"epoch": epoch, "loss": loss, **_row(measured)})
             _announce(rows[-1])
-            pd.DataFrame(rows).to_csv(run.folder / HISTORY, index=False)
+            pd.DataFrame(rows).to_csv(run.tower_history, index=False)
             if best.is_over(rows[-1][f"val_ndcg@{config.metrics_k}"]):
                 break
     finally:
@@ -120,15 +119,22 @@ def refit_tower(
     retrieval.trainable = False
 
 
-def best_tower_epoch(run: Run, config: ResolvedConfig) -> int:
-    """Returns which epoch of its tower a run has kept, counted from 1.
+def tower_costs(run: Run, config: ResolvedConfig) -> list[float] | None:
+    """Returns what was to be low in each epoch of a run's towers.
 
     Args:
         run: The run.
         config: Its configuration.
+
+    Returns:
+        The ndcg of each epoch times -1, the best one last; `None` for towers
+        that were not trained by themselves.
     """
-    figures = pd.read_csv(run.folder / HISTORY)[f"val_ndcg@{config.metrics_k}"]
-    return int(figures.fillna(-1).argmax()) + 1
+    if not run.tower_history.is_file():
+        return None
+    column = f"val_ndcg@{config.metrics_k}"
+    figures = pd.read_csv(run.tower_history)[column].fillna(-1)
+    return [-figure for figure in figures[: int(figures.argmax()) + 1]]
 
 
 def _losses(

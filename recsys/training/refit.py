@@ -13,7 +13,7 @@ from recsys.measuring.epoch_choice import EpochChoice
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 from recsys.training.data_parallel import process_share
-from recsys.training.fit_tower import best_tower_epoch
+from recsys.training.fit_tower import tower_costs
 from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
 
@@ -58,24 +58,22 @@ def refit_model(
     """
     again = _run_of_refit(run)
     again.folder.mkdir(exist_ok=True)
-    epochs, tower_epochs = config.epochs, None
-    costs: list[float] = []
+    epochs, costs = config.epochs, list[float]()
     if run.history.is_file():
         choice = EpochChoice.of(config, dataset.schema.tasks)
         history = read_history(run.history)
         epochs = choice.best_row(history) + 1
         costs = [choice.cost(value) for value in history[choice.column]]
-    if config.tower is not None:
-        tower_epochs = best_tower_epoch(run, config)
+    of_towers = tower_costs(run, config)
     counts = [str(epochs)] if run.history.is_file() else []
-    counts += [] if tower_epochs is None else [f"{tower_epochs} of the tower"]
+    counts += [] if of_towers is None else [f"{len(of_towers)} of the towers"]
     announce(
         "Training again on the training and validation splits, epochs: "
         + ", ".join(counts)
     )
     out = str(again.folder)
     once = replace(config, out=out, epochs=epochs, select=LAST)
-    train_model(again, once, dataset, start, costs, tower_epochs)
+    train_model(again, once, dataset, start, costs, of_towers)
     with replacing(run.model) as unfinished:
         shutil.copyfile(again.model, unfinished)
     if again.optimizer.is_file():

@@ -9,6 +9,8 @@ from recsys.config.optimizers import LARGE_TABLE
 from recsys.config.optimizers import TABLE_RULES
 from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
+from recsys.config.resolved_config import PARTS
+from recsys.config.resolved_config import RETRIEVAL
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
@@ -24,6 +26,7 @@ from recsys.retrieval.counting_rows import counting_label
 from recsys.retrieval.losses import loss_class
 from recsys.retrieval.losses import typed_loss_options
 from recsys.tasks.task_options import typed_task_options
+from recsys.training.data_parallel import process_share
 
 # What the papers train on ratings as they are, and so must whoever compares
 # losses with theirs. Those of the generated data set are of the same kind.
@@ -51,6 +54,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
     """
     data = config.data
     config = replace(config, preset=_preset(config, schema))
+    config = replace(config, select=_select(config))
     resolved = ResolvedConfig.of(_with_table_optimizer(config, schema))
     EpochChoice.of(resolved, schema.tasks)
     _check_statistics(resolved, schema)
@@ -120,6 +124,18 @@ def _task_groups(config: TrainConfig, schema: Schema) -> dict[str, str]:
     # Kinds could be names of tasks.
     kinds = {task: f"{kind.type} tasks" for task, kind in schema.tasks.items()}
     return kinds | given
+
+
+def _select(config: TrainConfig) -> str | None:
+    """What the epoch is chosen by, where the number of processes says it."""
+    if not config.trains_towers or process_share(config).count == 1:
+        return config.select
+    if config.select == PARTS:
+        raise ValueError(
+            "`select` must be retrieval, or another criterion for all of a "
+            "model that several processes train. Received: select='parts'"
+        )
+    return config.select or RETRIEVAL
 
 
 def _preset(config: TrainConfig, schema: Schema) -> str:

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import keras
 
+from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.measuring.outcome import write_outcome
@@ -22,6 +23,7 @@ from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
 from recsys.training.fit_tower import fit_tower
 from recsys.training.fit_tower import refit_tower
+from recsys.training.fit_towers_alone import fit_towers_alone
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.warm_start import WarmStart
@@ -33,7 +35,7 @@ def train_model(
     dataset: AnyDataset,
     start: WarmStart | None,
     costs: Sequence[float] | None = None,
-    tower_epochs: int | None = None,
+    tower_costs: Sequence[float] | None = None,
     tracked: TrackedRun | None = None,
 ) -> None:
     """Builds a model and trains it; the best one is in the run then.
@@ -46,7 +48,8 @@ def train_model(
         start: What the run goes on from; `None` for one that begins anew.
         costs: For a model that is not validated, what was to be low in each
             epoch of a training that was; the learning rate falls as there.
-        tower_epochs: How many epochs a sequence tower is trained then.
+        tower_costs: The same of its towers, where they were trained by
+            themselves.
         tracked: The run of an experiment tracker that the epochs go to. None
             unless given.
 
@@ -87,12 +90,16 @@ def train_model(
                 if costs is None:
                     fit_tower(model, run, config, dataset, goes_on)
                 else:
-                    assert tower_epochs is not None, "of a tower"
-                    refit_tower(model, config, dataset, tower_epochs, goes_on)
+                    assert tower_costs is not None, "of a tower"
+                    epochs = len(tower_costs)
+                    refit_tower(model, config, dataset, epochs, goes_on)
             if config.ranker is False:
                 run.save_model(model)
                 return
             fit(model, run, config, dataset, start, costs, tracked)
+            goes_on = config.select == PARTS or tower_costs is not None
+            if isinstance(model, TwoTower) and config.trains_towers and goes_on:
+                fit_towers_alone(model, run, config, dataset, tower_costs)
         except KeyboardInterrupt:
             # Alone, a process cannot run what all of them share.
             if share.count == 1 and costs is None:

@@ -63,7 +63,10 @@ def in_order(
         tracked: The run of an experiment tracker that the epochs go to. None
             unless given.
     """
-    monitor = _routing_monitor(model, dataset)
+    measures = costs is None
+    ranks = not (isinstance(model, TwoTower) and model.trains_alone)
+    searches = ranks and has_search(config)
+    monitor = _routing_monitor(model, dataset) if ranks else None
     callbacks = [
         interruption,
         Stopwatch(),
@@ -72,15 +75,13 @@ def in_order(
         _same_state(),
         _rate_decay(config, checkpoint, costs),
         _task_weights(model),
-        PermutationSearch(config.search_epochs) if has_search(config) else None,
+        PermutationSearch(config.search_epochs) if searches else None,
         monitor,
         _weight_history(run, monitor, checkpoint),
         None if monitor is None else StepsUntilBinary(checkpoint.progress),
         _retrieval_index(model),
-        _validation(model, config, dataset) if costs is None else None,
-        _retrieval_validation(model, config, dataset)
-        if costs is None
-        else None,
+        _validation(model, config, dataset) if measures and ranks else None,
+        _retrieval_validation(model, config, dataset) if measures else None,
         checkpoint,
         None if tracked is None else Tracking(tracked, checkpoint),
         _tensorboard(run, checkpoint),

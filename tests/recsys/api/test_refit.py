@@ -101,7 +101,12 @@ def assert_same_weights(run: Path, other: Path) -> None:
     [
         (
             "texts",
-            {"retrieval": True, "retrieval_label": "all", "rate_decay": 1.0},
+            {
+                "retrieval": True,
+                "retrieval_label": "all",
+                "rate_decay": 1.0,
+                "select": "retrieval",
+            },
         ),
         ("large", {"streaming": True}),
     ],

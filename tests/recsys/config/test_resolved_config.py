@@ -54,7 +54,7 @@ def test_sizes_are_those_of_the_preset_unless_given() -> None:
     ("given", "select"),
     [
         ({}, "tasks"),
-        ({"retrieval": True}, "retrieval"),
+        ({"retrieval": True}, "parts"),
         ({"retrieval": True, "tower": "hstu"}, "tasks"),
         ({"retrieval": True, "select": "recall@10"}, "recall@10"),
     ],

@@ -35,7 +35,12 @@ def choice(**fields: Any) -> EpochChoice:
         ({}, "val_loss", 2),
         ({"select": "watch_auc"}, "val_watch_auc", 3),
         ({"select": "rating_rmse"}, "val_rating_rmse", 1),
-        ({"retrieval": True}, "val_retrieval_ndcg@5", 2),
+        ({"retrieval": True}, "val_loss", 2),
+        (
+            {"retrieval": True, "select": "retrieval"},
+            "val_retrieval_ndcg@5",
+            2,
+        ),
         ({"retrieval": True, "select": "ndcg@5"}, "val_retrieval_ndcg@5", 2),
         ({"retrieval": True, "select": "tasks"}, "val_loss", 2),
         ({"retrieval": True, "tower": "hstu"}, "val_loss", 2),

@@ -92,6 +92,8 @@ def fields(films_folder: Path) -> Callable[..., dict[str, Any]]:
             "out": str(out),
             "retrieval": True,
             "retrieval_weight": 1.0,
+            # In one go: tests/recsys/retrieval/test_parts.py has the default.
+            "select": "retrieval",
             # The same films are watched again.
             "retrieval_exclude_seen": False,
             "gate": "top-k",

@@ -205,7 +205,7 @@ def test_a_run_finds_what_is_watched_and_is_what_is_saved(
     assert again["ndcg@5"] == pytest.approx(measured["ndcg@5"])
     ranker = run.load_two_tower()
     saved = ranker.retrieval.vectors
-    assert saved.shape == (30, 33)
+    assert saved.shape == (30, 65)
     update_index(ranker)
     np.testing.assert_allclose(ranker.retrieval.vectors, saved, atol=1e-5)
     found = recsys.recommend(free_run, ids.user(4), top=5, score="retrieval")

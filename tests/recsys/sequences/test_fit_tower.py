@@ -12,12 +12,11 @@ import recsys
 from recsys.data import load
 from recsys.data.datasets.sequences import sequences
 from recsys.runs.run import Run
-from recsys.training.fit_tower import HISTORY
 from tests.recsys.sequences.conftest import fields
 
 
 def epochs_of(run: Run) -> pd.DataFrame:
-    return pd.read_csv(run.folder / HISTORY)
+    return pd.read_csv(run.tower_history)
 
 
 def after(place: int) -> str:

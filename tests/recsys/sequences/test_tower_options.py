@@ -21,7 +21,6 @@ from recsys.private_names import each_layer
 from recsys.runs.run import Run
 from recsys.sequences.hstu_block import HSTUBlock
 from recsys.sequences.transformer_block import TransformerBlock
-from recsys.training.fit_tower import HISTORY
 from recsys.training.fit_tower import training_sequences
 from tests.recsys.sequences.conftest import fields
 
@@ -50,7 +49,7 @@ def test_the_command_trains_what_it_names(
     run = Run(tmp_path / "run")
     kind = {"transformer": TransformerBlock, "hstu": HSTUBlock}[tower]
     assert all(isinstance(block, kind) for block in blocks_of(run))
-    assert len(pd.read_csv(run.folder / HISTORY)) == 1
+    assert len(pd.read_csv(run.tower_history)) == 1
     words = ["recommend", "--run", str(run.folder), "--user", "u1"]
     assert command([*words, "--feature", "history=i1|i2"]) == 0
     assert "i3" in capfd.readouterr().out
@@ -88,7 +87,7 @@ def test_half_precision_is_that_of_training_alone(
     )
     rough = Run(tmp_path / "run")
     losses = [
-        pd.read_csv(each.folder / HISTORY)["loss"].to_numpy()
+        pd.read_csv(each.tower_history)["loss"].to_numpy()
         for each in (run, rough)
     ]
     np.testing.assert_allclose(*losses, rtol=0.05)

@@ -1,0 +1,76 @@
+"""Two towers, trained on alone from the best epoch of the tasks."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from recsys.config.resolved_config import LAST
+from recsys.config.resolved_config import RETRIEVAL
+from recsys.config.resolved_config import ResolvedConfig
+from recsys.data.load import AnyDataset
+from recsys.files.atomic import replacing
+from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
+from recsys.models.model_file import load_weights
+from recsys.models.two_tower import TwoTower
+from recsys.retrieval.retrieval import RETRIEVAL_LOSS
+from recsys.runs.run import Run
+from recsys.terminal.progress import announce
+from recsys.training.fit import fit
+
+
+def fit_towers_alone(
+    ranker: TwoTower,
+    run: Run,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    costs: Sequence[float] | None = None,
+) -> None:
+    """Trains the towers of a ranker whose tasks are at their best epoch.
+
+    Nothing else changes. The epoch with the highest ndcg is kept, and is the
+    run's model then; `tower_history.csv` has all of them. An interrupted
+    training goes on from its checkpoint, which is in that of the run.
+
+    Args:
+        ranker: The ranker, trained by `fit`.
+        run: The folder of its run, with the model of the best epoch.
+        config: The configuration, resolved.
+        dataset: The data set to train on.
+        costs: As for `fit`, of the towers.
+
+    Raises:
+        DataError: No row of the validation split counts for retrieval.
+        KeyboardInterrupt: After Ctrl-C.
+        NonFiniteLossError: The loss became NaN or infinite.
+    """
+    announce("Training the towers alone, from the best epoch of the tasks on")
+    load_weights(ranker, run.model)
+    stage = Run(run.checkpoint / "towers")
+    stage.folder.mkdir(parents=True, exist_ok=True)
+    ranker.weighting = None
+    alone = replace(
+        config,
+        epochs=config.epochs if costs is None else len(costs),
+        select=RETRIEVAL if costs is None else LAST,
+        weighting="fixed",
+        task_weights=dict.fromkeys(config.task_weights, 0.0),
+    )
+    with ranker.towers_alone():
+        fit(ranker, stage, alone, dataset, None, costs)
+    with replacing(run.model) as unfinished:
+        shutil.copyfile(stage.model, unfinished)
+    with replacing(run.tower_history) as unfinished:
+        history = _as_of_towers(pd.read_csv(stage.history))
+        history.to_csv(unfinished, index=False)
+
+
+def _as_of_towers(history: pd.DataFrame) -> pd.DataFrame:
+    """The columns that the history of any tower has."""
+    names = {RETRIEVAL_LOSS: "loss"} | {
+        name: "val_" + name.removeprefix(VALIDATION_RETRIEVAL)
+        for name in map(str, history)
+        if name.startswith(VALIDATION_RETRIEVAL)
+    }
+    return history[["epoch", *names]].rename(columns=names)

@@ -1,0 +1,168 @@
+"""Tasks and towers, each at its own best epoch."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.config.train_config import TrainConfig
+from recsys.data import Dataset
+from recsys.data.streaming.epoch_order import Share
+from recsys.models.build import build_model
+from recsys.models.two_tower import TwoTower
+from recsys.runs.run import Run
+from recsys.training import resolve_config
+from recsys.training.batches import create_batches
+from recsys.training.callbacks.interruption import FiniteLoss
+from recsys.training.compile_model import compile_model
+from tests.recsys.retrieval.id_kinds import of_texts
+
+Fields = Callable[..., dict[str, Any]]
+
+
+def values(variables: list[keras.Variable]) -> list[np.ndarray]:
+    return [np.array(variable.numpy()) for variable in variables]
+
+
+def are_equal(some: list[np.ndarray], others: list[np.ndarray]) -> list[bool]:
+    return [
+        np.array_equal(one, other)
+        for one, other in zip(some, others, strict=True)
+    ]
+
+
+def ranking_weights(ranker: TwoTower) -> list[keras.Variable]:
+    """Without the states of random numbers, which are not saved."""
+    saved = {id(weight) for weight in ranker.weights}
+    return [each for each in ranker.ranking_variables if id(each) in saved]
+
+
+def assert_same(
+    some: list[keras.Variable], others: list[keras.Variable]
+) -> None:
+    for one, other in zip(some, others, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy(), one.path)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lazy-adam"])
+def test_steps_of_the_towers_alone_change_nothing_else(
+    fields: Fields, films: Dataset, optimizer: str
+) -> None:
+    given = TrainConfig(
+        **fields(Path("out"), table_optimizer=optimizer, learning_rate=0.003)
+    )
+    config = resolve_config.resolve_config(given, films.schema)
+    ranker = build_model(config, films)
+    assert isinstance(ranker, TwoTower)
+    trained = len(ranker.trainable_variables)
+    with ranker.towers_alone():
+        compile_model(ranker, config)
+        batches = create_batches(films.split("train"), ranker, config, None)
+        before = values(ranker.ranking_variables)
+        towers = ranker.retrieval.trainable_variables
+        first = values(towers)
+        history = ranker.fit(batches, epochs=2, shuffle=False, verbose=0)
+        after = values(ranker.ranking_variables)
+    assert all(are_equal(before, after))
+    assert not any(are_equal(first, values(towers)))
+    losses = history.history["retrieval_loss"]
+    assert losses[1] < losses[0]
+    assert len(ranker.trainable_variables) == trained
+    assert ranker.get_config()["mixture"]["config"]["trainable"]
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")
+@of_texts
+def test_the_tasks_are_those_of_their_own_best_epoch(
+    fields: Fields, tmp_path: Path
+) -> None:
+    given = {"epochs": 4, "patience": 2, "learning_rate": 0.05}
+    tasks, run = Run(tmp_path / "tasks"), Run(tmp_path / "parts")
+    expected = recsys.train(fields(tasks.folder, select="tasks", **given))
+    metrics = recsys.train(fields(run.folder, select="parts", **given))
+    assert metrics == json.loads(run.metrics.read_text())
+    for split in ("validation", "test"):
+        assert metrics[split]["tasks"] == expected[split]["tasks"]
+    ranker, other = run.load_two_tower(), tasks.load_two_tower()
+    assert_same(ranking_weights(ranker), ranking_weights(other))
+    alone = pd.read_csv(run.tower_history)
+    best = alone["val_ndcg@5"].argmax()
+    value = alone["val_ndcg@5"][best]
+    wanted = {"by": "val_ndcg@5", "epoch": best + 1, "value": value}
+    assert metrics["selected_towers"] == wanted
+    assert metrics["selected"]["by"] == "val_loss"
+    measured = metrics["validation"]["retrieval"]["ndcg@5"]
+    assert measured == pytest.approx(value, rel=1e-5)
+    assert not run.checkpoint.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")
+@of_texts
+@pytest.mark.parametrize("refit", [False, True])
+def test_it_goes_on_where_the_towers_were(
+    fields: Fields,
+    refit: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole, killed = Run(tmp_path / "whole"), Run(tmp_path / "killed")
+    given = {"select": "parts", "epochs": 3, "checkpoint_steps": 2}
+    given |= {"refit": refit}
+    trained = whole.folder / "refit" if refit else whole.folder
+    stage = trained / "checkpoint" / "towers"
+
+    def copy(self: FiniteLoss, at: int, logs: Any = None) -> None:
+        if stage.is_dir() and (self.epoch, at) == (0, 3):
+            shutil.copytree(whole.folder, killed.folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FiniteLoss, "on_train_batch_begin", copy)
+        metrics = recsys.train(fields(whole.folder, **given))
+    resumed = recsys.train(fields(killed.folder, **given), resume=True)
+    assert resumed == metrics
+    assert_same(killed.load_model().weights, whole.load_model().weights)
+    pd.testing.assert_frame_equal(
+        pd.read_csv(killed.tower_history), pd.read_csv(whole.tower_history)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")
+@of_texts
+def test_a_refit_trains_each_part_for_as_long(
+    fields: Fields, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(tmp_path / "run")
+    given = {"select": "parts", "epochs": 3, "patience": 1, "refit": True}
+    metrics = recsys.train(fields(run.folder, **given))
+    epochs = metrics["selected_towers"]["epoch"]
+    *_, last = re.findall(r"^Epoch .*?  ", capsys.readouterr().out, re.M)
+    assert last == f"Epoch {epochs}/{epochs}  "
+    refitted = pd.read_csv(run.folder / "refit_history.csv")
+    history = pd.read_csv(run.history)
+    assert len(refitted) == history["val_loss"].argmin() + 1
+
+
+@pytest.mark.once("torch")
+def test_several_processes_train_all_in_one(
+    fields: Fields, films: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        resolve_config, "process_share", lambda config: Share(0, 2)
+    )
+    given = TrainConfig(**fields(Path("out"), select=None))
+    config = resolve_config.resolve_config(given, films.schema)
+    assert config.select == "retrieval"
+    given = TrainConfig(**fields(Path("out"), select="parts"))
+    with pytest.raises(ValueError, match="`select` must be retrieval, or"):
+        resolve_config.resolve_config(given, films.schema)
