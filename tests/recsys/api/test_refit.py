@@ -128,8 +128,8 @@ def test_it_is_a_training_on_both_splits_for_the_best_epochs(
     assert len(refitted) == best
     assert not any(name.startswith("val_") for name in refitted)
     both = in_two_parts(data, tmp_path / "both")
-    expected = fields(both, tmp_path / "whole", select="last", **given)
-    metrics = recsys.train(expected | {"epochs": best})
+    expected = fields(both, tmp_path / "whole", **given)
+    metrics = recsys.train(expected | {"epochs": best, "select": "last"})
     assert_same_weights(tmp_path / "run", tmp_path / "whole")
     assert again["test"] == metrics["test"]
     assert not (tmp_path / "run" / "refit").exists()

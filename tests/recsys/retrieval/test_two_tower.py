@@ -43,7 +43,7 @@ def two_tower(build: Build) -> TwoTower:
 
 @pytest.mark.sampled(2)
 def test_a_ranker_has_no_retrieval(build: Build) -> None:
-    ranker = build(retrieval=False)
+    ranker = build(retrieval=False, select=None)
     assert type(ranker) is Ranker
     for name in ("retrieval", "query_names", "query_vectors", "item_vectors"):
         assert not hasattr(ranker, name)
