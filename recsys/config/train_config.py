@@ -303,8 +303,8 @@ class TrainConfig(RetrievalConfig):
     """Criterion for the best epoch and for patience: the validation loss of the
     tasks (tasks), ndcg@k of retrieval over the whole catalogue (retrieval), or
     a validation metric such as watch_auc, rating_rmse or recall@10. The last
-    epoch whatever its metrics: last. Each part by its own: parts, the tasks by
-    their loss, and from their best epoch on the towers alone, by ndcg@k.
+    epoch whatever its metrics: last. Each part by its own: parts, first the
+    tasks by their loss, then, on their best epoch, the towers by ndcg@k.
     Default: parts if two towers are trained (retrieval in several processes),
     else tasks."""
 

@@ -60,7 +60,7 @@ class EpochChoice:
                 for name in RETRIEVAL_METRICS
             }
             choices |= {RETRIEVAL: by_name[f"ndcg@{k}"], **by_name}
-            choices[PARTS] = cls()  # Towers, trained on alone, by the former.
+            choices[PARTS] = cls()  # Towers, after them, by the former.
         for task, kind in tasks.items():
             choices[f"{task}_loss"] = cls(f"val_{task}_loss")
             for metric in kind.logged:

@@ -59,8 +59,8 @@ def write_outcome(
         The metrics by split; beside them, what `search_distance` returns for
         a run that has searched for permutations, as "permutation_distance",
         and, where the epoch was not chosen by the loss of the tasks alone, what
-        `EpochChoice.chosen` returns, as "selected", and of towers that were
-        trained on alone as "selected_towers".
+        `EpochChoice.chosen` returns, as "selected", and of towers that are
+        trained after them as "selected_towers".
     """
     model = run.load_model()
     measured = Measuring.of(model, config, dataset.schema)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+import keras
+
 from recsys.columns.kind import declarations
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Dataset
@@ -43,6 +45,9 @@ from recsys.retrieval.losses import create_loss
 from recsys.retrieval.losses.full_softmax import MOST_ITEMS
 from recsys.retrieval.losses.full_softmax import FullSoftmax
 from recsys.retrieval.retrieval import Retrieval
+
+# Of free vectors, by the square root of their width: the largest at first.
+_FIRST_NUMBER = 0.1
 
 
 def build_model(
@@ -318,9 +323,16 @@ def _retrieval(
     source: Ranker | None,
 ) -> Retrieval:
     """The towers, with free vectors of some ids; the catalogue is open."""
+    # The towers begin with what is popular, and not with noise.
+    first = _FIRST_NUMBER / config.retrieval_dim**0.5
     vectors = {
         name: IdEmbedding(
-            feature.num_rows, config.retrieval_dim, config.unknown_rate
+            feature.num_rows,
+            config.retrieval_dim,
+            config.unknown_rate,
+            embeddings_initializer=keras.initializers.RandomUniform(
+                -first, first
+            ),
         )
         for name, feature in free_ids.items()
     }

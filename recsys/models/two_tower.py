@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import Any
+from typing import Literal
 from typing import Self
 
 import keras
@@ -20,6 +21,8 @@ from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.retrieval import Retrieval
 from recsys.tasks import Task
 
+Part = Literal["tasks", "towers"]
+
 
 @keras.saving.register_keras_serializable(package="recsys")
 class TwoTower(Ranker):
@@ -29,9 +32,8 @@ class TwoTower(Ranker):
     ranker's tables have; items are retrieved by the dot product of their
     vectors. Both are trained beside the tasks: in a training step with weights
     of rows for retrieval among the inputs, the model adds the loss of the
-    retrieval; and on alone after them, within `towers_alone`. A sequence
-    tower, whose `history` is a feature, is trained before the tasks and adds
-    none.
+    retrieval; or one after the other, within `only`. A sequence tower, whose
+    `history` is a feature, is trained before the tasks and adds none.
 
     Args:
         features: As in `Ranker`.
@@ -41,7 +43,8 @@ class TwoTower(Ranker):
         **kwargs: The other arguments of `Ranker`, but for `build`.
 
     Attributes:
-        trains_alone: Whether a training step is of the towers alone.
+        part: What training steps are of alone, `"tasks"` or `"towers"`; `None`
+            for both.
 
     Call arguments:
         inputs: Dict of feature to tensor `(batch,)`, as `encode` returns
@@ -67,7 +70,7 @@ class TwoTower(Ranker):
     ) -> None:
         super().__init__(features, tasks, mixture, build=False, **kwargs)
         self.retrieval = retrieval
-        self.trains_alone = False
+        self.part: Part | None = None
         self.build()
 
     def build(self, input_shape: Structure = None) -> None:
@@ -89,21 +92,29 @@ class TwoTower(Ranker):
         return [each for each in self.variables if id(each) not in others]
 
     @contextmanager
-    def towers_alone(self) -> Iterator[None]:
-        """Within it, training steps change the retrieval and nothing else.
+    def only(self, part: Part) -> Iterator[None]:
+        """Within it, training steps change one part and nothing else.
 
-        Compile the model there: its optimizer has the variables of the
-        retrieval. Steps predict zeros, for the loss of the tasks to be left
-        out, and leave all other variables as they are, as those of gates.
+        Compile the model there: its optimizer has the variables of that part.
+        Steps of the towers predict zeros, for the loss of the tasks to be left
+        out, and leave alone what gates note in a step, too.
+
+        Args:
+            part: `"tasks"` or `"towers"`.
         """
-        frozen = [each for each in self.ranking_variables if each.trainable]
+        of_towers = {id(each) for each in self.retrieval.variables}
+        frozen = [
+            each
+            for each in self.trainable_variables
+            if (id(each) in of_towers) == (part == "tasks")
+        ]
         for variable in frozen:
             variable.trainable = False
-        self.trains_alone = True
+        self.part = part
         try:
             yield
         finally:
-            self.trains_alone = False
+            self.part = None
             for variable in frozen:
                 variable.trainable = True
 
@@ -186,7 +197,7 @@ class TwoTower(Ranker):
         training: bool | None = None,
         budget: float | Tensor | None = None,
     ) -> dict[str, Tensor]:
-        if not (training and self.trains_alone):
+        if not training or self.part != "towers":
             return super().call(inputs, training, budget)
         self._add_retrieval_loss(inputs, self._rows(inputs, False))
         batch = ops.shape(inputs[self.retrieval.item])[0]
@@ -199,7 +210,7 @@ class TwoTower(Ranker):
         self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> dict[str, Tensor]:
         rows = super()._looked_up(inputs, training)
-        beside_tasks = self.retrieval.history is None
+        beside_tasks = self.retrieval.history is None and self.part is None
         if training and beside_tasks and ROW_WEIGHTS in inputs:
             self._add_retrieval_loss(inputs, rows)
         return rows

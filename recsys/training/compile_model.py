@@ -19,6 +19,7 @@ from recsys.config.weightings import WEIGHTINGS
 from recsys.distribution.process_group import num_shares
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.shared_tower import SharedTower
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
 from recsys.tables import RowRule
 from recsys.tables import TableOptimizer
@@ -44,7 +45,8 @@ def compile_model(model: MultiTaskModel, config: ResolvedConfig) -> None:
         loss={task: model.loss_of(task) for task in model.tasks},
         loss_weights=config.task_weights,
     )
-    model.log_losses([RETRIEVAL_LOSS] if config.retrieval else [])
+    finds = isinstance(model, TwoTower) and model.part != "tasks"
+    model.log_losses([RETRIEVAL_LOSS] if finds else [])
     # `fit` would on TensorFlow take the memory of the largest slot twice.
     model.optimizer.build(model.trainable_variables)
     if keras.backend.backend() == "tensorflow":

@@ -23,7 +23,7 @@ from recsys.training.data_parallel import process_share
 from recsys.training.fit import fit
 from recsys.training.fit_tower import fit_tower
 from recsys.training.fit_tower import refit_tower
-from recsys.training.fit_towers_alone import fit_towers_alone
+from recsys.training.fit_towers import fit_towers
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.warm_start import WarmStart
@@ -96,16 +96,28 @@ def train_model(
             if config.ranker is False:
                 run.save_model(model)
                 return
-            fit(model, run, config, dataset, start, costs, tracked)
-            goes_on = config.select == PARTS or tower_costs is not None
-            if isinstance(model, TwoTower) and config.trains_towers and goes_on:
-                fit_towers_alone(model, run, config, dataset, tower_costs)
+            given = model, run, config, dataset, start, costs, tracked
+            if not _in_parts(config, tower_costs):
+                fit(*given)
+            else:
+                assert isinstance(model, TwoTower), "with retrieval"
+                with model.only("tasks"):
+                    fit(*given)
+                fit_towers(model, run, config, dataset, tower_costs)
         except KeyboardInterrupt:
             # Alone, a process cannot run what all of them share.
             if share.count == 1 and costs is None:
                 _save_what_there_is(model, run, config, dataset)
             raise
         release(model)
+
+
+def _in_parts(
+    config: ResolvedConfig, tower_costs: Sequence[float] | None
+) -> bool:
+    """Whether two towers are trained after the tasks, or were in a refit."""
+    in_parts = config.select == PARTS or tower_costs is not None
+    return config.trains_towers and in_parts
 
 
 def _save_what_there_is(

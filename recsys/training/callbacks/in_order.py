@@ -64,7 +64,8 @@ def in_order(
             unless given.
     """
     measures = costs is None
-    ranks = not (isinstance(model, TwoTower) and model.trains_alone)
+    part = model.part if isinstance(model, TwoTower) else None
+    ranks, finds = part != "towers", part != "tasks"
     searches = ranks and has_search(config)
     monitor = _routing_monitor(model, dataset) if ranks else None
     callbacks = [
@@ -81,7 +82,9 @@ def in_order(
         None if monitor is None else StepsUntilBinary(checkpoint.progress),
         _retrieval_index(model),
         _validation(model, config, dataset) if measures and ranks else None,
-        _retrieval_validation(model, config, dataset) if measures else None,
+        _retrieval_validation(model, config, dataset)
+        if measures and finds
+        else None,
         checkpoint,
         None if tracked is None else Tracking(tracked, checkpoint),
         _tensorboard(run, checkpoint),

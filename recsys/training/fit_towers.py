@@ -1,4 +1,4 @@
-"""Two towers, trained on alone from the best epoch of the tasks."""
+"""Two towers, trained after the tasks."""
 
 import shutil
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from recsys.terminal.progress import announce
 from recsys.training.fit import fit
 
 
-def fit_towers_alone(
+def fit_towers(
     ranker: TwoTower,
     run: Run,
     config: ResolvedConfig,
@@ -29,9 +29,10 @@ def fit_towers_alone(
 ) -> None:
     """Trains the towers of a ranker whose tasks are at their best epoch.
 
-    Nothing else changes. The epoch with the highest ndcg is kept, and is the
-    run's model then; `tower_history.csv` has all of them. An interrupted
-    training goes on from its checkpoint, which is in that of the run.
+    Nothing else changes, not even the tables of features that they see. The
+    epoch with the highest ndcg is kept, and is the run's model then;
+    `tower_history.csv` has all of them. An interrupted training goes on from
+    its checkpoint, which is in that of the run.
 
     Args:
         ranker: The ranker, trained by `fit`.
@@ -45,7 +46,7 @@ def fit_towers_alone(
         KeyboardInterrupt: After Ctrl-C.
         NonFiniteLossError: The loss became NaN or infinite.
     """
-    announce("Training the towers alone, from the best epoch of the tasks on")
+    announce("Training the towers, on the best epoch of the tasks")
     load_weights(ranker, run.model)
     stage = Run(run.checkpoint / "towers")
     stage.folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +58,7 @@ def fit_towers_alone(
         weighting="fixed",
         task_weights=dict.fromkeys(config.task_weights, 0.0),
     )
-    with ranker.towers_alone():
+    with ranker.only("towers"):
         fit(ranker, stage, alone, dataset, None, costs)
     with replacing(run.model) as unfinished:
         shutil.copyfile(stage.model, unfinished)
