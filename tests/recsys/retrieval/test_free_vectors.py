@@ -187,6 +187,7 @@ def free_run(
     def train(folder: Path) -> None:
         data.write(folder / "data")
         changes = FREE | {"data": str(folder / "data"), "epochs": 6}
+        changes |= {"learning_rate": 0.01}
         train_it = train_quickly if ids.texts else recsys.train
         train_it(fields(folder / "run", **changes))
 
