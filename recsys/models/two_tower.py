@@ -96,8 +96,8 @@ class TwoTower(Ranker):
         """Within it, training steps change one part and nothing else.
 
         Compile the model there: its optimizer has the variables of that part.
-        Steps of the towers predict zeros, for the loss of the tasks to be left
-        out, and leave alone what gates note in a step, too.
+        Steps of the towers predict constants, for the loss of the tasks to be
+        left out, and leave alone what gates note in a step, too.
 
         Args:
             part: `"tasks"` or `"towers"`.
@@ -201,9 +201,11 @@ class TwoTower(Ranker):
             return super().call(inputs, training, budget)
         self._add_retrieval_loss(inputs, self._rows(inputs, False))
         batch = ops.shape(inputs[self.retrieval.item])[0]
+        # Probabilities, so that the loss of no kind of task is infinite.
+        counts = {task: self.num_classes.get(task, 1) for task in self.tasks}
         return {
-            task: ops.zeros((batch, self.num_classes.get(task, 1)))
-            for task in self.tasks
+            task: ops.full((batch, count), 1 / (count + 1))
+            for task, count in counts.items()
         }
 
     def _looked_up(
