@@ -33,13 +33,14 @@ class RetrievalConfig(TowerConfig):
     """The fields of `TrainConfig` that are of the retrieval."""
 
     retrieval: bool = False
-    """Train query and item towers beside the tasks, on the same embeddings, by
-    a softmax over the items of a batch. `recsys recommend` finds the candidates
+    """Train query and item towers, on the embeddings of the tasks, by a softmax
+    over the items of a batch. `recsys recommend` finds the candidates
     with them. Changes the defaults to learning_rate 0.001, rate_decay 0.3
     and epochs 50: towers train longer than tasks."""
 
     retrieval_weight: Weight = 1.0
-    """Weight of the retrieval loss."""
+    """Weight of the retrieval loss, which is added to that of the tasks where
+    both are trained in one (select: anything but parts)."""
 
     retrieval_loss: Annotated[Text, one_of(RETRIEVAL_LOSSES)] = "softmax"
     """Loss of the towers: softmax (over the items of the batch), full-softmax

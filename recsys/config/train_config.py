@@ -305,8 +305,9 @@ class TrainConfig(RetrievalConfig):
     a validation metric such as watch_auc, rating_rmse or recall@10. The last
     epoch whatever its metrics: last. Each part by its own: parts, first the
     tasks by their loss, then, on their best epoch, the towers by ndcg@k.
-    Default: parts if two towers are trained (retrieval in several processes),
-    else tasks."""
+    Default: parts if two towers are trained; retrieval if they see a history
+    of items or an embedding of the user, or in several processes; tasks without
+    towers."""
 
     refit: bool = False
     """Train again on the training and validation splits, for as many epochs as

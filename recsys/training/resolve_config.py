@@ -54,7 +54,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
     """
     data = config.data
     config = replace(config, preset=_preset(config, schema))
-    config = replace(config, select=_select(config))
+    config = replace(config, select=_select(config, schema))
     resolved = ResolvedConfig.of(_with_table_optimizer(config, schema))
     EpochChoice.of(resolved, schema.tasks)
     _check_statistics(resolved, schema)
@@ -126,16 +126,32 @@ def _task_groups(config: TrainConfig, schema: Schema) -> dict[str, str]:
     return kinds | given
 
 
-def _select(config: TrainConfig) -> str | None:
-    """What the epoch is chosen by, where the number of processes says it."""
-    if not config.trains_towers or process_share(config).count == 1:
+def _select(config: TrainConfig, schema: Schema) -> str | None:
+    """What the epoch is chosen by, where data and processes say it."""
+    if not config.trains_towers:
         return config.select
-    if config.select == PARTS:
+    several = process_share(config).count > 1
+    if several and config.select == PARTS:
         raise ValueError(
             "`select` must be retrieval, or another criterion for all of a "
             "model that several processes train. Received: select='parts'"
         )
-    return config.select or RETRIEVAL
+    by_ids = not several and _finds_by_ids(config, schema)
+    return config.select or (PARTS if by_ids else RETRIEVAL)
+
+
+def _finds_by_ids(config: TrainConfig, schema: Schema) -> bool:
+    """Whether towers find by the users' own vectors, without a history.
+
+    The vectors of what is in a history are those of the tasks, and have to
+    learn from both.
+    """
+    item = schema.item_id
+    of_items = any(
+        getattr(kind, "of", None) == item for kind in schema.features.values()
+    )
+    has_vectors = config.retrieval_ids == "vectors"
+    return has_vectors and schema.user_id is not None and not of_items
 
 
 def _preset(config: TrainConfig, schema: Schema) -> str:

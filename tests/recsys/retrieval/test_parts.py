@@ -15,6 +15,7 @@ import pytest
 import recsys
 from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
+from recsys.data import Schema
 from recsys.data.streaming.epoch_order import Share
 from recsys.models.build import build_model
 from recsys.models.two_tower import Part
@@ -147,6 +148,30 @@ def test_a_refit_trains_each_part_for_as_long(
     refitted = pd.read_csv(run.folder / "refit_history.csv")
     history = pd.read_csv(run.history)
     assert len(refitted) == history["val_loss"].argmin() + 1
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    ("features", "user", "given", "select"),
+    [
+        ({}, "user", {}, "parts"),
+        ({}, "user", {"select": "tasks"}, "tasks"),
+        ({}, "user", {"retrieval_ids": "embeddings"}, "retrieval"),
+        ({"had": {"type": "ids", "of": "item"}}, "user", {}, "retrieval"),
+        ({}, None, {}, "retrieval"),
+    ],
+)
+def test_the_default_is_in_parts_where_users_have_vectors(
+    features: dict[str, Any],
+    user: str | None,
+    given: dict[str, Any],
+    select: str,
+) -> None:
+    ids = {"who": "id"} if user is None else {user: "id"}
+    columns = {"item": "id", **ids, **features}
+    schema = Schema("shop", columns, {"like": "binary"}, item="item", user=user)
+    config = TrainConfig(data="shop", out="run", retrieval=True, **given)
+    assert resolve_config.resolve_config(config, schema).select == select
 
 
 @pytest.mark.once("torch")
