@@ -251,7 +251,7 @@ def test_both_stages_are_exported_without_the_items_table(
         return
     integers = stored_shapes(folder, "int8")
     assert tables["user"] in integers
-    assert [1, 30, 33] in integers  # A block of all items.
+    assert [1, 30, 65] in integers  # A block of all items.
     assert tables["user"] not in stored_shapes(folder, "float32")
     cost = read_json(folder / TABLES_FILE)
     assert {"loss of watch", "recall@5 of retrieval"} < cost["test"].keys()
