@@ -66,14 +66,8 @@ _FIELDS = {
         *("tower_patience", "ranker"),
     ),
     "Optimizer": (
-        *(
-            "optimizer",
-            "learning_rate",
-            "rate_decay",
-            "batch_size",
-            "table_optimizer",
-        ),
-        *("table_learning_rate", "min_table_rows"),
+        *("optimizer", "learning_rate", "rate_decay", "batch_size"),
+        *("table_optimizer", "table_learning_rate", "min_table_rows"),
     ),
     "Reading of rows": ("train_rows", "streaming", "shuffle_buffer"),
     "Devices": ("distribute", "expert_devices"),
