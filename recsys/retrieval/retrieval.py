@@ -4,21 +4,16 @@ from typing import Any
 from typing import Self
 
 import keras
-import numpy as np
 from keras import ops
-from keras_rs.layers import BruteForceRetrieval
 
 from keras_moe.types import Config
 from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
-from keras_moe.types import TensorLike
 from recsys.config.retrieval_losses import IN_SCORES
 from recsys.config.retrieval_losses import IN_TRAINING
 from recsys.distribution.process_group import all_rows
-from recsys.features.list_room import with_room_of
-from recsys.retrieval.catalogue import Catalogue
-from recsys.retrieval.feature_roles import FeatureRole
+from recsys.retrieval.indexed_items import IndexedItems
 from recsys.retrieval.losses import RetrievalLoss
 from recsys.retrieval.losses import create_loss
 from recsys.retrieval.negatives import Items
@@ -36,7 +31,7 @@ RETRIEVAL = "retrieval"
 
 
 @keras.saving.register_keras_serializable(package="recsys")
-class Retrieval(keras.layers.Layer):
+class Retrieval(IndexedItems):
     """Two towers, of queries and of items, with a catalogue of the items.
 
     The vector of a query, <u, ·>, is large for the items that it is to be
@@ -54,11 +49,10 @@ class Retrieval(keras.layers.Layer):
     3.4).
 
     Args:
-        item: The id feature that says which item a row has.
-        item_features: Its further features.
-        num_items: Integer, how many items there are, numbered from 1.
-        features: For each of `item_features`, the shape and the dtype of what
-            stands for it in a batch, without the batch.
+        item: As that of `IndexedItems`, like the next three.
+        item_features: Further features of the item.
+        num_items: Integer, how many items there are.
+        features: The shapes and dtypes of these features.
         dim: Integer, width of both towers' vectors. Defaults to 32.
         units: Integers, the hidden widths of each tower. Defaults to `(256,)`.
         weight: Float, weight of the loss. Defaults to 0.1.
@@ -86,14 +80,6 @@ class Retrieval(keras.layers.Layer):
             where it takes the vectors of all features of the query.
         alone: Whether the tasks have not been trained, so that items are
             ranked by the retrieval.
-        index: `keras_rs.layers.BruteForceRetrieval` over the items' vectors,
-            which answers with their numbers. It is as good as the last call of
-            `update_index`.
-        sampling: Share of rows with each item, float32 `(num_items + 1,)`; 0
-            stands for all unknown items.
-        features: The item's further features, by name `(num_items + 1, ...)`.
-        roles: For each feature, which tower sees it, and why; empty unless
-            the layer was filled, and not saved.
 
     Call arguments:
         queries: Tensor `(B, width)`, what the query tower sees; `None` where
@@ -138,14 +124,7 @@ class Retrieval(keras.layers.Layer):
         towers: tuple[keras.layers.Layer, keras.layers.Layer] | None = None,
         **kwargs: object,
     ) -> None:
-        super().__init__(**kwargs)
-        self.item = item
-        self.item_features = list(item_features)
-        self.num_items = num_items
-        self.feature_shapes = {
-            name: (list(shape), dtype)
-            for name, (shape, dtype) in features.items()
-        }
+        super().__init__(item, item_features, num_items, features, **kwargs)
         self.dim = dim
         self.units = list(units)
         self.weight = weight
@@ -158,10 +137,8 @@ class Retrieval(keras.layers.Layer):
         self.seed = (
             keras.random.SeedGenerator() if self.negatives.draws else None
         )
-        self.roles: Mapping[str, FeatureRole] = {}
         towers = towers or (self._tower(), self._tower())
         self.query_tower, self.item_tower = towers
-        self.index = BruteForceRetrieval(k=min(10, num_items))
 
     def _tower(self) -> keras.Sequential:
         return keras.Sequential(
@@ -193,26 +170,10 @@ class Retrieval(keras.layers.Layer):
             variables += self.id_vectors[self.query_id].variables
         return variables
 
-    @property
-    def item_names(self) -> list[str]:
-        """The item and its further features."""
-        return [self.item, *self.item_features]
-
     def build(self, queries_shape: Shape, items_shape: Shape) -> None:
         """Builds the towers, and a catalogue of which nothing is known yet."""
         self._build_towers(queries_shape, items_shape)
-        rows = self.num_items + 1
-        self.sampling = self._state("sampling", (rows,), "float32")
-        self.features = {
-            name: self._state(f"catalogue_{number}", (rows, *shape), dtype)
-            for number, (name, (shape, dtype)) in enumerate(
-                self.feature_shapes.items()
-            )
-        }
-        self.index.update_candidates(
-            np.zeros((self.num_items, self.width), np.float32),
-            np.arange(1, rows, dtype=np.int32),
-        )
+        self.build_catalogue(self.width)
         self.built = True
 
     def _build_towers(self, queries_shape: Shape, items_shape: Shape) -> None:
@@ -224,16 +185,6 @@ class Retrieval(keras.layers.Layer):
                 tower.build(shape)
         for layer in self.id_vectors.values():
             layer.build((None,))
-
-    def _state(self, name: str, shape: Shape, dtype: str) -> keras.Variable:
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            dtype=dtype,
-            initializer="zeros",
-            trainable=False,
-            autocast=False,
-        )
 
     def draw(self) -> Tensor | None:
         """Returns the items that a batch is compared with beside its own.
@@ -354,80 +305,9 @@ class Retrieval(keras.layers.Layer):
         rows = self.id_vectors[name](ids, training=training)
         return ops.cast(rows, "float32") * self.dim**0.5
 
-    def fill(self, catalogue: Catalogue) -> None:
-        """Takes over what the training split knows of the items.
-
-        Args:
-            catalogue: Its catalogue. What is known of items that it does not
-                have stays.
-        """
-        self.roles = catalogue.roles
-        counts = catalogue.counts
-        self.sampling.assign((counts / max(1, counts.sum())).astype("float32"))
-        for name, variable in self.features.items():
-            known = ops.convert_to_numpy(variable)
-            values = with_room_of(catalogue.values[name], known)
-            there = (counts > 0).reshape(-1, *[1] * (values.ndim - 1))
-            variable.assign(np.where(there, values, known))
-
-    def items(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns the inputs of the model that are of items.
-
-        Args:
-            numbers: Integer array `(items,)`.
-        """
-        further = {
-            name: ops.convert_to_numpy(variable)[numbers]
-            for name, variable in self.features.items()
-        }
-        return {self.item: np.asarray(numbers, np.int32), **further}
-
-    def inputs_of(self, numbers: Tensor) -> dict[str, Tensor]:
-        """Returns the inputs of the model that are of items, as tensors.
-
-        Args:
-            numbers: Integer tensor `(N,)`.
-        """
-        further = {
-            name: ops.take(variable, numbers, axis=0)
-            for name, variable in self.features.items()
-        }
-        return {self.item: numbers, **further}
-
-    def update_index(self, vectors: TensorLike) -> None:
-        """Replaces the items' vectors.
-
-        Args:
-            vectors: Array `(num_items, width)`, that of item 1 first.
-        """
-        self.index.update_candidates(vectors)
-
-    def retrieve(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Returns the items whose vectors fit those of queries best.
-
-        Args:
-            queries: Tensor `(B, width)`.
-            count: How many items, at most `num_items`.
-
-        Returns:
-            Their scores and their numbers, tensors `(B, count)`, the best
-            first.
-        """
-        self.index.k = count
-        return self.index(queries)
-
-    @property
-    def vectors(self) -> np.ndarray:
-        """The items' vectors in the index, `(num_items, width)`, of NumPy."""
-        return ops.convert_to_numpy(self.index.candidate_embeddings)
-
     def get_config(self) -> Config:
         return {
             **super().get_config(),
-            "item": self.item,
-            "item_features": self.item_features,
-            "num_items": self.num_items,
-            "features": self.feature_shapes,
             "dim": self.dim,
             "units": self.units,
             "weight": self.weight,
