@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def test_wandb_has_parameters_epochs_metrics_and_files(
     records = sorted(
         Path("wandb").glob(f"offline-run-*/run-{first['id']}.wandb")
     )
-    before, after = (file.read_bytes() for file in records)
+    before, after = map(_written, records, ["val_loss", "model_card.md"])
     losses = pd.read_csv("run/history.csv")["val_loss"]
     for content, own, other in ((before, 0, 1), (after, 1, 0)):
         assert _value(content, "val_loss") == pytest.approx(losses[own])
@@ -97,13 +98,28 @@ def test_wandb_has_parameters_epochs_metrics_and_files(
         assert name.encode() in after
 
 
+def _written(file: Path, name: str) -> bytes:
+    """The content of a file that wandb's own process writes.
+
+    `finish` returns when that process has a run's last record, but what was
+    buffered of the file follows later.
+    """
+    for _ in range(60):
+        content = file.read_bytes()
+        if name.encode() in content:
+            break
+        time.sleep(1)
+    return content
+
+
 def _value(content: bytes, name: str) -> float:
     """The number behind a name: protocol buffers hold both as texts."""
     found = re.search(
         re.escape(name.encode()) + rb'["\x00-\x1f\x80-\xff]{2,4}([-\d.e]+)',
         content,
     )
-    assert found is not None, name
+    at = content.find(name.encode())
+    assert found is not None, (name, len(content), at, content[at:][:60])
     return float(found[1])
 
 
