@@ -25,7 +25,7 @@ from recsys.measuring.routing_warnings import warn_if_dense
 from recsys.measuring.routing_warnings import warn_if_idle
 from recsys.measuring.search_distance import warn_if_apart
 from recsys.models.gates import typed_options
-from recsys.models.tower import with_resolved_tower
+from recsys.models.tower import with_resolved_ranker
 from recsys.runs.data_file import check_data
 from recsys.runs.run import Run
 from recsys.tasks.task_options import with_task_options
@@ -145,7 +145,7 @@ def _prepared(
     start = WarmStart.of(config, run)
     if start is not None:
         start.check_columns(dataset.schema)
-    resolved = with_resolved_tower(
+    resolved = with_resolved_ranker(
         resolve_config(config, dataset.schema), dataset
     )
     if resolved.task_options:

@@ -42,12 +42,14 @@ class RetrievalConfig(TowerConfig):
     """Weight of the retrieval loss, which is added to that of the tasks where
     both are trained in one (select: anything but parts)."""
 
-    retrieval_loss: Annotated[Text, one_of(RETRIEVAL_LOSSES)] = "softmax"
+    retrieval_loss: Annotated[Text, one_of(RETRIEVAL_LOSSES)] | None = None
     """Loss of the towers: softmax (over the items of the batch), full-softmax
     (over a catalogue of up to 50,000 items), sampled-softmax (over uniformly
     drawn items), mixed-softmax (over the batch's and drawn ones), gbce
     (generalised binary cross-entropy), bpr (Bayesian personalised ranking) or
-    cosine-contrastive (SimpleX)."""
+    cosine-contrastive (SimpleX). Default: full-softmax where towers are trained
+    by themselves (select: parts), for up to 50,000 items and queries of the
+    user alone, whose rows are a step's together; else softmax."""
 
     retrieval_loss_options: Options = field(default_factory=dict)
     """Hyperparameters of the retrieval loss, by name: num_negatives (drawn per
@@ -55,8 +57,9 @@ class RetrievalConfig(TowerConfig):
     temperature (of cosine scores), calibration (gbce), margin and
     negative_weight (cosine-contrastive)."""
 
-    retrieval_dim: Width = 64
-    """Width of query and item vectors."""
+    retrieval_dim: Width | None = None
+    """Width of query and item vectors. Default: 64, or 128 where there are
+    fifty rows for each user and item."""
 
     retrieval_correction: Annotated[Text, one_of(CORRECTIONS)] | None = None
     """Popularity of items, with q an item's share of the rows: learned by the

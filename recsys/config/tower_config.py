@@ -89,8 +89,9 @@ class TowerConfig:
     stops."""
 
     ranker: bool | None = None
-    """Train the tasks behind the tower. Without a ranker, retrieval alone
-    recommends. Default: yes if the labels of some task differ."""
+    """Train the tasks beside towers that are trained by themselves (tower, or
+    select: parts). Without a ranker, retrieval alone recommends. Default: yes
+    if the labels of some task differ."""
 
     @model_validator(mode="after")
     def _check_tower(self) -> Self:

@@ -277,7 +277,7 @@ class TrainConfig(RetrievalConfig):
 
     rate_decay: Annotated[Rate, Field(le=1)] = 1.0
     """Factor of the learning rate after each epoch without improvement; 1 keeps
-    the rate."""
+    the rate, as do towers with an average of epochs."""
 
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
     """Optimizer of the embedding tables. lazy-adam (a row's moments change only

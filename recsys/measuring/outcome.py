@@ -88,10 +88,10 @@ def write_outcome(
             metrics["permutation_distance"] = distance
         if config.select != TASKS:
             metrics["selected"] = choice.chosen(history)
-        if config.select == PARTS and run.tower_history.is_file():
-            of_towers = EpochChoice(f"val_ndcg@{config.metrics_k}", higher=True)
-            history = pd.read_csv(run.tower_history)
-            metrics["selected_towers"] = of_towers.chosen(history)
+    if config.select == PARTS and run.tower_history.is_file():
+        of_towers = EpochChoice(f"val_ndcg@{config.metrics_k}", higher=True)
+        towers = pd.read_csv(run.tower_history)
+        metrics["selected_towers"] = of_towers.chosen(towers)
     write_json(run.metrics, metrics)
     return metrics
 

@@ -1,10 +1,7 @@
 from collections.abc import Callable
-from collections.abc import Collection
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-
-import keras
 
 from recsys.columns.kind import declarations
 from recsys.config.resolved_config import ResolvedConfig
@@ -15,14 +12,12 @@ from recsys.data.streaming.frames import column_parts
 from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
-from recsys.features.id import FittedId
 from recsys.features.id_turnover import IdTurnover
 from recsys.files.json_files import JsonObject
 from recsys.models.architectures import ImageArchitectures
 from recsys.models.architectures import TableArchitectures
 from recsys.models.expected_memory import check_memory
 from recsys.models.gates import gate_class
-from recsys.models.id_embedding import IdEmbedding
 from recsys.models.id_embedding import table_widths
 from recsys.models.image_classifier import ImageClassifier
 from recsys.models.interactions import create_interaction
@@ -39,15 +34,10 @@ from recsys.models.target_statistics import targets_by_task
 from recsys.models.tower import create_sequence_retrieval
 from recsys.models.tower import history_feature
 from recsys.models.two_tower import TwoTower
+from recsys.models.two_tower_retrieval import create_retrieval
+from recsys.models.two_tower_retrieval import ids_of
+from recsys.models.two_tower_retrieval import with_open_fields
 from recsys.retrieval.catalogue import Catalogue
-from recsys.retrieval.losses import RetrievalLoss
-from recsys.retrieval.losses import create_loss
-from recsys.retrieval.losses.full_softmax import MOST_ITEMS
-from recsys.retrieval.losses.full_softmax import FullSoftmax
-from recsys.retrieval.retrieval import Retrieval
-
-# Of free vectors, by the square root of their width: the largest at first.
-_FIRST_NUMBER = 0.1
 
 
 def build_model(
@@ -149,7 +139,11 @@ def build_ranker(
     free_ids = {}
     by_vectors = config.tower is None and config.retrieval_ids == "vectors"
     if catalogue is not None and by_vectors:
-        free_ids = _ids(features, {catalogue.item, dataset.schema.user_id})
+        free_ids = ids_of(features, {catalogue.item, dataset.schema.user_id})
+    if catalogue is not None:
+        config = with_open_fields(
+            config, dataset, features, catalogue, free_ids, source
+        )
     # The architecture stem has embeddings of each task beside shared ones.
     streams = [*tasks, SHARED] if config.architecture == "stem" else []
     embeddings = max(len(streams), 1)
@@ -181,7 +175,7 @@ def build_ranker(
     elif catalogue is not None:
         create = partial(
             TwoTower,
-            retrieval=_retrieval(config, catalogue, free_ids, source),
+            retrieval=create_retrieval(config, catalogue, free_ids, source),
         )
     architectures = TableArchitectures(config, list(tasks), num_buckets, width)
     ranker = create(
@@ -303,67 +297,6 @@ def _catalogue(
     schema = replace(schema, item_features=names)
     named = "an item feature of the model that is trained on"
     return Catalogue.of(train, schema, features, named)
-
-
-def _ids(
-    features: Mapping[str, FittedFeature], names: Collection[str | None]
-) -> dict[str, FittedId]:
-    """Those of the named features that are ids."""
-    return {
-        name: feature
-        for name, feature in features.items()
-        if name in names and isinstance(feature, FittedId)
-    }
-
-
-def _retrieval(
-    config: ResolvedConfig,
-    catalogue: Catalogue,
-    free_ids: Mapping[str, FittedId],
-    source: Ranker | None,
-) -> Retrieval:
-    """The towers, with free vectors of some ids; the catalogue is open."""
-    # The towers begin with what is popular, and not with noise.
-    first = _FIRST_NUMBER / config.retrieval_dim**0.5
-    vectors = {
-        name: IdEmbedding(
-            feature.num_rows,
-            config.retrieval_dim,
-            config.unknown_rate,
-            embeddings_initializer=keras.initializers.RandomUniform(
-                -first, first
-            ),
-        )
-        for name, feature in free_ids.items()
-    }
-    shapes = catalogue.shapes
-    if isinstance(source, TwoTower):
-        shapes = source.retrieval.feature_shapes
-    return Retrieval(
-        catalogue.item,
-        list(shapes),
-        catalogue.num_items,
-        shapes,
-        dim=config.retrieval_dim,
-        units=config.head_units,
-        weight=config.retrieval_weight,
-        label=config.retrieval_label,
-        correction=config.retrieval_correction,
-        vectors=vectors,
-        penalty=config.retrieval_penalty if vectors else 0.0,
-        loss=_loss(config, catalogue),
-    )
-
-
-def _loss(config: ResolvedConfig, catalogue: Catalogue) -> RetrievalLoss:
-    loss = create_loss(config.retrieval_loss, config.retrieval_loss_options)
-    if isinstance(loss, FullSoftmax) and catalogue.num_items > MOST_ITEMS:
-        raise ValueError(
-            f"`retrieval_loss` must not be {loss.type} for more than "
-            f"{MOST_ITEMS:,} items; sampled-softmax and mixed-softmax draw "
-            f"some of them. Received: {catalogue.num_items:,} items"
-        )
-    return loss
 
 
 def _label_statistics(

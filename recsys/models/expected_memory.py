@@ -8,6 +8,7 @@ from math import prod
 from pkgutil import resolve_name
 
 from recsys.config.optimizers import TABLE_RULES
+from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.errors.memory import free_memory
 from recsys.features.feature import FittedFeature
@@ -15,6 +16,8 @@ from recsys.features.id import FittedId
 from recsys.models.gates import gate_class
 from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.losses import create_loss
+from recsys.retrieval.losses.full_softmax import FullSoftmax
+from recsys.retrieval.user_queries import FEWEST_USERS
 from recsys.tables import RowRule
 
 _BYTES = 4  # Of a float32 or an int32.
@@ -252,6 +255,7 @@ def _retrieval(
     free_ids: Mapping[str, FittedId],
     num_rows: int,
 ) -> Iterator[Part]:
+    assert config.retrieval_dim is not None, "decided before"
     dim, rows = config.retrieval_dim, min(config.batch_size, num_rows)
     copies = _COPIES[config.optimizer]
     units = [*config.head_units, dim]
@@ -265,7 +269,10 @@ def _retrieval(
         text = f"free vectors of {feature.num_rows:,} ids of {name!r}"
         copies = _table_copies(config, feature.num_rows, dim)
         yield Part(text, "`retrieval_dim`", feature.num_rows * dim, copies)
+    assert config.retrieval_loss is not None, "decided before"
     loss = create_loss(config.retrieval_loss, config.retrieval_loss_options)
+    if config.select == PARTS and isinstance(loss, FullSoftmax):
+        rows = min(rows, FEWEST_USERS)  # A query each, at the least.
     negatives = loss.negatives_in(catalogue.num_items)
     compared = negatives.num_candidates(rows)
     text = f"the scores of {compared:,} items for {rows:,} queries"

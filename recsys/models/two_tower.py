@@ -17,6 +17,8 @@ from recsys.features.feature import FittedFeature
 from recsys.models.ranker import SHARED
 from recsys.models.ranker import Ranker
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
+from recsys.retrieval.retrieval import ROW_ITEMS
+from recsys.retrieval.retrieval import ROW_QUERIES
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.retrieval import Retrieval
 from recsys.tasks import Task
@@ -96,13 +98,15 @@ class TwoTower(Ranker):
         """Within it, training steps change one part and nothing else.
 
         Compile the model there: its optimizer has the variables of that part.
+        The embeddings of features that towers see are the tasks', unless the
+        tasks are not trained at all.
         Steps of the towers predict constants, for the loss of the tasks to be
         left out, and leave alone what gates note in a step, too.
 
         Args:
             part: `"tasks"` or `"towers"`.
         """
-        of_towers = {id(each) for each in self.retrieval.variables}
+        of_towers = {id(each) for each in self._variables_of_towers()}
         frozen = [
             each
             for each in self.trainable_variables
@@ -117,6 +121,17 @@ class TwoTower(Ranker):
             self.part = None
             for variable in frozen:
                 variable.trainable = True
+
+    def _variables_of_towers(self) -> list[keras.Variable]:
+        variables = list(self.retrieval.variables)
+        if not self.retrieval.alone:
+            return variables
+        for name in self._seen_by_tower(list(self.fitted)):
+            table = self.fitted[name].of or name
+            for layers in (self.embeddings, self.feature_layers):
+                if table in layers:
+                    variables += layers[table].variables
+        return variables
 
     @property
     def query_names(self) -> list[str]:
@@ -197,10 +212,17 @@ class TwoTower(Ranker):
         training: bool | None = None,
         budget: float | Tensor | None = None,
     ) -> dict[str, Tensor]:
+        if ROW_ITEMS in inputs:
+            self._add_loss_of_pairs(inputs)
+            return self._constants(inputs[str(self.retrieval.query_id)])
         if not training or self.part != "towers":
             return super().call(inputs, training, budget)
         self._add_retrieval_loss(inputs, self._rows(inputs, False))
-        batch = ops.shape(inputs[self.retrieval.item])[0]
+        return self._constants(inputs[self.retrieval.item])
+
+    def _constants(self, ids: Tensor) -> dict[str, Tensor]:
+        """Predictions for so many rows of which no task is trained."""
+        batch = ops.shape(ids)[0]
         # Probabilities, so that the loss of no kind of task is infinite.
         counts = {task: self.num_classes.get(task, 1) for task in self.tasks}
         return {
@@ -233,6 +255,19 @@ class TwoTower(Ranker):
             self._query_ids(inputs),
             drawn,
             None if drawn is None else self._seen_of_items(drawn),
+        )
+        self.note_loss(RETRIEVAL_LOSS, loss)
+
+    def _add_loss_of_pairs(self, inputs: Mapping[str, Tensor]) -> None:
+        """Adds the loss of users with all their rows."""
+        user = self.retrieval.query_id
+        assert user is not None, "whose rows they are"
+        of_all = ops.arange(1, self.retrieval.num_items + 1, dtype="int32")
+        loss = self.retrieval.loss_of_pairs(
+            self._tower_inputs(inputs, self.query_names),
+            inputs[user],
+            (inputs[ROW_QUERIES], inputs[ROW_ITEMS], inputs[ROW_WEIGHTS]),
+            self._seen_of_items(of_all),
         )
         self.note_loss(RETRIEVAL_LOSS, loss)
 

@@ -101,7 +101,7 @@ class Negatives:
         own = rows[:, None] == rows[None, :]
         other = items.numbers[:, None] != items.numbers[None, :]
         return Candidates(
-            _scores(queries, items), own, ops.logical_or(own, other)
+            score(queries, items), own, ops.logical_or(own, other)
         )
 
 
@@ -163,7 +163,18 @@ class AllItems(UniformNegatives):
     ) -> Candidates:
         assert drawn is not None, "asked for by `draws`"
         own = items.numbers[:, None] == drawn.numbers[None, :]
-        return Candidates(_scores(queries, drawn), own, ops.ones_like(own))
+        return Candidates(score(queries, drawn), own, ops.ones_like(own))
+
+
+def score(queries: Tensor, items: Items) -> Tensor:
+    """Returns dot products with a correction, `(B, N)`.
+
+    Args:
+        queries: Float32 tensor `(B, D)`.
+        items: N of them.
+    """
+    products = ops.matmul(queries, ops.transpose(items.vectors))
+    return products + items.corrections[None, :]
 
 
 def hardest(candidates: Candidates, count: int) -> Candidates:
@@ -180,19 +191,13 @@ def hardest(candidates: Candidates, count: int) -> Candidates:
     return Candidates(scores, own > 0, scores > NO_CANDIDATE / 2)
 
 
-def _scores(queries: Tensor, items: Items) -> Tensor:
-    """Dot products with a correction, `(B, N)`."""
-    products = ops.matmul(queries, ops.transpose(items.vectors))
-    return products + items.corrections[None, :]
-
-
 def _beside(
     candidates: Candidates, queries: Tensor, items: Items, drawn: Items | None
 ) -> Candidates:
     """Adds drawn items to the candidates."""
     assert drawn is not None, "asked for by `draws`"
     counted = items.numbers[:, None] != drawn.numbers[None, :]
-    more = Candidates(_scores(queries, drawn), ops.zeros_like(counted), counted)
+    more = Candidates(score(queries, drawn), ops.zeros_like(counted), counted)
     return Candidates(
         *(
             ops.concatenate(pair, axis=-1)

@@ -16,14 +16,19 @@ from recsys.distribution.process_group import all_rows
 from recsys.retrieval.indexed_items import IndexedItems
 from recsys.retrieval.losses import RetrievalLoss
 from recsys.retrieval.losses import create_loss
+from recsys.retrieval.losses.full_softmax import FullSoftmax
 from recsys.retrieval.negatives import Items
 from recsys.retrieval.negatives import hardest
+from recsys.retrieval.negatives import score
 from recsys.retrieval.popularity_score import log_shares
 from recsys.retrieval.popularity_score import with_log_share
 from recsys.retrieval.popularity_score import with_one
 
 # Beside the features, what a model is given while it is trained.
 ROW_WEIGHTS = "/retrieval"
+# Where rows of a batch share queries: of each row, which query, and its item.
+ROW_QUERIES = "/retrieval_queries"
+ROW_ITEMS = "/retrieval_items"
 # What a history calls the loss, without its weight.
 RETRIEVAL_LOSS = "retrieval_loss"
 # What a formula calls the dot product that items are retrieved by.
@@ -73,13 +78,13 @@ class Retrieval(IndexedItems):
             of the batch with `None` (default).
         towers: The query tower and the item tower of a class derived from
             this one; dense layers with `None` (default).
+        alone: Boolean, whether the tasks are not trained, so that items are
+            ranked by the retrieval. Defaults to `False`.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Attributes:
         history: Feature that the query tower takes as it is encoded; `None`
             where it takes the vectors of all features of the query.
-        alone: Whether the tasks have not been trained, so that items are
-            ranked by the retrieval.
 
     Call arguments:
         queries: Tensor `(B, width)`, what the query tower sees; `None` where
@@ -105,7 +110,6 @@ class Retrieval(IndexedItems):
     """
 
     history: str | None = None
-    alone = False
 
     def __init__(
         self,
@@ -122,6 +126,7 @@ class Retrieval(IndexedItems):
         penalty: float = 0.0,
         loss: RetrievalLoss | None = None,
         towers: tuple[keras.layers.Layer, keras.layers.Layer] | None = None,
+        alone: bool = False,
         **kwargs: object,
     ) -> None:
         super().__init__(item, item_features, num_items, features, **kwargs)
@@ -132,6 +137,7 @@ class Retrieval(IndexedItems):
         self.correction = correction
         self.id_vectors = dict(vectors or {})
         self.penalty = penalty
+        self.alone = alone
         self.loss = loss or create_loss("softmax", {})
         self.negatives = self.loss.negatives_in(num_items)
         self.seed = (
@@ -216,6 +222,53 @@ class Retrieval(IndexedItems):
             (queries, items, numbers, weights, norms)
         )
         losses = self._row_losses(queries, items, numbers, drawn, drawn_items)
+        return self._mean_loss(losses, norms, weights)
+
+    @property
+    def shares_queries(self) -> bool:
+        """Whether `loss_of_pairs` has the loss of rows that share queries."""
+        is_full = isinstance(self.loss, FullSoftmax)
+        return is_full and self.loss.hard_negatives is None
+
+    def loss_of_pairs(
+        self,
+        queries: Tensor | None,
+        query_ids: Tensor,
+        rows: tuple[Tensor, Tensor, Tensor],
+        items: Tensor | None,
+    ) -> Tensor:
+        """Adds the loss of rows that share their queries, as a call does.
+
+        Args:
+            queries: Tensor `(Q, width)`, as in a call, for each query once.
+            query_ids: Integer tensor `(Q,)`, their ids with free vectors.
+            rows: For each row, which query it has, counted from 0, which item
+                and how much it counts, tensors `(P,)`.
+            items: Tensor `(N, width)`, what the item tower sees of all items;
+                `None` where that is nothing.
+
+        Returns:
+            Float32 scalar, the loss without its weight.
+        """
+        assert isinstance(self.loss, FullSoftmax), "see `shares_queries`"
+        places, numbers, weights = rows
+        free_queries = self._free(self.query_id, query_ids, training=True)
+        of_all = ops.arange(1, self.num_items + 1, dtype="int32")
+        free_items = self._free(self.item, of_all)
+        vectors = self._unit(_sum(self.item_tower, items, free_items))
+        compared = self._compared(vectors, of_all, 0)
+        queries = self._scaled(_sum(self.query_tower, queries, free_queries))
+        scores = score(ops.cast(queries, "float32"), compared)
+        losses = self.loss.losses_of_pairs(scores, places, numbers - 1)
+        norms = ops.take(_squares(free_queries), places, axis=0)
+        if free_items is not None:
+            norms += ops.take(_squares(free_items), numbers - 1, axis=0)
+        return self._mean_loss(losses, norms, weights)
+
+    def _mean_loss(
+        self, losses: Tensor, norms: Tensor, weights: Tensor
+    ) -> Tensor:
+        """Adds the weighted mean of rows' losses and penalties; the loss."""
         total = ops.sum(weights)
         total = ops.where(total > 0, total, 1.0)
         loss = ops.sum(weights * losses) / total
@@ -319,6 +372,7 @@ class Retrieval(IndexedItems):
             },
             "penalty": self.penalty,
             "loss": self.loss.declaration,
+            "alone": self.alone,
         }
 
     @classmethod

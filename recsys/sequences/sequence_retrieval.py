@@ -42,8 +42,7 @@ class SequenceRetrieval(Retrieval):
         temperature: Float, what the cosine of query and item is divided by;
             scores are dot products with `None` (default).
         label: As that of `Retrieval`.
-        alone: Boolean, whether the tasks are not trained, so that items are
-            ranked by the retrieval. Defaults to `False`.
+        alone: As that of `Retrieval`.
         **kwargs: `name`, `trainable`, `dtype`.
 
     References:
@@ -84,6 +83,7 @@ class SequenceRetrieval(Retrieval):
                 HistoryTower(items, tower, temperature, name="history"),
                 items,
             ),
+            alone=alone,
             **kwargs,
         )
         self.history = history
@@ -91,7 +91,6 @@ class SequenceRetrieval(Retrieval):
         self.num_ids = dict(num_ids)
         self.widths = dict(widths)
         self.temperature = temperature
-        self.alone = alone
 
     def _build_towers(self, queries_shape: Shape, items_shape: Shape) -> None:
         shapes = {

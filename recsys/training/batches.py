@@ -24,8 +24,11 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.row_encoder import RowEncoder
 from recsys.models.target_statistics import ROW_STATISTICS
+from recsys.models.two_tower import TwoTower
 from recsys.tasks.row_weight import Weighing
 from recsys.training.data_parallel import process_share
+from recsys.training.user_batches import UserBatches
+from recsys.training.user_batches import create_user_batches
 
 if TYPE_CHECKING:
     from recsys.data.image_dataset import Images
@@ -214,6 +217,9 @@ class TrainingBatches(keras.utils.PyDataset):
         )
 
 
+AnyBatches = TrainingBatches | StreamedBatches | UserBatches
+
+
 def create_batches(
     split: "pd.DataFrame | Images | SplitStream",
     model: MultiTaskModel,
@@ -221,7 +227,7 @@ def create_batches(
     weight: Weighing,
     start: MultiTaskModel | None = None,
     position: str | None = None,
-) -> TrainingBatches | StreamedBatches:
+) -> AnyBatches:
     """Creates the batches that a model is trained on.
 
     Args:
@@ -235,10 +241,16 @@ def create_batches(
 
     Returns:
         Batches of rows in memory, or for a `SplitStream` of rows that are read
-        as they are needed: of those that this process has a share in.
+        as they are needed: of those that this process has a share in. Towers
+        that are trained by themselves may have batches of users.
     """
     retrieval_label = config.retrieval_label if config.retrieval else None
     encoder = RowEncoder(model, weight, retrieval_label, position)
+    if isinstance(model, TwoTower) and model.part == "towers":
+        assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"
+        of_users = create_user_batches(model, split, encoder, config.seed)
+        if of_users is not None:
+            return of_users
     statistics: FoldStatistics | None = None
     if isinstance(model, Ranker) and model.statistics is not None:
         assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"

@@ -10,10 +10,11 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
+from recsys.training.batches import AnyBatches
 from recsys.training.batches import StreamedBatches
-from recsys.training.batches import TrainingBatches
 from recsys.training.batches import create_batches
 from recsys.training.callbacks.checkpoint import Checkpoint
+from recsys.training.callbacks.epoch_average import EpochAverage
 from recsys.training.callbacks.in_order import in_order
 from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
@@ -58,12 +59,14 @@ def fit(
     if start is not None:
         start.restore_optimizer(model)
     writes = process_index(config) == 0
+    average = _average(model)
     checkpoint = Checkpoint(
         run,
         config.patience,
         config.checkpoint_steps,
         writes,
         choice,
+        [] if average is None else average.variables,
     )
     checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):
@@ -86,6 +89,7 @@ def fit(
             dataset,
             batches,
             checkpoint,
+            average,
             epochs,
             costs,
             tracked,
@@ -97,8 +101,9 @@ def _fit_epochs(
     run: Run,
     config: ResolvedConfig,
     dataset: AnyDataset,
-    batches: TrainingBatches | StreamedBatches,
+    batches: AnyBatches,
     checkpoint: Checkpoint,
+    average: EpochAverage | None,
     epochs: int,
     costs: Sequence[float] | None,
     tracked: TrackedRun | None,
@@ -122,7 +127,17 @@ def _fit_epochs(
                 checkpoint,
                 interruption,
                 finite_loss,
+                average,
                 costs,
                 tracked,
             ),
         )
+
+
+def _average(model: MultiTaskModel) -> EpochAverage | None:
+    """The average of towers that are trained on batches of users."""
+    if not isinstance(model, TwoTower) or model.part != "towers":
+        return None
+    if not model.retrieval.shares_queries:
+        return None
+    return EpochAverage(model.trainable_variables)

@@ -29,7 +29,8 @@ def fit_towers(
 ) -> None:
     """Trains the towers of a ranker whose tasks are at their best epoch.
 
-    Nothing else changes, not even the tables of features that they see. The
+    Nothing else changes, not even the tables of features that they see, where
+    there are tasks that have trained them. The
     epoch with the highest ndcg is kept, and is the run's model then;
     `tower_history.csv` has all of them. An interrupted training goes on from
     its checkpoint, which is in that of the run.
@@ -46,7 +47,10 @@ def fit_towers(
         KeyboardInterrupt: After Ctrl-C.
         NonFiniteLossError: The loss became NaN or infinite.
     """
-    announce("Training the towers, on the best epoch of the tasks")
+    after = ", on the best epoch of the tasks"
+    if ranker.retrieval.alone:
+        after = " without the tasks (--ranker trains them)"
+    announce("Training the towers" + after)
     load_weights(ranker, run.model)
     stage = Run(run.checkpoint / "towers")
     stage.folder.mkdir(parents=True, exist_ok=True)

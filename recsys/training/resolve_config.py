@@ -74,6 +74,7 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         task_options=typed_task_options(config.task_options, schema.tasks),
         standardize_targets=standardizes(config.standardize_targets, schema),
         retrieval_label=_retrieval_label(config, schema),
+        retrieval_loss=_loss(config),
         retrieval_loss_options=_loss_options(config),
         retrieval_correction=_correction(config),
         retrieval_exclude_seen=_excludes_seen(config, schema),
@@ -192,19 +193,28 @@ def _excludes_seen(config: TrainConfig, schema: Schema) -> bool | None:
     return schema.user_id is not None
 
 
-def _loss_options(config: TrainConfig) -> JsonObject:
+def _loss(config: TrainConfig) -> str | None:
+    """The loss, but where the data decide: between those over all items."""
     name, options = config.retrieval_loss, config.retrieval_loss_options
-    if config.tower is not None and (name != "softmax" or options):
+    if config.tower is not None and (name not in (None, "softmax") or options):
         raise ValueError(
             "`retrieval_loss` and its options must be left out with a sequence "
             "tower, whose loss is the softmax over all items. "
             f"Received: retrieval_loss={name!r}, tower={config.tower!r}"
         )
-    return typed_loss_options(name, options)
+    alone = config.select == PARTS and config.distribute == "none"
+    open_to_data = alone and config.trains_towers and not options
+    return name if name or open_to_data else "softmax"
+
+
+def _loss_options(config: TrainConfig) -> JsonObject:
+    return typed_loss_options(
+        config.retrieval_loss or "softmax", config.retrieval_loss_options
+    )
 
 
 def _correction(config: TrainConfig) -> str:
-    loss = loss_class(config.retrieval_loss)
+    loss = loss_class(config.retrieval_loss or "softmax")
     given = config.retrieval_correction
     if given == "scores" and loss.cosines:
         raise ValueError(

@@ -93,23 +93,26 @@ def train_model(
                     assert tower_costs is not None, "of a tower"
                     epochs = len(tower_costs)
                     refit_tower(model, config, dataset, epochs, goes_on)
+            given = model, run, config, dataset, start, costs, tracked
+            in_parts = _in_parts(config, tower_costs)
             if config.ranker is False:
                 run.save_model(model)
-                return
-            given = model, run, config, dataset, start, costs, tracked
-            if not _in_parts(config, tower_costs):
-                fit(*given)
-            else:
+            elif in_parts:
                 assert isinstance(model, TwoTower), "with retrieval"
                 with model.only("tasks"):
                     fit(*given)
+            else:
+                fit(*given)
+            if in_parts:
+                assert isinstance(model, TwoTower), "with retrieval"
                 fit_towers(model, run, config, dataset, tower_costs)
         except KeyboardInterrupt:
             # Alone, a process cannot run what all of them share.
             if share.count == 1 and costs is None:
                 _save_what_there_is(model, run, config, dataset)
             raise
-        release(model)
+        if model.compiled:
+            release(model)
 
 
 def _in_parts(

@@ -2,6 +2,7 @@ from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import ShelfFile
 from recsys.reporting.shelf.settings import baseline_rows
+from recsys.reporting.shelf.settings import two_tower_rows
 
 _PUBLISHED = {
     "ItemCF": (0.1570, 0.1214),
@@ -44,7 +45,10 @@ GOWALLA = Benchmark(
     },
     k=20,
     metrics=("user_recall", "user_ndcg"),
-    settings=baseline_rows("popular", "item-knn", "ials", "ease", "spectral"),
+    settings=(
+        *baseline_rows("popular", "item-knn", "ials", "ease", "spectral"),
+        *two_tower_rows(name="two towers"),
+    ),
     published=tuple(
         Published(model, values, "BARS, Gowalla_m1")
         for model, values in _PUBLISHED.items()

@@ -33,11 +33,14 @@ def baseline_rows(*models: str, **fields: object) -> tuple[Setting, ...]:
     )
 
 
-def two_tower_rows(retrieval_label: str = "all") -> tuple[Setting, ...]:
+def two_tower_rows(
+    retrieval_label: str = "all", name: str = "two towers and ranker"
+) -> tuple[Setting, ...]:
     """Returns what a user gets without further options, and with a refit.
 
     Args:
         retrieval_label: Which ratings count.
+        name: What the model is called.
     """
     fields: JsonObject = {
         "retrieval": True,
@@ -45,7 +48,7 @@ def two_tower_rows(retrieval_label: str = "all") -> tuple[Setting, ...]:
     }
     return tuple(
         Setting(
-            f"two towers and ranker{suffix}",
+            f"{name}{suffix}",
             "train",
             {**fields, **refit},
             seeds=3,

@@ -1,6 +1,7 @@
 import math
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
@@ -102,6 +103,8 @@ class Checkpoint(keras.callbacks.Callback):
             Defaults to `True`.
         choice: What says which epoch is the best. Defaults to the lowest
             `val_loss`.
+        further: Variables to be brought back beside those of the model and of
+            its optimizer. None unless given.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class Checkpoint(keras.callbacks.Callback):
         every: int | None = None,
         writes: bool = True,
         choice: EpochChoice = _LOWEST_LOSS,
+        further: Sequence[keras.Variable] = (),
     ) -> None:
         super().__init__()
         self.run = run
@@ -118,6 +122,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.every = every
         self.writes = writes
         self.choice = choice
+        self.further = list(further)
         self.progress = Progress()
         self._skipped = 0
 
@@ -283,7 +288,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _variables(self) -> list[keras.Variable]:
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)
-        return [*self.model.variables, *optimizer.variables]
+        return [*self.model.variables, *optimizer.variables, *self.further]
 
 
 def _numbered(variables: list[keras.Variable]) -> dict[str, keras.Variable]:

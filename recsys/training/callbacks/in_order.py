@@ -14,9 +14,9 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scorer import Scorer
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
-from recsys.training.batches import StreamedBatches
-from recsys.training.batches import TrainingBatches
+from recsys.training.batches import AnyBatches
 from recsys.training.callbacks.checkpoint import Checkpoint
+from recsys.training.callbacks.epoch_average import EpochAverage
 from recsys.training.callbacks.epoch_summaries import EpochSummaries
 from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
@@ -39,10 +39,11 @@ def in_order(
     run: Run,
     config: ResolvedConfig,
     dataset: AnyDataset,
-    batches: TrainingBatches | StreamedBatches,
+    batches: AnyBatches,
     checkpoint: Checkpoint,
     interruption: Interruption,
     finite_loss: FiniteLoss,
+    average: EpochAverage | None = None,
     costs: Sequence[float] | None = None,
     tracked: TrackedRun | None = None,
 ) -> list[keras.callbacks.Callback]:
@@ -59,6 +60,8 @@ def in_order(
         checkpoint: What keeps where the training is.
         interruption: What ends it after Ctrl-C.
         finite_loss: What ends it after a loss that is not finite.
+        average: What has an average of weights measured and kept. None unless
+            given.
         costs: As for `train_model`.
         tracked: The run of an experiment tracker that the epochs go to. None
             unless given.
@@ -74,12 +77,14 @@ def in_order(
         _shuffling(batches, checkpoint),
         finite_loss,
         _same_state(),
-        _rate_decay(config, checkpoint, costs),
+        # With an average, the noise of epochs is no reason to slow down.
+        _rate_decay(config, checkpoint, costs) if average is None else None,
         _task_weights(model),
         PermutationSearch(config.search_epochs) if searches else None,
         monitor,
         _weight_history(run, monitor, checkpoint),
         None if monitor is None else StepsUntilBinary(checkpoint.progress),
+        average,
         _retrieval_index(model),
         _validation(model, config, dataset) if measures and ranks else None,
         _retrieval_validation(model, config, dataset)
@@ -100,7 +105,7 @@ def has_search(config: TrainConfig) -> bool:
 
 
 def _shuffling(
-    batches: TrainingBatches | StreamedBatches, checkpoint: Checkpoint
+    batches: AnyBatches, checkpoint: Checkpoint
 ) -> keras.callbacks.Callback:
     return keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, logs: batches.shuffle(

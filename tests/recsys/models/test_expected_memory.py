@@ -177,9 +177,14 @@ def test_a_wide_embedding_makes_wide_experts() -> None:
         check(replace(CONFIG, embedding_dim=10), width=10**6)
 
 
+RETRIEVAL = replace(
+    CONFIG, retrieval=True, retrieval_loss="softmax", retrieval_dim=64
+)
+
+
 def test_retrieval() -> None:
     catalogue = Catalogue("item", np.ones(10**6 + 1, np.int64), {}, {})
-    config = replace(CONFIG, retrieval=True, retrieval_dim=10**3)
+    config = replace(RETRIEVAL, retrieval_dim=10**3)
     message = "`retrieval_dim` must be .* for vectors of 1,000,000 items"
     with pytest.raises(ValueError, match=message):
         check(config, free=10**6, catalogue=catalogue)
@@ -187,7 +192,7 @@ def test_retrieval() -> None:
 
 def test_free_vectors_take_what_tables_do() -> None:
     catalogue = Catalogue("item", np.ones(2, np.int64), {}, {})
-    config = replace(CONFIG, retrieval=True, retrieval_dim=10**3)
+    config = replace(RETRIEVAL, retrieval_dim=10**3)
     user = Id().fit([pd.Series(range(10**5))])
     message = (
         r"`retrieval_dim` must be .* Received: at least 1\.5 GiB, 1\.5 GiB of "
@@ -195,6 +200,18 @@ def test_free_vectors_take_what_tables_do() -> None:
     )
     with pytest.raises(ValueError, match=message):
         check(config, free=10**9, catalogue=catalogue, free_ids={"user": user})
+
+
+def test_users_are_compared_with_all_items_by_the_few() -> None:
+    catalogue = Catalogue("item", np.ones(50_001, np.int64), {}, {})
+    full = replace(RETRIEVAL, retrieval_loss="full-softmax", batch_size=512)
+    full = replace(full, retrieval_dim=1)
+    message = "of it for the scores of 50,000 items for 100 queries"
+    with pytest.raises(ValueError, match=message):
+        check(full, free=10**6, catalogue=catalogue)
+    users = replace(full, select="parts")
+    with pytest.raises(ValueError, match="50,000 items for 32 queries"):
+        check(users, free=10**6, catalogue=catalogue)
 
 
 def test_devices_that_share_the_work_are_not_judged() -> None:

@@ -243,7 +243,8 @@ def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
          "Received: retrieval=False, tower='transformer'"),
         ({"distribute": "data"}, "`distribute` must be 'none' with a tower."),
         ({"tower": None, "ranker": False}, "`ranker` must be True, or left "
-         "out, without a tower. Received: ranker=False"),
+         "out, without towers that are trained by themselves. Received: "
+         "ranker=False"),
         ({"tower_heads": 3}, "`tower_heads` must divide the width of the "
          "tower, 16. Received: tower_heads=3"),
         ({"tower_gate": "top-k", "tower_k": 9}, "`tower_k` must be at most 8, "

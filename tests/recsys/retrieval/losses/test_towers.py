@@ -186,6 +186,6 @@ def test_what_cannot_be_is_an_error_of_one_line(
 def test_the_full_softmax_is_for_catalogues_of_its_size(
     fields: Fields, films: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recsys.models.build.MOST_ITEMS", 29)
+    monkeypatch.setattr("recsys.models.two_tower_retrieval.MOST_ITEMS", 29)
     with pytest.raises(ValueError, match="Received: 30 items"):
         built(fields, films, retrieval_loss="full-softmax")

@@ -1,0 +1,162 @@
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+from scipy.sparse import csr_array
+
+from recsys.data.streaming.frames import frames_of
+from recsys.data.streaming.pool_reader import Arrays
+from recsys.models.row_encoder import RowEncoder
+from recsys.models.two_tower import TwoTower
+from recsys.retrieval.query_role import EncodedColumns
+from recsys.retrieval.retrieval import ROW_ITEMS
+from recsys.retrieval.retrieval import ROW_QUERIES
+from recsys.retrieval.retrieval import ROW_WEIGHTS
+from recsys.retrieval.user_queries import FEWEST_USERS
+from recsys.retrieval.user_queries import user_queries
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recsys.data.streaming.split_stream import SplitStream
+
+# Of many users, steps are longer, so that an epoch has about as many of them.
+_MOST_USERS = 512
+_STEPS = 256
+
+
+class UserBatches(keras.utils.PyDataset):
+    """Batches of users with all their rows, in a new order each epoch.
+
+    The order depends on the seed and the epoch alone, so a resumed training
+    sees what an uninterrupted one would have seen. The users that do not fill
+    a batch are left out of the epoch, and each batch has room for the rows of
+    the users with the most of them: batches of one shape compile once.
+
+    Args:
+        weights: How much each user's rows with an item count, float32
+            `(U + 1, N + 1)`; what is unknown comes first, and is left out.
+        queries: What is known of users, by feature `(U + 1, ...)`.
+        outputs: The tasks, which the batches say nothing of.
+        seed: Seed of the order.
+        batch_size: Users in a batch; 32 for up to 8,447 users unless given, a
+            256th of more, and at most 512.
+
+    Example:
+    >>> weights = csr_array([[0.0, 0, 0], [0, 1, 1], [0, 0, 0], [0, 0, 2]])
+    >>> queries = {"user": np.arange(4, dtype=np.int32)}
+    >>> batches = UserBatches(weights, queries, ["like"], 0, batch_size=2)
+    >>> ((inputs, labels, weights),) = batches
+    >>> [values.tolist() for values in inputs.values()]
+    [[1, 3], [0, 0, 1], [1, 2, 2], [1.0, 1.0, 2.0]]
+    """
+
+    def __init__(
+        self,
+        weights: csr_array,
+        queries: Mapping[str, np.ndarray],
+        outputs: list[str],
+        seed: int,
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.weights = weights
+        self.queries = dict(queries)
+        self.outputs = outputs
+        self.seed = seed
+        counts = np.diff(weights.indptr)
+        self.users = np.flatnonzero(counts[1:]) + 1
+        count = len(self.users)
+        size = batch_size or min(
+            max(count // _STEPS, FEWEST_USERS), _MOST_USERS
+        )
+        self.batch_size = min(size, count)
+        most = np.sort(counts[self.users])[-self.batch_size :]
+        self.num_rows = int(most.sum())
+        self.shuffle(epoch=0)
+
+    def shuffle(self, epoch: int, skip: int = 0) -> None:
+        """Brings the users into the order of an epoch.
+
+        Args:
+            epoch: The epoch, counted from 0.
+            skip: How many of its batches to leave out at the beginning.
+        """
+        self._skip = skip
+        generator = np.random.default_rng([self.seed, epoch])
+        self.order = generator.permutation(self.users)
+
+    def __len__(self) -> int:
+        return len(self.users) // self.batch_size - self._skip
+
+    def __getitem__(self, index: int) -> Arrays:
+        start = (self._skip + index) * self.batch_size
+        users = self.order[start : start + self.batch_size]
+        own = self.weights[users]
+        counts = np.diff(own.indptr)
+        rows = {
+            ROW_QUERIES: np.repeat(np.arange(len(users)), counts),
+            ROW_ITEMS: own.indices,
+            ROW_WEIGHTS: own.data,
+        }
+        inputs = {name: values[users] for name, values in self.queries.items()}
+        for name, values in rows.items():
+            # What is left counts nothing, of an item that there is.
+            padded = np.full(self.num_rows, name == ROW_ITEMS, _DTYPES[name])
+            padded[: len(values)] = values
+            inputs[name] = padded
+        nothing = np.zeros(len(users), np.float32)
+        return (
+            inputs,
+            dict.fromkeys(self.outputs, nothing[:, None]),
+            dict.fromkeys(self.outputs, nothing),
+        )
+
+
+_DTYPES = {
+    ROW_QUERIES: np.int32,
+    ROW_ITEMS: np.int32,
+    ROW_WEIGHTS: np.float32,
+}
+
+
+def create_user_batches(
+    ranker: TwoTower,
+    split: "pd.DataFrame | SplitStream",
+    encoder: RowEncoder,
+    seed: int,
+) -> UserBatches | None:
+    """Creates the batches that towers are trained on by themselves.
+
+    Args:
+        ranker: The model.
+        split: The training split.
+        encoder: Encodes its rows, with how much they count for retrieval.
+        seed: Seed of the order.
+
+    Returns:
+        The batches; `None` where the loss of the towers is not of rows that
+        share queries, or queries are not of the user alone, or no user has a
+        row that counts.
+    """
+    retrieval = ranker.retrieval
+    user = retrieval.query_id
+    if user is None or not retrieval.shares_queries:
+        return None
+    columns = EncodedColumns(split, ranker.fitted)
+    others = [name for name in ranker.query_names if name != user]
+    queries = user_queries(columns, user, others)
+    if queries is None:
+        return None
+    weights = csr_array((len(queries[user]), retrieval.num_items + 1))
+    for frame in frames_of(split):
+        inputs, _, _ = encoder(frame)
+        pairs = inputs[user], inputs[retrieval.item]
+        counting = (inputs[ROW_WEIGHTS] > 0) & (pairs[0] > 0) & (pairs[1] > 0)
+        values = inputs[ROW_WEIGHTS][counting]
+        where = tuple(numbers[counting] for numbers in pairs)
+        weights += csr_array((values, where), shape=weights.shape)
+    if not weights.nnz:
+        return None
+    return UserBatches(weights, queries, list(ranker.tasks), seed)
