@@ -20,6 +20,7 @@ from recsys.retrieval.losses.full_softmax import FullSoftmax
 from recsys.retrieval.losses.softmax import Softmax
 from recsys.retrieval.query_role import EncodedColumns
 from recsys.retrieval.retrieval import Retrieval
+from recsys.retrieval.user_queries import MOST_ROWS
 from recsys.retrieval.user_queries import user_queries
 
 # Of free vectors, by the square root of their width: the largest at first.
@@ -139,11 +140,14 @@ def _loss_name(
 ) -> str:
     """The loss where it is open: the one of all items, if users share it."""
     user = dataset.schema.user_id
-    if catalogue.num_items > MOST_ITEMS or user is None:
+    train = dataset.split("train")
+    if catalogue.num_items > MOST_ITEMS or len(train) > MOST_ROWS:
+        return Softmax.type
+    if user is None:
         return Softmax.type
     of_items = {catalogue.item, *catalogue.values, user}
     others = [name for name in features if name not in of_items]
-    columns = EncodedColumns(dataset.split("train"), features)
+    columns = EncodedColumns(train, features)
     shared = user_queries(columns, user, others) is not None
     return FullSoftmax.type if shared else Softmax.type
 

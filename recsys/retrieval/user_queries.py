@@ -4,6 +4,8 @@ from recsys.retrieval.query_role import EncodedColumns
 
 # In a step of towers, where there are so many.
 FEWEST_USERS = 32
+# Of a training split, whose users and items are all in memory then: 1.5 GiB.
+MOST_ROWS = 1 << 27
 
 
 def user_queries(

@@ -14,6 +14,7 @@ from recsys.retrieval.retrieval import ROW_ITEMS
 from recsys.retrieval.retrieval import ROW_QUERIES
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.user_queries import FEWEST_USERS
+from recsys.retrieval.user_queries import MOST_ROWS
 from recsys.retrieval.user_queries import user_queries
 
 if TYPE_CHECKING:
@@ -137,26 +138,35 @@ def create_user_batches(
 
     Returns:
         The batches; `None` where the loss of the towers is not of rows that
-        share queries, or queries are not of the user alone, or no user has a
-        row that counts.
+        share queries, queries are not of the user alone, no user has a row
+        that counts, or there are too many rows to have all in memory.
     """
     retrieval = ranker.retrieval
     user = retrieval.query_id
-    if user is None or not retrieval.shares_queries:
+    if user is None or not retrieval.shares_queries or len(split) > MOST_ROWS:
         return None
     columns = EncodedColumns(split, ranker.fitted)
     others = [name for name in ranker.query_names if name != user]
     queries = user_queries(columns, user, others)
     if queries is None:
         return None
-    weights = csr_array((len(queries[user]), retrieval.num_items + 1))
-    for frame in frames_of(split):
-        inputs, _, _ = encoder(frame)
-        pairs = inputs[user], inputs[retrieval.item]
-        counting = (inputs[ROW_WEIGHTS] > 0) & (pairs[0] > 0) & (pairs[1] > 0)
-        values = inputs[ROW_WEIGHTS][counting]
-        where = tuple(numbers[counting] for numbers in pairs)
-        weights += csr_array((values, where), shape=weights.shape)
-    if not weights.nnz:
+    parts = [
+        _counting(encoder(frame)[0], user, retrieval.item)
+        for frame in frames_of(split)
+    ]
+    users, items, values = map(np.concatenate, zip(*parts, strict=True))
+    if not len(values):
         return None
+    shape = len(queries[user]), retrieval.num_items + 1
+    weights = csr_array((values, (users, items)), shape=shape)
+    weights.sum_duplicates()
     return UserBatches(weights, queries, list(ranker.tasks), seed)
+
+
+def _counting(
+    inputs: Mapping[str, np.ndarray], user: str, item: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Users, items and weights of the rows that count, of known ones."""
+    users, items, weights = (inputs[name] for name in (user, item, ROW_WEIGHTS))
+    counting = (weights > 0) & (users > 0) & (items > 0)
+    return users[counting], items[counting], weights[counting]
