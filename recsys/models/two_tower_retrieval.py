@@ -60,7 +60,7 @@ def with_open_fields(
         source: The model that the training goes on from, if any.
     """
     if config.retrieval_loss is None:
-        loss = _loss_name(dataset, features, catalogue)
+        loss = _loss_name(dataset, features, catalogue, free_ids)
         config = replace(config, retrieval_loss=loss)
     if config.retrieval_dim is None:
         num_rows = len(dataset.split("train"))
@@ -137,13 +137,14 @@ def _loss_name(
     dataset: Dataset | StreamedDataset,
     features: Mapping[str, FittedFeature],
     catalogue: Catalogue,
+    free_ids: Mapping[str, FittedId],
 ) -> str:
     """The loss where it is open: the one of all items, if users share it."""
     user = dataset.schema.user_id
     train = dataset.split("train")
     if catalogue.num_items > MOST_ITEMS or len(train) > MOST_ROWS:
         return Softmax.type
-    if user is None:
+    if user is None or user not in free_ids:
         return Softmax.type
     of_items = {catalogue.item, *catalogue.values, user}
     others = [name for name in features if name not in of_items]

@@ -20,6 +20,7 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.data import Dataset
 from recsys.data.streaming.streamed_dataset import StreamedDataset
+from recsys.features import Hash
 from recsys.models import two_tower_retrieval
 from recsys.models.build import build_model
 from recsys.models.two_tower import TwoTower
@@ -163,6 +164,11 @@ def test_the_default_is_by_what_queries_are_made_of(
     assert loss(data) == "full-softmax"
     assert loss(films) == "softmax"  # A history differs from row to row.
     assert loss(data, retrieval_loss="softmax") == "softmax"
+    # Users without vectors of their own.
+    assert loss(data, retrieval_ids="embeddings") == "softmax"
+    hashed = {**data.schema.features, "user": Hash(buckets=50)}
+    schema = replace(data.schema, features=hashed)
+    assert loss(Dataset(schema, data.splits)) == "softmax"
     options = {"retrieval_loss_options": {"temperature": 0.5}}
     assert loss(data, **options) == "softmax"
     together = fields(Path("out"), select="retrieval")
