@@ -77,9 +77,13 @@ def test_the_smallest_set_of_a_mass_by_hand(mass, expected):
     np.testing.assert_allclose(to_numpy(gate(WEIGHTS)), expected, rtol=1e-6)
 
 
+# XLA takes what is too small for float32's full precision for 0.
+sizes = st.floats(0, 1, width=32, allow_subnormal=False)
+
+
 @examples(30)
 @given(
-    weights=hnp.arrays("float32", (4, 6), elements=st.floats(0, 1, width=32)),
+    weights=hnp.arrays("float32", (4, 6), elements=sizes),
     mass=st.floats(0.01, 1),
 )
 def test_a_mass_matches_its_definition(weights, mass):
