@@ -25,7 +25,6 @@ from recsys.measuring.routing_warnings import warn_if_dense
 from recsys.measuring.routing_warnings import warn_if_idle
 from recsys.measuring.search_distance import warn_if_apart
 from recsys.models.gates import typed_options
-from recsys.models.tower import with_resolved_ranker
 from recsys.runs.data_file import check_data
 from recsys.runs.run import Run
 from recsys.tasks.task_options import with_task_options
@@ -40,6 +39,7 @@ from recsys.training.refit import has_begun_refit
 from recsys.training.refit import refit_model
 from recsys.training.refit import remove_refit
 from recsys.training.resolve_config import resolve_config
+from recsys.training.resolve_ranker import with_resolved_ranker
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.tracking.tracked_run import check_tracker
 from recsys.training.train_model import train_model

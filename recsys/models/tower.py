@@ -1,16 +1,13 @@
 """The retrieval of a configuration with a sequence tower."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import keras
 
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from recsys.columns.kind import declarations
-from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
-from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.features import Sequence
@@ -131,54 +128,3 @@ def _feed_forward(config: ResolvedConfig) -> keras.layers.Layer:
     units: list[int] = [hidden_units, width]
     experts = MLPExperts(config.tower_experts, units, activation=["gelu", None])
     return MoE(gate, experts)
-
-
-def with_resolved_ranker(
-    config: ResolvedConfig, dataset: AnyDataset
-) -> ResolvedConfig:
-    """Decides whether the tasks are trained beside the towers.
-
-    Args:
-        config: The configuration, resolved otherwise.
-        dataset: The data set to be trained on.
-
-    Returns:
-        The configuration. Unless given, they are where the labels of some task
-        differ: one that is 1 in all rows teaches a ranker nothing. Without
-        towers, or with towers that are trained together with the tasks, it
-        stays as it is.
-
-    Raises:
-        DataError: The data have no sequence of items for a sequence tower.
-        ValueError: A field does not fit a tower, or there is nothing but the
-            tasks, which are not to be trained.
-    """
-    if config.tower is not None:
-        _check_sequence_tower(config, dataset)
-    elif not config.trains_towers or config.select != PARTS:
-        if config.ranker is False:
-            raise ValueError(
-                "`ranker` must be True, or left out, without towers that are "
-                "trained by themselves. Received: ranker=False, "
-                f"retrieval={config.retrieval}, select={config.select!r}"
-            )
-        return config
-    if config.ranker is not None:
-        return config
-    labels = dataset.split("train")[[*dataset.schema.tasks]]
-    differ = any(labels[task].nunique(dropna=True) > 1 for task in labels)
-    return replace(config, ranker=differ)
-
-
-def _check_sequence_tower(config: ResolvedConfig, dataset: AnyDataset) -> None:
-    for name, needed in (
-        ("retrieval", True),
-        ("distribute", "none"),
-    ):
-        value = getattr(config, name)
-        if value != needed:
-            raise ValueError(
-                f"`{name}` must be {needed!r} with a tower. "
-                f"Received: {name}={value!r}, tower={config.tower!r}"
-            )
-    history_feature(dataset.schema)

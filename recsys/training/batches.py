@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from recsys.config.resolved_config import ResolvedConfig
@@ -27,6 +26,7 @@ from recsys.models.target_statistics import ROW_STATISTICS
 from recsys.models.two_tower import TwoTower
 from recsys.tasks.row_weight import Weighing
 from recsys.training.data_parallel import process_share
+from recsys.training.shuffled_batches import ShuffledBatches
 from recsys.training.user_batches import UserBatches
 from recsys.training.user_batches import create_user_batches
 
@@ -122,46 +122,8 @@ class StreamedBatches(keras.utils.PyDataset):
         return self._reader.read(start, start + size)
 
 
-def shuffled_rows(
-    num_rows: int, buffer: int | None, generator: np.random.Generator
-) -> npt.NDArray[np.int64]:
-    """Returns the rows in random order.
-
-    A buffer that does not hold all rows is filled with the first ones. Each
-    row is drawn from it at random, and the next row that was not read yet
-    takes its place: what `tf.data.Dataset.shuffle` does. Rows far from each
-    other in the data then stay far from each other in every epoch.
-
-    Args:
-        num_rows: Number of rows.
-        buffer: How many rows the buffer holds; `None` for all.
-        generator: Draws the rows.
-
-    Returns:
-        Integer array `(num_rows,)`.
-
-    Example:
-    >>> order = shuffled_rows(1000, 10, np.random.default_rng(0))
-    >>> bool(np.all(order < np.arange(1000) + 10))
-    True
-    """
-    if buffer is None or buffer >= num_rows:
-        return generator.permutation(num_rows)
-    held = list(range(buffer))
-    places = generator.integers(buffer, size=num_rows - buffer).tolist()
-    order = []
-    for place, read in zip(places, range(buffer, num_rows), strict=True):
-        order.append(held[place])
-        held[place] = read
-    return np.concatenate([order, generator.permutation(held)])
-
-
-class TrainingBatches(keras.utils.PyDataset):
-    """Batches of a fixed size from arrays in memory, in a new order each epoch.
-
-    The order depends on the seed and the epoch alone, so a resumed training
-    sees what an uninterrupted one would have seen. The rows that do not fill
-    a batch are left out of the epoch: batches of one shape compile once.
+class TrainingBatches(ShuffledBatches):
+    """Batches of rows from arrays in memory.
 
     Args:
         arrays: The rows as `RowEncoder` returns them.
@@ -184,33 +146,12 @@ class TrainingBatches(keras.utils.PyDataset):
         seed: int,
         shuffle_buffer: int | None = None,
     ) -> None:
-        super().__init__()
+        num_rows = len(next(iter(arrays[0].values())))
+        super().__init__(num_rows, batch_size, seed, shuffle_buffer)
         self.arrays = arrays
-        self.num_rows = len(next(iter(arrays[0].values())))
-        self.batch_size = min(batch_size, self.num_rows)
-        self.seed = seed
-        self.shuffle_buffer = shuffle_buffer
-        self.shuffle(epoch=0)
-
-    def shuffle(self, epoch: int, skip: int = 0) -> None:
-        """Brings the rows into the order of an epoch.
-
-        Args:
-            epoch: The epoch, counted from 0.
-            skip: How many of its batches to leave out at the beginning.
-        """
-        self._skip = skip
-        generator = np.random.default_rng([self.seed, epoch])
-        self.order = shuffled_rows(
-            self.num_rows, self.shuffle_buffer, generator
-        )
-
-    def __len__(self) -> int:
-        return self.num_rows // self.batch_size - self._skip
 
     def __getitem__(self, index: int) -> Arrays:
-        start = (self._skip + index) * self.batch_size
-        rows = self.order[start : start + self.batch_size]
+        rows = self.places(index)
         return tuple(
             {name: values[rows] for name, values in group.items()}
             for group in self.arrays

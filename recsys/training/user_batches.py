@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -16,6 +15,7 @@ from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.user_queries import FEWEST_USERS
 from recsys.retrieval.user_queries import MOST_ROWS
 from recsys.retrieval.user_queries import user_queries
+from recsys.training.shuffled_batches import ShuffledBatches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,13 +27,11 @@ _MOST_USERS = 512
 _STEPS = 256
 
 
-class UserBatches(keras.utils.PyDataset):
-    """Batches of users with all their rows, in a new order each epoch.
+class UserBatches(ShuffledBatches):
+    """Batches of users with all their rows.
 
-    The order depends on the seed and the epoch alone, so a resumed training
-    sees what an uninterrupted one would have seen. The users that do not fill
-    a batch are left out of the epoch, and each batch has room for the rows of
-    the users with the most of them: batches of one shape compile once.
+    Each has room for the rows of the users with the most of them, so that all
+    have one shape.
 
     Args:
         weights: How much each user's rows with an item count, float32
@@ -61,39 +59,21 @@ class UserBatches(keras.utils.PyDataset):
         seed: int,
         batch_size: int | None = None,
     ) -> None:
-        super().__init__()
-        self.weights = weights
-        self.queries = dict(queries)
-        self.outputs = outputs
-        self.seed = seed
         counts = np.diff(weights.indptr)
         self.users = np.flatnonzero(counts[1:]) + 1
         count = len(self.users)
         size = batch_size or min(
             max(count // _STEPS, FEWEST_USERS), _MOST_USERS
         )
-        self.batch_size = min(size, count)
+        super().__init__(count, size, seed)
+        self.weights = weights
+        self.queries = dict(queries)
+        self.outputs = outputs
         most = np.sort(counts[self.users])[-self.batch_size :]
-        self.num_rows = int(most.sum())
-        self.shuffle(epoch=0)
-
-    def shuffle(self, epoch: int, skip: int = 0) -> None:
-        """Brings the users into the order of an epoch.
-
-        Args:
-            epoch: The epoch, counted from 0.
-            skip: How many of its batches to leave out at the beginning.
-        """
-        self._skip = skip
-        generator = np.random.default_rng([self.seed, epoch])
-        self.order = generator.permutation(self.users)
-
-    def __len__(self) -> int:
-        return len(self.users) // self.batch_size - self._skip
+        self.room = int(most.sum())
 
     def __getitem__(self, index: int) -> Arrays:
-        start = (self._skip + index) * self.batch_size
-        users = self.order[start : start + self.batch_size]
+        users = self.users[self.places(index)]
         own = self.weights[users]
         counts = np.diff(own.indptr)
         rows = {
@@ -104,7 +84,7 @@ class UserBatches(keras.utils.PyDataset):
         inputs = {name: values[users] for name, values in self.queries.items()}
         for name, values in rows.items():
             # What is left counts nothing, of an item that there is.
-            padded = np.full(self.num_rows, name == ROW_ITEMS, _DTYPES[name])
+            padded = np.full(self.room, name == ROW_ITEMS, _DTYPES[name])
             padded[: len(values)] = values
             inputs[name] = padded
         nothing = np.zeros(len(users), np.float32)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recsys.training.batches import shuffled_rows
+from recsys.training.shuffled_batches import shuffled_rows
 
 pytestmark = pytest.mark.once("torch")
 
