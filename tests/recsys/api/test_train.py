@@ -15,7 +15,7 @@ from recsys import RunError
 from recsys import TrainConfig
 from recsys.measuring.outcome import write_outcome
 from recsys.models.build import build_model
-from recsys.training.batches import shuffled_rows
+from recsys.training.shuffled_batches import shuffled_rows
 from tests.recsys.api.histories import read_history
 
 Settings = Callable[..., dict[str, Any]]
@@ -256,7 +256,7 @@ def test_rows_are_shuffled_within_the_buffer(
         buffers.append(buffer)
         return shuffled_rows(num_rows, buffer, generator)
 
-    monkeypatch.setattr("recsys.training.batches.shuffled_rows", spied)
+    monkeypatch.setattr("recsys.training.shuffled_batches.shuffled_rows", spied)
     recsys.train(settings(tmp_path / "run", shuffle_buffer=7, epochs=1))
     assert set(buffers) == {7}
 

@@ -21,8 +21,8 @@ from recsys.cli import run as command_line
 from recsys.data import ImageDataset
 from recsys.data import Images
 from recsys.runs.run import Run
+from tests.recsys.api.histories import read_history
 from tests.recsys.api.interruptions import copied
-from tests.recsys.api.test_train import read_history
 from tests.recsys.conftest import NewRun
 
 Settings = Callable[..., dict[str, Any]]
