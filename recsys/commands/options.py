@@ -66,7 +66,8 @@ _FIELDS = {
         *("tower_patience", "ranker"),
     ),
     "Optimizer": (
-        *("optimizer", "learning_rate", "rate_decay", "batch_size"),
+        *("optimizer", "learning_rate", "rate_decay", "epoch_average"),
+        "batch_size",
         *("table_optimizer", "table_learning_rate", "min_table_rows"),
     ),
     "Reading of rows": ("train_rows", "streaming", "shuffle_buffer"),

@@ -18,6 +18,7 @@ class Sizes:
         embedding_dim: Width of each id's embedding; by the number of ids with
             `None`, as `recsys.models.id_embedding` has it.
         learning_rate: Learning rate of the optimizer.
+        epoch_average: How much of an average of epochs stays in each.
         target_statistics: Whether a model has some; by the number of training
             rows with `None`, as `recsys.models.target_statistics` has it.
         convolutions: What an expert for images has before its dense layers:
@@ -32,6 +33,7 @@ class Sizes:
     expert_dropout: float = 0.0
     embedding_dim: int | None = 128
     learning_rate: float = 3e-4
+    epoch_average: float = 0.0
     target_statistics: bool | None = False
     convolutions: list[tuple[int, int]] = field(default_factory=list)
 
@@ -55,6 +57,7 @@ PRESETS = {
         expert_dropout=0.1,
         embedding_dim=None,
         learning_rate=1e-3,
+        epoch_average=0.8,
         target_statistics=None,
     ),
     "movielens": Sizes(16, 2, [256], [256], expert_dropout=0.5),

@@ -58,6 +58,7 @@ class ResolvedConfig(TrainConfig):
     expert_dropout: Share = field()
     head_units: Units = field()
     learning_rate: Rate = field()
+    epoch_average: Share = field()
     standardize_targets: bool = field()
     retrieval_correction: Text = field()
     min_table_rows: Count = field()
@@ -81,6 +82,14 @@ class ResolvedConfig(TrainConfig):
                 f"expert_units={self.expert_units}"
             )
         return self
+
+    @property
+    def averages_epochs(self) -> bool:
+        """Whether an average of epochs may be kept.
+
+        It takes the place of weights after the third epoch at the earliest.
+        """
+        return self.epoch_average > 0 and self.epochs > 2
 
     @property
     def routed_experts(self) -> int:

@@ -25,7 +25,7 @@ _SHAPE = SHAPE | ConfigDict(defer_build=True)
 
 RETRIEVAL_IDS = ("embeddings", "vectors")
 # Towers go on learning where the loss of the tasks has long been at its best.
-_DEFAULTS = {"learning_rate": 1e-3, "rate_decay": 0.3, "epochs": 50}
+_DEFAULTS = {"learning_rate": 1e-3, "epochs": 50}
 
 
 @dataclass(frozen=True, kw_only=True, config=_SHAPE)
@@ -35,8 +35,8 @@ class RetrievalConfig(TowerConfig):
     retrieval: bool = False
     """Train query and item towers, on the embeddings of the tasks, by a softmax
     over the items of a batch. `recsys recommend` finds the candidates
-    with them. Changes the defaults to learning_rate 0.001, rate_decay 0.3
-    and epochs 50: towers train longer than tasks."""
+    with them. Changes the defaults to learning_rate 0.001 and epochs 50: towers
+    train longer than tasks."""
 
     retrieval_weight: Weight = 1.0
     """Weight of the retrieval loss, which is added to that of the tasks where

@@ -275,9 +275,18 @@ class TrainConfig(RetrievalConfig):
     """Learning rate of the optimizer. Default: the preset's; 0.001 for
     compact, 0.0003 for the published ones."""
 
-    rate_decay: Annotated[Rate, Field(le=1)] = 1.0
-    """Factor of the learning rate after each epoch without improvement; 1 keeps
-    the rate, as do towers with an average of epochs."""
+    rate_decay: Annotated[Rate, Field(le=1)] | None = None
+    """Factor of the learning rate after each epoch without improvement.
+    Default: 0.3 with two towers, where there is no average of epochs; else 1,
+    which keeps the rate."""
+
+    epoch_average: Share | None = None
+    """How much of an average of the weights after each epoch stays in the next
+    one. After the first epoch that is no better than those before it, the
+    average is validated and kept instead of the last weights; of towers on
+    batches of users, from the beginning. There is none of towers that are
+    trained otherwise, and where devices share the rows of a table. 0 for none.
+    Default: 0.8; 0 with published presets."""
 
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
     """Optimizer of the embedding tables. lazy-adam (a row's moments change only

@@ -133,6 +133,16 @@ def _tables(
         yield Part(text, options, feature.num_rows * dim, copies)
 
 
+def _copies(config: ResolvedConfig) -> int:
+    """What training keeps of a weight that is trained like most."""
+    return _COPIES[config.optimizer] + _averages(config)
+
+
+def _averages(config: ResolvedConfig) -> int:
+    """Averages that are kept of a weight: one, of tasks without towers."""
+    return int(config.averages_epochs and not config.retrieval)
+
+
 def _table_copies(config: ResolvedConfig, rows: int, dim: int) -> int:
     """Whole copies of a table, with its gradients and what is kept of it.
 
@@ -140,16 +150,16 @@ def _table_copies(config: ResolvedConfig, rows: int, dim: int) -> int:
     """
     name = config.table_optimizer
     if rows < config.min_table_rows or name not in TABLE_RULES:
-        return _COPIES[config.optimizer]
+        return _copies(config)
     rule: RowRule = resolve_name(TABLE_RULES[name])()
     slots = sum(map(prod, rule.slot_shapes((rows, dim)).values()))
-    return 1 + slots // (rows * dim)
+    return 1 + slots // (rows * dim) + _averages(config)
 
 
 def _layers(
     config: ResolvedConfig, width: int, num_tasks: int, num_scenarios: int
 ) -> Iterator[Part]:
-    copies = _COPIES[config.optimizer]
+    copies = _copies(config)
     seen = config.expert_units[-1] if config.expert_units else width
     if config.architecture != "shared-bottom":
         yield from _experts(config, width, num_tasks)
@@ -193,7 +203,7 @@ def _experts(
     numbers = first * _dense([width, *units])
     numbers += sum(further) * _dense([seen, *units])
     text = f"{first:,} experts of {units} units"
-    yield Part(text, options, numbers, _COPIES[config.optimizer])
+    yield Part(text, options, numbers, _copies(config))
     gates = 1 if config.architecture == "moe" else num_tasks
     of_gate = config.experts_of_gate(num_tasks)[0]
     if config.architecture == "home":
@@ -204,7 +214,7 @@ def _experts(
 def _gates(
     config: ResolvedConfig, width: int, num_experts: int, count: int
 ) -> Iterator[Part]:
-    copies = _COPIES[config.optimizer]
+    copies = _copies(config)
     if config.gate_choice.searched:
         text = f"a permutation of {num_experts:,} experts"
         yield Part(text, "`num_experts`", num_experts**2, copies)
@@ -257,7 +267,7 @@ def _retrieval(
 ) -> Iterator[Part]:
     assert config.retrieval_dim is not None, "decided before"
     dim, rows = config.retrieval_dim, min(config.batch_size, num_rows)
-    copies = _COPIES[config.optimizer]
+    copies = _copies(config)
     units = [*config.head_units, dim]
     text = f"two towers of {units} units"
     options = "`retrieval_dim` and `head_units`"

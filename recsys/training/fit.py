@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from collections.abc import Sequence
 
 from recsys.config.resolved_config import PARTS
@@ -9,6 +10,7 @@ from recsys.models.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
+from recsys.tables.marks import marks
 from recsys.terminal.progress import announce
 from recsys.training.batches import AnyBatches
 from recsys.training.batches import StreamedBatches
@@ -59,15 +61,14 @@ def fit(
     if start is not None:
         start.restore_optimizer(model)
     writes = process_index(config) == 0
-    average = _average(model)
     checkpoint = Checkpoint(
-        run,
-        config.patience,
-        config.checkpoint_steps,
-        writes,
-        choice,
-        [] if average is None else average.variables,
+        run, config.patience, config.checkpoint_steps, writes, choice
     )
+    average = _average(
+        model, config, checkpoint.costs if costs is None else lambda: costs
+    )
+    if average is not None:
+        checkpoint.add(average.variables)
     checkpoint.restore(model)
     if checkpoint.is_done(config.epochs):
         return
@@ -134,10 +135,19 @@ def _fit_epochs(
         )
 
 
-def _average(model: MultiTaskModel) -> EpochAverage | None:
-    """The average of towers that are trained on batches of users."""
-    if not isinstance(model, TwoTower) or model.part != "towers":
+def _average(
+    model: MultiTaskModel,
+    config: ResolvedConfig,
+    costs: Callable[[], Sequence[float]],
+) -> EpochAverage | None:
+    """The average of the tasks' weights, or of towers on batches of users."""
+    weights = model.trainable_variables
+    if not config.averages_epochs:
         return None
-    if not model.retrieval.shares_queries:
+    if any(marks(weight).split is not None for weight in weights):
         return None
-    return EpochAverage(model.trainable_variables)
+    if not isinstance(model, TwoTower) or model.part == "tasks":
+        return EpochAverage(weights, config.epoch_average, costs)
+    if model.part == "towers" and model.retrieval.shares_queries:
+        return EpochAverage(weights, config.epoch_average)
+    return None

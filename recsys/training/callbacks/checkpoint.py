@@ -103,8 +103,6 @@ class Checkpoint(keras.callbacks.Callback):
             Defaults to `True`.
         choice: What says which epoch is the best. Defaults to the lowest
             `val_loss`.
-        further: Variables to be brought back beside those of the model and of
-            its optimizer. None unless given.
     """
 
     def __init__(
@@ -114,7 +112,6 @@ class Checkpoint(keras.callbacks.Callback):
         every: int | None = None,
         writes: bool = True,
         choice: EpochChoice = _LOWEST_LOSS,
-        further: Sequence[keras.Variable] = (),
     ) -> None:
         super().__init__()
         self.run = run
@@ -122,9 +119,17 @@ class Checkpoint(keras.callbacks.Callback):
         self.every = every
         self.writes = writes
         self.choice = choice
-        self.further = list(further)
         self.progress = Progress()
         self._skipped = 0
+        self._further: list[keras.Variable] = []
+
+    def add(self, variables: Sequence[keras.Variable]) -> None:
+        """Has variables brought back beside the model's and its optimizer's.
+
+        Args:
+            variables: The variables, the same ones before each `restore`.
+        """
+        self._further += variables
 
     @property
     def epochs(self) -> int:
@@ -288,7 +293,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _variables(self) -> list[keras.Variable]:
         optimizer = self.model.optimizer
         optimizer.build(self.model.trainable_variables)
-        return [*self.model.variables, *optimizer.variables, *self.further]
+        return [*self.model.variables, *optimizer.variables, *self._further]
 
 
 def _numbered(variables: list[keras.Variable]) -> dict[str, keras.Variable]:

@@ -1,10 +1,13 @@
+from collections.abc import Callable
 from collections.abc import Sequence
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_moe.types import Logs
+from recsys.private_names import gather_all
+from recsys.tables.variable_values import spans_processes
+from recsys.training.callbacks.rate_decay import setbacks
 
 
 class EpochAverage(keras.callbacks.Callback):
@@ -18,29 +21,39 @@ class EpochAverage(keras.callbacks.Callback):
     beginning of the next one, for the callbacks in between; `variables` have
     what it changes places with and whether it did, and belong into checkpoints.
 
+    While each epoch is better than those before it, an average of them lags
+    behind. With `costs`, it takes its place after the first one that is not.
+
     Args:
         weights: The weights, of a built model.
         decay: Float in `[0, 1)`, how much of the average stays in the end.
             Defaults to 0.8.
+        costs: Returns what is to be low in each epoch that is over, that of
+            the first one first. Unless given, the average takes its place from
+            the beginning.
 
     References:
         Polyak and Juditsky. Acceleration of Stochastic Approximation by
         Averaging. SIAM J. Control and Optimization 1992. Shamir and Zhang.
         Stochastic Gradient Descent for Non-smooth Optimization. ICML 2013,
-        section 4, for an average that forgets the first steps.
+        section 4, for an average that forgets the first steps. Merity, Keskar
+        and Socher. Regularizing and Optimizing LSTM Language Models. ICLR 2018,
+        for beginning where the validation is no better.
     """
 
     def __init__(
         self,
         weights: Sequence[keras.Variable],
         decay: float = 0.8,
+        costs: Callable[[], Sequence[float]] | None = None,
     ) -> None:
         super().__init__()
         self.weights = list(weights)
         self.decay = decay
+        self.costs = costs
         self.others = [
             keras.Variable(
-                np.array(ops.convert_to_numpy(weight)),
+                np.array(_value(weight)),
                 dtype=weight.dtype,
                 trainable=False,
                 name=f"{weight.name}_average",
@@ -62,13 +75,22 @@ class EpochAverage(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         share = 1.0 if not epoch else max(1 - self.decay, 2 / (epoch + 3))
+        # In NumPy: JAX would compile each operation for each shape.
         for average, weight in zip(self.others, self.weights, strict=True):
-            average.assign(average + share * (weight - average))
-        self._change_places()
+            before = _value(average)
+            average.assign(before + share * (_value(weight) - before))
+        if self.costs is None or setbacks(self.costs()[:epoch]):
+            self._change_places()
 
     def _change_places(self) -> None:
         for average, weight in zip(self.others, self.weights, strict=True):
-            value = np.array(ops.convert_to_numpy(weight))
-            weight.assign(ops.convert_to_numpy(average))
+            value = np.array(_value(weight))
+            weight.assign(_value(average))
             average.assign(value)
         self.in_place.assign(1 - int(self.in_place))
+
+
+def _value(variable: keras.Variable) -> np.ndarray:
+    if spans_processes(variable):
+        return gather_all(variable.value)
+    return np.asarray(keras.ops.convert_to_numpy(variable))

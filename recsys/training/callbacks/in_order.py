@@ -33,6 +33,8 @@ from recsys.training.callbacks.weight_history import TaskWeightHistory
 from recsys.training.callbacks.weight_history import WeightHistory
 from recsys.training.tracking.tracked_run import TrackedRun
 
+_TOWERS_DECAY = 0.3  # Of two towers: benchmarks/README.md has others.
+
 
 def in_order(
     model: MultiTaskModel,
@@ -77,14 +79,13 @@ def in_order(
         _shuffling(batches, checkpoint),
         finite_loss,
         _same_state(),
-        # With an average, the noise of epochs is no reason to slow down.
-        _rate_decay(config, checkpoint, costs) if average is None else None,
+        _rate_decay(config, checkpoint, average, costs),
         _task_weights(model),
         PermutationSearch(config.search_epochs) if searches else None,
+        average,
         monitor,
         _weight_history(run, monitor, checkpoint),
         None if monitor is None else StepsUntilBinary(checkpoint.progress),
-        average,
         _retrieval_index(model),
         _validation(model, config, dataset) if measures and ranks else None,
         _retrieval_validation(model, config, dataset)
@@ -122,13 +123,19 @@ def _same_state() -> keras.callbacks.Callback | None:
 def _rate_decay(
     config: ResolvedConfig,
     checkpoint: Checkpoint,
+    average: EpochAverage | None,
     costs: Sequence[float] | None,
 ) -> keras.callbacks.Callback | None:
-    if config.rate_decay == 1:
+    factor = config.rate_decay
+    if factor is None:
+        # With an average, the noise of epochs is no reason to slow down.
+        slows = config.trains_towers and average is None
+        factor = _TOWERS_DECAY if slows else 1.0
+    if factor == 1:
         return None
     return RateDecay(
         config.learning_rate,
-        config.rate_decay,
+        factor,
         checkpoint.costs if costs is None else lambda: costs,
     )
 

@@ -30,9 +30,7 @@ class RateDecay(keras.callbacks.Callback):
         self.costs = costs
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        self.current = self.rate * self.factor ** _setbacks(
-            self.costs()[:epoch]
-        )
+        self.current = self.rate * self.factor ** setbacks(self.costs()[:epoch])
         self.model.optimizer.learning_rate = self.current
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
@@ -40,8 +38,13 @@ class RateDecay(keras.callbacks.Callback):
             logs["learning_rate"] = self.current
 
 
-def _setbacks(costs: Sequence[float]) -> int:
-    """How many costs are not below all before them."""
+def setbacks(costs: Sequence[float]) -> int:
+    """Returns how many costs are not below all before them.
+
+    Example:
+    >>> setbacks([0.7, 0.6, 0.6, 0.8, 0.5])
+    2
+    """
     best, count = math.inf, 0
     for cost in costs:
         count += not cost < best

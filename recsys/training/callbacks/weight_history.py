@@ -38,10 +38,14 @@ class WeightHistory(keras.callbacks.Callback):
             self.written = [read_weights(self.file)]
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        # An epoch that was not finished by a checkpoint is measured again.
+        # An epoch that was not finished by a checkpoint is measured again; the
+        # weights that a training goes on with may not be those it had measured.
         first = self.monitor.epochs[0]
-        kept = [table[table["epoch"] < first] for table in self.written]
-        rows = pd.concat([*kept, weight_table(self.monitor)])
+        rows = weight_table(self.monitor)
+        for table in self.written:
+            kept = table[table["epoch"] <= first]
+            new = rows[~rows["epoch"].isin(kept["epoch"])]
+            rows = pd.concat([kept, new])
         with replacing(self.file) as unfinished:
             rows.to_csv(unfinished, index=False)
 

@@ -4,9 +4,12 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,6 +26,7 @@ from recsys.data.image_dataset import Images
 from recsys.data.streaming.epoch_order import Share
 from recsys.runs.run import Run
 from recsys.training import refit
+from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.validation import Validation
 from tests.recsys.retrieval.id_kinds import IdKinds
@@ -95,6 +99,24 @@ def assert_same_weights(run: Path, other: Path) -> None:
         )
 
 
+def as_arrays(variables: Iterable[keras.Variable]) -> list[np.ndarray]:
+    return [np.array(ops.convert_to_numpy(each)) for each in variables]
+
+
+def validate_as(
+    monkeypatch: pytest.MonkeyPatch, losses: Sequence[float]
+) -> None:
+    """Has epochs validated with these losses, whatever they were."""
+    measure = Validation.on_epoch_end
+
+    def measured(self: Validation, epoch: int, logs: Logs | None) -> None:
+        measure(self, epoch, logs)
+        assert logs is not None
+        logs["val_loss"] = losses[epoch]
+
+    monkeypatch.setattr(Validation, "on_epoch_end", measured)
+
+
 @pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("kind", "given"),
@@ -147,19 +169,43 @@ def test_the_learning_rate_falls_as_in_the_first_training(
     fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = write_data(tmp_path / "data", "texts")
-    measure = Validation.on_epoch_end
-
-    def measured(self: Validation, epoch: int, logs: Logs | None) -> None:
-        measure(self, epoch, logs)
-        assert logs is not None
-        logs["val_loss"] = [0.5, 0.6, 0.4][epoch]
-
-    monkeypatch.setattr(Validation, "on_epoch_end", measured)
+    validate_as(monkeypatch, [0.5, 0.6, 0.4])
     run = tmp_path / "run"
     recsys.train(fields(data, run, refit=True, rate_decay=0.5))
     for name in ("history.csv", refit.HISTORY):
         rates = pd.read_csv(run / name)["learning_rate"]
         assert rates.tolist() == [0.05, 0.05, 0.025]
+
+
+@pytest.mark.parametrize("kind", ["texts", "large"])
+def test_the_average_of_epochs_is_kept_as_in_the_first_training(
+    kind: str, fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its second epoch was no better, and its third one was the best."""
+    data = write_data(tmp_path / "data", kind)
+    both = in_two_parts(data, tmp_path / "both")
+    epochs: list[list[np.ndarray]] = []
+    finish = Checkpoint.on_epoch_end
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Checkpoint,
+            "on_epoch_end",
+            lambda self, *given: (
+                epochs.append(as_arrays(self.model.trainable_variables)),
+                finish(self, *given),
+            ),
+        )
+        whole = fields(both, tmp_path / "whole", select="last")
+        recsys.train(whole | {"epoch_average": 0.0})
+    validate_as(monkeypatch, [0.5, 0.6, 0.4])
+    recsys.train(fields(data, tmp_path / "run", refit=True, epoch_average=0.6))
+    refitted = Run(tmp_path / "run").load_model().trainable_variables
+    for first, second, third, weight in zip(
+        *epochs, as_arrays(refitted), strict=True
+    ):
+        average = (first + second) / 2
+        average += 0.4 * (third - average)
+        np.testing.assert_allclose(weight, average, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.once("torch")

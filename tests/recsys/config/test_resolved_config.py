@@ -17,6 +17,8 @@ DECIDED = [
     "expert_units",
     "expert_dropout",
     "head_units",
+    "learning_rate",
+    "epoch_average",
     "standardize_targets",
     "min_table_rows",
     "select",
@@ -48,6 +50,22 @@ def test_sizes_are_those_of_the_preset_unless_given() -> None:
     assert (config.expert_units, config.head_units) == ([50, 50], [])
     assert config.expert_dropout == 0.0
     assert resolved().num_experts == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, True),
+        ({"epochs": 2}, False),
+        ({"epoch_average": 0.0}, False),
+        ({"preset": "movielens"}, False),
+        ({"preset": "movielens", "epoch_average": 0.5}, True),
+    ],
+)
+def test_epochs_are_averaged_but_for_published_presets(
+    given: dict[str, Any], expected: bool
+) -> None:
+    assert resolved(**given).averages_epochs is expected
 
 
 @pytest.mark.parametrize(

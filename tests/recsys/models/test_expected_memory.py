@@ -30,6 +30,7 @@ CONFIG = ResolvedConfig.of(
         head_units=[2],
         embedding_dim=5,
         batch_size=8,
+        epoch_average=0.0,
         backend="torch",
     )
 )
@@ -78,6 +79,8 @@ def test_weights_gradients_and_slots_by_hand() -> None:
         ({"table_optimizer": "rowwise-adagrad"}, 3 * TABLE),
         ({"architecture": "moe"}, GATES // 2),
         ({"batch_size": 4}, BATCH // 2),
+        # Or more: the averages.
+        ({"epoch_average": 0.5}, -(TABLE + EXPERTS + GATES + HEADS)),
     ],
 )
 def test_what_takes_less(changes: dict[str, Any], saved: int) -> None:

@@ -37,6 +37,21 @@ def test_the_average_stands_between_epochs(model: keras.Model) -> None:
         assert of_first(model) == pytest.approx(expected)
 
 
+def test_it_waits_for_an_epoch_that_is_no_better(model: keras.Model) -> None:
+    costs: list[float] = []
+    average = EpochAverage(model.trainable_variables, 0.5, lambda: costs)
+    values, measured = [3.0, -1.0, 4.0, 8.0, 2.0], []
+    for epoch, value in enumerate(values):
+        average.on_epoch_begin(epoch)
+        step(model, value)
+        average.on_epoch_end(epoch)
+        measured.append(of_first(model))
+        # The third epoch is the first that is no better.
+        costs.append([0.9, 0.8, 0.8, 0.1, 0.05][epoch])
+    # 3, then half of the way to -1, to 4, to 8 and to 2.
+    assert measured == [3.0, -1.0, 4.0, 5.25, 3.625]
+
+
 @pytest.mark.parametrize("within", [False, True])
 def test_it_goes_on_from_its_variables(
     model: keras.Model, within: bool
