@@ -11,6 +11,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.tables.marks import marks
+from recsys.tables.variable_values import spans_processes
 from recsys.terminal.progress import announce
 from recsys.training.batches import AnyBatches
 from recsys.training.batches import StreamedBatches
@@ -144,7 +145,7 @@ def _average(
     weights = model.trainable_variables
     if not config.averages_epochs:
         return None
-    if any(marks(weight).split is not None for weight in weights):
+    if any(marks(each).split or spans_processes(each) for each in weights):
         return None
     if not isinstance(model, TwoTower) or model.part == "tasks":
         return EpochAverage(weights, config.epoch_average, costs)

@@ -3,10 +3,9 @@ from collections.abc import Sequence
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_moe.types import Logs
-from recsys.private_names import gather_all
-from recsys.tables.variable_values import spans_processes
 from recsys.training.callbacks.rate_decay import setbacks
 
 
@@ -25,7 +24,7 @@ class EpochAverage(keras.callbacks.Callback):
     behind. With `costs`, it takes its place after the first one that is not.
 
     Args:
-        weights: The weights, of a built model.
+        weights: The weights, of a built model, which this process has whole.
         decay: Float in `[0, 1)`, how much of the average stays in the end.
             Defaults to 0.8.
         costs: Returns what is to be low in each epoch that is over, that of
@@ -70,7 +69,7 @@ class EpochAverage(keras.callbacks.Callback):
         return [*self.others, self.in_place]
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        if int(self.in_place):
+        if _value(self.in_place):
             self._change_places()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
@@ -87,10 +86,8 @@ class EpochAverage(keras.callbacks.Callback):
             value = np.array(_value(weight))
             weight.assign(_value(average))
             average.assign(value)
-        self.in_place.assign(1 - int(self.in_place))
+        self.in_place.assign(1 - _value(self.in_place))
 
 
 def _value(variable: keras.Variable) -> np.ndarray:
-    if spans_processes(variable):
-        return gather_all(variable.value)
-    return np.asarray(keras.ops.convert_to_numpy(variable))
+    return np.asarray(ops.convert_to_numpy(variable))

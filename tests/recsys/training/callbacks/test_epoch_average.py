@@ -37,6 +37,22 @@ def test_the_average_stands_between_epochs(model: keras.Model) -> None:
         assert of_first(model) == pytest.approx(expected)
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="TensorFlow has replicas"
+)
+def test_the_average_of_replicas() -> None:
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        average = EpochAverage(model.trainable_variables, decay=0.5)
+        for epoch, value in enumerate([3.0, -1.0]):
+            average.on_epoch_begin(epoch)
+            step(model, value)
+            average.on_epoch_end(epoch)
+    assert of_first(model) == 1.0
+
+
 def test_it_waits_for_an_epoch_that_is_no_better(model: keras.Model) -> None:
     costs: list[float] = []
     average = EpochAverage(model.trainable_variables, 0.5, lambda: costs)
