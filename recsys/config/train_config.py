@@ -285,8 +285,8 @@ class TrainConfig(RetrievalConfig):
     one. After the first epoch that is no better than those before it, the
     average is validated and kept instead of the last weights; of towers on
     batches of users, from the beginning. There is none of towers that are
-    trained otherwise, and where devices share the rows of a table, or processes
-    the experts. 0 for none.
+    trained otherwise, with tables trained by rows (table_optimizer), with a
+    permutation search, and where processes share the experts. 0 for none.
     Default: 0.8; 0 with published presets."""
 
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None

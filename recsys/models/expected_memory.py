@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from pkgutil import resolve_name
@@ -82,6 +83,9 @@ def check_memory(
     """
     if config.distribute != "none" or _has_accelerator(config.backend):
         return
+    counts = [features[name].num_rows for name in widths]
+    if any(_trains_by_rows(config, rows or 0) for rows in counts):
+        config = replace(config, epoch_average=0.0)
     parts = [
         *_tables(config, features, widths),
         *_layers(config, width, num_tasks, num_scenarios),
@@ -135,12 +139,8 @@ def _tables(
 
 def _copies(config: ResolvedConfig) -> int:
     """What training keeps of a weight that is trained like most."""
-    return _COPIES[config.optimizer] + _averages(config)
-
-
-def _averages(config: ResolvedConfig) -> int:
-    """Averages that are kept of a weight: one, of tasks without towers."""
-    return int(config.averages_epochs and not config.retrieval)
+    averages = config.averages_epochs and not config.retrieval
+    return _COPIES[config.optimizer] + averages
 
 
 def _table_copies(config: ResolvedConfig, rows: int, dim: int) -> int:
@@ -148,12 +148,18 @@ def _table_copies(config: ResolvedConfig, rows: int, dim: int) -> int:
 
     The gradients of one that is trained by rows are those of a batch's rows.
     """
-    name = config.table_optimizer
-    if rows < config.min_table_rows or name not in TABLE_RULES:
+    if not _trains_by_rows(config, rows):
         return _copies(config)
-    rule: RowRule = resolve_name(TABLE_RULES[name])()
+    rule: RowRule = resolve_name(TABLE_RULES[str(config.table_optimizer)])()
     slots = sum(map(prod, rule.slot_shapes((rows, dim)).values()))
-    return 1 + slots // (rows * dim) + _averages(config)
+    return 1 + slots // (rows * dim)
+
+
+def _trains_by_rows(config: ResolvedConfig, rows: int) -> bool:
+    """Whether a table of so many rows is trained by rows."""
+    return (
+        config.table_optimizer in TABLE_RULES and rows >= config.min_table_rows
+    )
 
 
 def _layers(

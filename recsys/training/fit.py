@@ -10,7 +10,7 @@ from recsys.models.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
-from recsys.tables.marks import marks
+from recsys.tables.row_lookups import rows_of
 from recsys.tables.variable_values import spans_processes
 from recsys.terminal.progress import announce
 from recsys.training.batches import AnyBatches
@@ -18,6 +18,7 @@ from recsys.training.batches import StreamedBatches
 from recsys.training.batches import create_batches
 from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.epoch_average import EpochAverage
+from recsys.training.callbacks.in_order import has_search
 from recsys.training.callbacks.in_order import in_order
 from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.callbacks.interruption import Interruption
@@ -142,13 +143,16 @@ def _average(
     costs: Callable[[], Sequence[float]],
 ) -> EpochAverage | None:
     """The average of the tasks' weights, or of towers on batches of users."""
-    weights = model.trainable_variables
-    if not config.averages_epochs:
+    weights, decay = model.trainable_variables, config.epoch_average
+    if not config.averages_epochs or any(map(spans_processes, weights)):
         return None
-    if any(marks(each).split or spans_processes(each) for each in weights):
+    if isinstance(model, TwoTower) and model.part != "tasks":
+        if model.part is None or not model.retrieval.shares_queries:
+            return None
+        return EpochAverage(weights, decay)
+    # Weights of one order of the experts are no average with those of another;
+    # and a step costs what it looks up of tables, an average all of them.
+    by_rows = rows_of(model.optimizer).trains_by_rows
+    if has_search(config) or any(map(by_rows, weights)):
         return None
-    if not isinstance(model, TwoTower) or model.part == "tasks":
-        return EpochAverage(weights, config.epoch_average, costs)
-    if model.part == "towers" and model.retrieval.shares_queries:
-        return EpochAverage(weights, config.epoch_average)
-    return None
+    return EpochAverage(weights, decay, costs)

@@ -81,6 +81,7 @@ def test_weights_gradients_and_slots_by_hand() -> None:
         ({"batch_size": 4}, BATCH // 2),
         # Or more: the averages.
         ({"epoch_average": 0.5}, -(TABLE + EXPERTS + GATES + HEADS)),
+        ({"epoch_average": 0.5, "table_optimizer": "lazy-adam"}, TABLE),
     ],
 )
 def test_what_takes_less(changes: dict[str, Any], saved: int) -> None:
