@@ -85,11 +85,8 @@ class ResolvedConfig(TrainConfig):
 
     @property
     def averages_epochs(self) -> bool:
-        """Whether an average of epochs may be kept.
-
-        It takes the place of weights after the third epoch at the earliest.
-        """
-        return self.epoch_average > 0 and self.epochs > 2
+        """Whether an average of epochs may be kept, which one has none of."""
+        return self.epoch_average > 0 and self.epochs > 1
 
     @property
     def routed_experts(self) -> int:

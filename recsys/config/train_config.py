@@ -282,12 +282,11 @@ class TrainConfig(RetrievalConfig):
 
     epoch_average: Share | None = None
     """How much of an average of the weights after each epoch stays in the next
-    one. After the first epoch that is no better than those before it, the
-    average is validated and kept instead of the last weights; of towers on
-    batches of users, from the beginning. There is none of towers that are
-    trained otherwise, with tables trained by rows (table_optimizer), with a
-    permutation search, and where processes share the experts. 0 for none.
-    Default: 0.8; 0 with published presets."""
+    one. The weights of an epoch and their average are both validated, and the
+    better ones are kept; of towers on batches of users, the average. There is
+    none of towers that are trained otherwise, with tables trained by rows
+    (table_optimizer), with a permutation search, and where processes share the
+    experts. 0 for none. Default: 0.8; 0 with published presets."""
 
     table_optimizer: Annotated[Text, one_of(TABLE_OPTIMIZERS)] | None = None
     """Optimizer of the embedding tables. lazy-adam (a row's moments change only

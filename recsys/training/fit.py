@@ -1,6 +1,3 @@
-from collections.abc import Callable
-from collections.abc import Sequence
-
 from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
@@ -25,6 +22,7 @@ from recsys.training.callbacks.interruption import Interruption
 from recsys.training.callbacks.retrieval_validation import check_counting_rows
 from recsys.training.compile_model import compile_model
 from recsys.training.data_parallel import process_index
+from recsys.training.first_training import FirstTraining
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.warm_start import WarmStart
 
@@ -35,7 +33,7 @@ def fit(
     config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
-    costs: Sequence[float] | None = None,
+    first: FirstTraining | None = None,
     tracked: TrackedRun | None = None,
 ) -> None:
     """Trains until the last epoch, or until validation stops improving.
@@ -47,7 +45,7 @@ def fit(
         config: The configuration, resolved.
         dataset: The data set to train on.
         start: What the run goes on from; `None` for one that begins anew.
-        costs: As for `train_model`.
+        first: As for `train_model`.
         tracked: As for `train_model`.
 
     Raises:
@@ -66,9 +64,7 @@ def fit(
     checkpoint = Checkpoint(
         run, config.patience, config.checkpoint_steps, writes, choice
     )
-    average = _average(
-        model, config, checkpoint.costs if costs is None else lambda: costs
-    )
+    average = _average(model, config, first)
     if average is not None:
         checkpoint.add(average.variables)
     checkpoint.restore(model)
@@ -94,7 +90,7 @@ def fit(
             checkpoint,
             average,
             epochs,
-            costs,
+            first,
             tracked,
         )
 
@@ -108,7 +104,7 @@ def _fit_epochs(
     checkpoint: Checkpoint,
     average: EpochAverage | None,
     epochs: int,
-    costs: Sequence[float] | None,
+    first: FirstTraining | None,
     tracked: TrackedRun | None,
 ) -> None:
     """Goes on from a checkpoint until so many epochs are done."""
@@ -131,16 +127,14 @@ def _fit_epochs(
                 interruption,
                 finite_loss,
                 average,
-                costs,
+                first,
                 tracked,
             ),
         )
 
 
 def _average(
-    model: MultiTaskModel,
-    config: ResolvedConfig,
-    costs: Callable[[], Sequence[float]],
+    model: MultiTaskModel, config: ResolvedConfig, first: FirstTraining | None
 ) -> EpochAverage | None:
     """The average of the tasks' weights, or of towers on batches of users."""
     weights, decay = model.trainable_variables, config.epoch_average
@@ -155,4 +149,4 @@ def _average(
     by_rows = rows_of(model.optimizer).trains_by_rows
     if has_search(config) or any(map(by_rows, weights)):
         return None
-    return EpochAverage(weights, decay, costs)
+    return EpochAverage(weights, decay, first is not None and first.averaged)

@@ -17,6 +17,7 @@ from recsys.models.two_tower import TwoTower
 from recsys.retrieval.retrieval import RETRIEVAL_LOSS
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
+from recsys.training.first_training import FirstTraining
 from recsys.training.fit import fit
 
 
@@ -40,7 +41,8 @@ def fit_towers(
         run: The folder of its run, with the model of the best epoch.
         config: The configuration, resolved.
         dataset: The data set to train on.
-        costs: As for `fit`, of the towers.
+        costs: For towers that are not validated, what was to be low in each
+            epoch of a training that was.
 
     Raises:
         DataError: No row of the validation split counts for retrieval.
@@ -63,7 +65,8 @@ def fit_towers(
         task_weights=dict.fromkeys(config.task_weights, 0.0),
     )
     with ranker.only("towers"):
-        fit(ranker, stage, alone, dataset, None, costs)
+        first = None if costs is None else FirstTraining(costs)
+        fit(ranker, stage, alone, dataset, None, first)
     with replacing(run.model) as unfinished:
         shutil.copyfile(stage.model, unfinished)
     with replacing(run.tower_history) as unfinished:

@@ -12,7 +12,9 @@ from recsys.measuring.curves import read_history
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
+from recsys.training.callbacks.better_weights import AVERAGED
 from recsys.training.data_parallel import process_share
+from recsys.training.first_training import FirstTraining
 from recsys.training.fit_tower import tower_costs
 from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
@@ -58,12 +60,16 @@ def refit_model(
     """
     again = _run_of_refit(run)
     again.folder.mkdir(exist_ok=True)
-    epochs, costs = config.epochs, list[float]()
+    epochs, first = config.epochs, FirstTraining([])
     if run.history.is_file():
         choice = EpochChoice.of(config, dataset.schema.tasks)
         history = read_history(run.history)
-        epochs = choice.best_row(history) + 1
-        costs = [choice.cost(value) for value in history[choice.column]]
+        best = choice.best_row(history)
+        epochs = best + 1
+        first = FirstTraining(
+            [choice.cost(value) for value in history[choice.column]],
+            AVERAGED in history and bool(history[AVERAGED][best]),
+        )
     of_towers = tower_costs(run, config)
     counts = [str(epochs)] if run.history.is_file() else []
     counts += [] if of_towers is None else [f"{len(of_towers)} of the towers"]
@@ -73,7 +79,7 @@ def refit_model(
     )
     out = str(again.folder)
     once = replace(config, out=out, epochs=epochs, select=LAST)
-    train_model(again, once, dataset, start, costs, of_towers)
+    train_model(again, once, dataset, start, first, of_towers)
     with replacing(run.model) as unfinished:
         shutil.copyfile(again.model, unfinished)
     if again.optimizer.is_file():

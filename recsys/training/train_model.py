@@ -20,6 +20,7 @@ from recsys.terminal.progress import announce
 from recsys.training.callbacks.retrieval_index import update_index
 from recsys.training.data_parallel import distributed
 from recsys.training.data_parallel import process_share
+from recsys.training.first_training import FirstTraining
 from recsys.training.fit import fit
 from recsys.training.fit_tower import fit_tower
 from recsys.training.fit_tower import refit_tower
@@ -34,7 +35,7 @@ def train_model(
     config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
-    costs: Sequence[float] | None = None,
+    first: FirstTraining | None = None,
     tower_costs: Sequence[float] | None = None,
     tracked: TrackedRun | None = None,
 ) -> None:
@@ -46,10 +47,10 @@ def train_model(
         config: The configuration, resolved.
         dataset: The data set to train on.
         start: What the run goes on from; `None` for one that begins anew.
-        costs: For a model that is not validated, what was to be low in each
-            epoch of a training that was; the learning rate falls as there.
-        tower_costs: The same of its towers, where they were trained by
-            themselves.
+        first: For a model that is not validated, what it takes from a training
+            that was.
+        tower_costs: What was to be low in each epoch of its towers there, where
+            they were trained by themselves.
         tracked: The run of an experiment tracker that the epochs go to. None
             unless given.
 
@@ -87,13 +88,13 @@ def train_model(
         try:
             if isinstance(model, TwoTower) and config.tower is not None:
                 goes_on = start is not None
-                if costs is None:
+                if first is None:
                     fit_tower(model, run, config, dataset, goes_on)
                 else:
                     assert tower_costs is not None, "of a tower"
                     epochs = len(tower_costs)
                     refit_tower(model, config, dataset, epochs, goes_on)
-            given = model, run, config, dataset, start, costs, tracked
+            given = model, run, config, dataset, start, first, tracked
             in_parts = _in_parts(config, tower_costs)
             if config.ranker is False:
                 run.save_model(model)
@@ -108,7 +109,7 @@ def train_model(
                 fit_towers(model, run, config, dataset, tower_costs)
         except KeyboardInterrupt:
             # Alone, a process cannot run what all of them share.
-            if share.count == 1 and costs is None:
+            if share.count == 1 and first is None:
                 _save_what_there_is(model, run, config, dataset)
             raise
         if model.compiled:

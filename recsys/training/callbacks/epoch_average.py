@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from collections.abc import Sequence
 
 import keras
@@ -6,50 +5,43 @@ import numpy as np
 from keras import ops
 
 from keras_moe.types import Logs
-from recsys.training.callbacks.rate_decay import setbacks
 
 
 class EpochAverage(keras.callbacks.Callback):
-    """Has an average of weights measured and kept instead of the last ones.
+    """Keeps an average of the weights after each epoch.
 
     With x_t the weights after epoch t, counted from 0, the average is
 
         a_t = a_{t-1} + max(1 - decay, 2 / (t + 3)) (x_t - a_{t-1})
 
-    and a_0 = x_0. It stands in their place from the end of an epoch to the
+    and a_0 = x_0. It can stand in their place from the end of an epoch to the
     beginning of the next one, for the callbacks in between; `variables` have
     what it changes places with and whether it did, and belong into checkpoints.
-
-    While each epoch is better than those before it, an average of them lags
-    behind. With `costs`, it takes its place after the first one that is not.
 
     Args:
         weights: The weights, of a built model, which this process has whole.
         decay: Float in `[0, 1)`, how much of the average stays in the end.
             Defaults to 0.8.
-        costs: Returns what is to be low in each epoch that is over, that of
-            the first one first. Unless given, the average takes its place from
-            the beginning.
+        takes_place: Whether it does so by itself after each epoch; if not, it
+            is for `change_places`. Defaults to `True`.
 
     References:
         Polyak and Juditsky. Acceleration of Stochastic Approximation by
         Averaging. SIAM J. Control and Optimization 1992. Shamir and Zhang.
         Stochastic Gradient Descent for Non-smooth Optimization. ICML 2013,
-        section 4, for an average that forgets the first steps. Merity, Keskar
-        and Socher. Regularizing and Optimizing LSTM Language Models. ICLR 2018,
-        for beginning where the validation is no better.
+        section 4, for an average that forgets the first steps.
     """
 
     def __init__(
         self,
         weights: Sequence[keras.Variable],
         decay: float = 0.8,
-        costs: Callable[[], Sequence[float]] | None = None,
+        takes_place: bool = True,
     ) -> None:
         super().__init__()
         self.weights = list(weights)
         self.decay = decay
-        self.costs = costs
+        self.takes_place = takes_place
         self.others = [
             keras.Variable(
                 np.array(_value(weight)),
@@ -70,7 +62,7 @@ class EpochAverage(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         if _value(self.in_place):
-            self._change_places()
+            self.change_places()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         share = 1.0 if not epoch else max(1 - self.decay, 2 / (epoch + 3))
@@ -78,10 +70,11 @@ class EpochAverage(keras.callbacks.Callback):
         for average, weight in zip(self.others, self.weights, strict=True):
             before = _value(average)
             average.assign(before + share * (_value(weight) - before))
-        if self.costs is None or setbacks(self.costs()[:epoch]):
-            self._change_places()
+        if self.takes_place:
+            self.change_places()
 
-    def _change_places(self) -> None:
+    def change_places(self) -> None:
+        """Puts the average where the weights are, or these back."""
         for average, weight in zip(self.others, self.weights, strict=True):
             value = np.array(_value(weight))
             weight.assign(_value(average))

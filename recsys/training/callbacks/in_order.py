@@ -1,5 +1,3 @@
-from collections.abc import Sequence
-
 import keras
 
 from keras_moe.callbacks import PermutationSearch
@@ -15,6 +13,7 @@ from recsys.models.scorer import Scorer
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.training.batches import AnyBatches
+from recsys.training.callbacks.better_weights import BetterWeights
 from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.epoch_average import EpochAverage
 from recsys.training.callbacks.epoch_summaries import EpochSummaries
@@ -31,6 +30,7 @@ from recsys.training.callbacks.tracking import Tracking
 from recsys.training.callbacks.validation import Validation
 from recsys.training.callbacks.weight_history import TaskWeightHistory
 from recsys.training.callbacks.weight_history import WeightHistory
+from recsys.training.first_training import FirstTraining
 from recsys.training.tracking.tracked_run import TrackedRun
 
 _TOWERS_DECAY = 0.3  # Of two towers: benchmarks/README.md has others.
@@ -46,7 +46,7 @@ def in_order(
     interruption: Interruption,
     finite_loss: FiniteLoss,
     average: EpochAverage | None = None,
-    costs: Sequence[float] | None = None,
+    first: FirstTraining | None = None,
     tracked: TrackedRun | None = None,
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks of a training in the order in which they act.
@@ -62,13 +62,13 @@ def in_order(
         checkpoint: What keeps where the training is.
         interruption: What ends it after Ctrl-C.
         finite_loss: What ends it after a loss that is not finite.
-        average: What has an average of weights measured and kept. None unless
+        average: What keeps an average of the weights of epochs. None unless
             given.
-        costs: As for `train_model`.
+        first: As for `train_model`.
         tracked: The run of an experiment tracker that the epochs go to. None
             unless given.
     """
-    measures = costs is None
+    measures = first is None
     part = model.part if isinstance(model, TwoTower) else None
     ranks, finds = part != "towers", part != "tasks"
     searches = ranks and has_search(config)
@@ -79,15 +79,17 @@ def in_order(
         _shuffling(batches, checkpoint),
         finite_loss,
         _same_state(),
-        _rate_decay(config, checkpoint, average, costs),
+        _rate_decay(config, checkpoint, average, first),
         _task_weights(model),
         PermutationSearch(config.search_epochs) if searches else None,
         average,
+        _validation(model, config, dataset, average, checkpoint)
+        if measures and ranks
+        else None,
         monitor,
         _weight_history(run, monitor, checkpoint),
         None if monitor is None else StepsUntilBinary(checkpoint.progress),
         _retrieval_index(model),
-        _validation(model, config, dataset) if measures and ranks else None,
         _retrieval_validation(model, config, dataset)
         if measures and finds
         else None,
@@ -124,7 +126,7 @@ def _rate_decay(
     config: ResolvedConfig,
     checkpoint: Checkpoint,
     average: EpochAverage | None,
-    costs: Sequence[float] | None,
+    first: FirstTraining | None,
 ) -> keras.callbacks.Callback | None:
     factor = config.rate_decay
     if factor is None:
@@ -136,7 +138,7 @@ def _rate_decay(
     return RateDecay(
         config.learning_rate,
         factor,
-        checkpoint.costs if costs is None else lambda: costs,
+        checkpoint.costs if first is None else lambda: first.costs,
     )
 
 
@@ -168,17 +170,24 @@ def _retrieval_index(model: MultiTaskModel) -> keras.callbacks.Callback | None:
 
 
 def _validation(
-    model: MultiTaskModel, config: ResolvedConfig, dataset: AnyDataset
+    model: MultiTaskModel,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    average: EpochAverage | None,
+    checkpoint: Checkpoint,
 ) -> keras.callbacks.Callback:
     schema, validation = dataset.schema, dataset.split("validation")
     truth = validation[schema.truth_columns]
-    return Validation(
+    of_weights = Validation(
         Scorer(model, position=schema.position),
         validation,
         truth,
         config.task_weights,
         schema.roles(truth, config.metrics_k),
     )
+    if average is None:
+        return of_weights
+    return BetterWeights(average, of_weights, checkpoint.choice)
 
 
 def _retrieval_validation(

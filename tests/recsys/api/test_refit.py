@@ -104,15 +104,23 @@ def as_arrays(variables: Iterable[keras.Variable]) -> list[np.ndarray]:
 
 
 def validate_as(
-    monkeypatch: pytest.MonkeyPatch, losses: Sequence[float]
+    monkeypatch: pytest.MonkeyPatch,
+    losses: Sequence[float],
+    of_averages: Sequence[float] | None = None,
 ) -> None:
-    """Has epochs validated with these losses, whatever they were."""
-    measure = Validation.on_epoch_end
+    """Has epochs validated with these losses, whatever they were.
+
+    Those of averages are as theirs unless given.
+    """
+    measure, measured_epochs = Validation.on_epoch_end, list[int]()
 
     def measured(self: Validation, epoch: int, logs: Logs | None) -> None:
         measure(self, epoch, logs)
         assert logs is not None
-        logs["val_loss"] = losses[epoch]
+        second = epoch in measured_epochs
+        measured_epochs.append(epoch)
+        given = of_averages if second and of_averages else losses
+        logs["val_loss"] = given[epoch]
 
     monkeypatch.setattr(Validation, "on_epoch_end", measured)
 
@@ -130,7 +138,7 @@ def validate_as(
                 "select": "retrieval",
             },
         ),
-        ("large", {"streaming": True}),
+        ("large", {"streaming": True, "epoch_average": 0.0}),
     ],
     ids=["retrieval", "streaming"],
 )
@@ -177,11 +185,17 @@ def test_the_learning_rate_falls_as_in_the_first_training(
         assert rates.tolist() == [0.05, 0.05, 0.025]
 
 
-@pytest.mark.parametrize("kind", ["texts", "large"])
+@pytest.mark.parametrize(
+    ("kind", "averaged"), [("texts", True), ("large", True), ("large", False)]
+)
 def test_the_average_of_epochs_is_kept_as_in_the_first_training(
-    kind: str, fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    averaged: bool,
+    fields: Fields,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where its second epoch was no better, and its third one was the best."""
+    """Where its third epoch was the best; before, it was the other way."""
     data = write_data(tmp_path / "data", kind)
     both = in_two_parts(data, tmp_path / "both")
     epochs: list[list[np.ndarray]] = []
@@ -197,15 +211,22 @@ def test_the_average_of_epochs_is_kept_as_in_the_first_training(
         )
         whole = fields(both, tmp_path / "whole", select="last")
         recsys.train(whole | {"epoch_average": 0.0})
-    validate_as(monkeypatch, [0.5, 0.6, 0.4])
-    recsys.train(fields(data, tmp_path / "run", refit=True, epoch_average=0.6))
-    refitted = Run(tmp_path / "run").load_model().trainable_variables
+    of_weights, of_averages = [0.5, 0.45, 0.4], [0.5, 0.55, 0.3]
+    if not averaged:
+        of_averages = [0.5, 0.41, 0.55]
+    validate_as(monkeypatch, of_weights, of_averages)
+    run = Run(tmp_path / "run")
+    recsys.train(fields(data, run.folder, refit=True, epoch_average=0.6))
+    history = pd.read_csv(run.history)
+    assert history["averaged"].tolist() == [0, not averaged, averaged]
+    refitted = run.load_model().trainable_variables
     for first, second, third, weight in zip(
         *epochs, as_arrays(refitted), strict=True
     ):
         average = (first + second) / 2
         average += 0.4 * (third - average)
-        np.testing.assert_allclose(weight, average, rtol=1e-4, atol=1e-6)
+        expected = average if averaged else third
+        np.testing.assert_allclose(weight, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.once("torch")

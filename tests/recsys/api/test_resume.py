@@ -64,6 +64,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     fields = {**impatient, "out": tmp_path / "parts"}
     run = Run(tmp_path / "parts")
     history = read_history(stopped)
+    assert set(history["averaged"]) == {0, 1}
     epochs_before = len(history) - 2
     with monkeypatch.context() as patch:
         interrupt_at(patch, epoch=epochs_before, batch=1)

@@ -56,7 +56,7 @@ def test_sizes_are_those_of_the_preset_unless_given() -> None:
     ("given", "expected"),
     [
         ({}, True),
-        ({"epochs": 2}, False),
+        ({"epochs": 1}, False),
         ({"epoch_average": 0.0}, False),
         ({"preset": "movielens"}, False),
         ({"preset": "movielens", "epoch_average": 0.5}, True),
