@@ -2,8 +2,8 @@ from pathlib import Path
 
 from recsys.data import load
 from recsys.data.description.description import describe_dataset
-from recsys.errors import RunError
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_vacant
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
@@ -41,7 +41,7 @@ def describe(data: str | Path, out: str | Path | None = None) -> JsonObject:
         RunError: `out` is not empty, or there is no room for the copy.
     """
     if out is not None:
-        _check_vacant(Path(out))
+        check_vacant(Path(out))
     announce(f"Reading the data in {data}")
     dataset = load(data)
     announce("Counting values and labels")
@@ -50,14 +50,6 @@ def describe(data: str | Path, out: str | Path | None = None) -> JsonObject:
         with sole_writer(out):
             _write(described, Path(out))
     return described
-
-
-def _check_vacant(out: Path) -> None:
-    if out.exists() and (out.is_file() or any(out.iterdir())):
-        raise RunError(
-            "`out` must be a new or empty folder. "
-            f"Received: out={str(out)!r}, which is not empty"
-        )
 
 
 def _write(described: JsonObject, out: Path) -> None:

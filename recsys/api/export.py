@@ -24,9 +24,9 @@ from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.verification import DATA_ROWS
 from recsys.exporting.verification import last_line
 from recsys.exporting.verification import verify
-from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_vacant
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.models.budgets import budgets_of

@@ -26,9 +26,9 @@ from recsys.exporting.two_stage import RECALL
 from recsys.exporting.two_stage import TwoStage
 from recsys.exporting.two_stage import write_index
 from recsys.exporting.verification import last_line
-from recsys.exporting.versions import check_vacant
 from recsys.exporting.versions import write_model
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_vacant
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer

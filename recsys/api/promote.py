@@ -11,7 +11,7 @@ from recsys.errors import FileError
 from recsys.errors import RunError
 from recsys.errors.shown import shown
 from recsys.exporting.served_scores import ServedScores
-from recsys.exporting.versions import check_vacant
+from recsys.files.folders import check_vacant
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer

@@ -9,6 +9,7 @@ from typing import Any
 from recsys.errors import RunError
 from recsys.errors.shown import printable
 from recsys.files.atomic import replacing
+from recsys.files.folders import check_vacant
 from recsys.files.output_lock import sole_writer
 from recsys.reporting.baselines import baseline_runs
 from recsys.reporting.baselines import baselines
@@ -119,7 +120,7 @@ def report(
     if out is not None:
         place = Path(out)
         with sole_writer(place):
-            _check_vacant(place)
+            check_vacant(place)
             finished = read_trained(folders)
             return _report(
                 folders, finished, place, sparse_only, with_embeddings
@@ -133,7 +134,7 @@ def report(
     place = Path(folders[0], "report")
     with sole_writer(place):
         if not (place / PAGE).is_file():
-            _check_vacant(place)
+            check_vacant(place)
         return _report(folders, finished, place, sparse_only, with_embeddings)
 
 
@@ -144,14 +145,6 @@ def _is_single(
     return len(folders) == len(finished) == 1 and finished[
         0
     ].run.folder == Path(folders[0])
-
-
-def _check_vacant(out: Path) -> None:
-    if out.exists() and (out.is_file() or any(out.iterdir())):
-        raise RunError(
-            "`out` must be a new or empty folder. "
-            f"Received: out={str(out)!r}, which is not empty"
-        )
 
 
 def _report(

@@ -1,11 +1,9 @@
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator
 from pydantic import ConfigDict
 from pydantic import Field
 from pydantic import model_validator
@@ -13,6 +11,8 @@ from pydantic.dataclasses import dataclass
 
 from recsys.baselines import BASELINES
 from recsys.baselines.option import checked_options
+from recsys.config.fields import Place
+from recsys.config.fields import Text
 from recsys.config.fields import Weights
 from recsys.config.fields import check_flag_with
 from recsys.errors import FileError
@@ -21,17 +21,8 @@ from recsys.errors.bounds import Count
 from recsys.errors.choices import one_of
 from recsys.errors.clear_errors import with_clear_errors
 from recsys.errors.shapes import check_shape
-from recsys.errors.shapes import described
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
-
-
-def _as_text(path: object) -> object:
-    return os.fspath(path) if isinstance(path, os.PathLike) else path
-
-
-_Text = Annotated[str, described("a string")]
-_Place = Annotated[_Text, BeforeValidator(_as_text)]
 
 
 @with_clear_errors
@@ -69,13 +60,13 @@ class BaselineConfig:
         ValueError: A field is outside its bounds.
     """
 
-    data: _Place
-    model: Annotated[_Text, one_of(BASELINES)]
-    out: _Place
+    data: Place
+    model: Annotated[Text, one_of(BASELINES)]
+    out: Place
     options: Annotated[JsonObject, Field(strict=False)] = field(
         default_factory=dict
     )
-    retrieval_label: _Text | None = None
+    retrieval_label: Text | None = None
     exclude_seen: bool = True
     exclude_seen_targets: bool = False
     refit: bool = False

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recsys.errors import RunError
+from recsys.files.folders import check_vacant
 from recsys.files.output_lock import sole_writer
 from recsys.serving.version_labels import LABELS_FILE
 
@@ -32,15 +33,6 @@ def write_model(
         folder = next_version(out)
         write(folder)
     return folder
-
-
-def check_vacant(folder: Path) -> None:
-    """Raises RunError unless a folder is new or empty."""
-    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise RunError(
-            "`out` must be a new or empty folder. "
-            f"Received: out={str(folder)!r}, which is not empty"
-        )
 
 
 def next_version(out: Path) -> Path:

@@ -8,6 +8,15 @@ from recsys.errors.shown import printable
 _LOGS = (".log", ".jsonl")
 
 
+def check_vacant(folder: Path) -> None:
+    """Raises RunError unless a folder is new or empty."""
+    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise RunError(
+            "`out` must be a new or empty folder. "
+            f"Received: out={str(folder)!r}, which is not empty"
+        )
+
+
 def check_written(file: Path, what: str) -> None:
     """Raises RunError unless a file is there that says what its folder is.
 

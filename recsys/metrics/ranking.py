@@ -76,11 +76,6 @@ class Ranking:
         """Sums of values `(L,)` of the ties over each group, `(G,)`."""
         return _sums(values, self.groups)
 
-    def of_group(self, values: np.ndarray) -> np.ndarray:
-        """Values `(G,)` of the groups for each of their ties, `(L,)`."""
-        sizes = np.diff(self.groups, append=len(self.ties))
-        return np.repeat(values, sizes)
-
     def before(self, values: np.ndarray) -> np.ndarray:
         """Sums of values `(L,)` over the ties above each, in its group."""
         steps = np.empty(len(values))

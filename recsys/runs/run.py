@@ -13,6 +13,7 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
 from recsys.errors import FileError
 from recsys.errors import RunError
+from recsys.files.folders import check_vacant
 from recsys.files.folders import check_written
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import write_json
@@ -127,11 +128,7 @@ class Run:
 
     def check_empty(self) -> None:
         """Raises RunError where something is in the folder already."""
-        if self.folder.exists() and any(self.folder.iterdir()):
-            raise RunError(
-                "`out` must be a new or empty folder. "
-                f"Received: out={str(self.folder)!r}, a folder with files in it"
-            )
+        check_vacant(self.folder)
 
     def check_model(self) -> None:
         """Raises RunError unless the run has a model."""

@@ -80,10 +80,9 @@ def _what(run: Run) -> dict[str, str]:
 
 
 def _model(config: ResolvedConfig) -> str:
-    k = "" if config.k is None else f", k {config.k}"
     text = (
         f"{config.architecture}, gate {config.gate}, "
-        f"{config.routed_experts} experts{k}"
+        f"{config.routed_experts} experts, k {config.k}"
     )
     return text + (", with retrieval" if config.retrieval else "")
 

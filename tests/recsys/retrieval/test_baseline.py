@@ -116,7 +116,7 @@ def test_the_command(
     assert "Retrieval, test: recall@10" in printed
     assert "  popular: recall@10" in printed
     assert command(["baseline", *words]) == 1
-    assert "a folder with files in it" in capsys.readouterr().err
+    assert "which is not empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", ["i", str(2**53 + 1)])
