@@ -103,6 +103,7 @@ lint: $(VENV)/.installed-dev ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy $$(find tests -name '*.py' ! -name 'test_*')
 
 format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
 	$(BIN)/ruff check --fix .

@@ -124,8 +124,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     result = yield
     _Hidden.hide_new_modules()
-    properties = dict(item.user_properties)
-    seconds = _cpu_seconds() - float(properties["cpu_begun"])
+    begun = dict(item.user_properties)["cpu_begun"]
+    assert isinstance(begun, float), "noted by the setup"
+    seconds = _cpu_seconds() - begun
     item.user_properties[:] = [("cpu", round(seconds, 3))]
     return result
 

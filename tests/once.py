@@ -7,7 +7,6 @@ own. Without `--once`, as in `make test-all`, every backend has every test.
 """
 
 import csv
-from collections import Counter
 from collections import defaultdict
 from collections.abc import Iterator
 from hashlib import sha256
@@ -60,7 +59,7 @@ def longest_files_first(
     The tests of a file stay together, in their order, and share its fixtures.
     """
     file = DURATIONS / f"{backend}.csv"
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     with file.open(encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
             seconds[_module(row["test"])] += float(row["cpu_seconds"])

@@ -191,7 +191,8 @@ def _watch(program: socket.socket, folder: Path) -> None:
     for file in files:
         os.close(file)
     ending = os.pidfd_open(process)
-    while ending not in (ended := select.select([ending, program], [], [])[0]):
+    waited: list[int | socket.socket] = [ending, program]
+    while ending not in (ended := select.select(waited, [], [])[0]):
         assert program in ended
         # Nothing more comes from a program that was killed.
         number = program.recv(1) or bytes([signal.SIGKILL])

@@ -9,7 +9,7 @@ seconds of its tests go to `tests/durations/BACKEND.csv`;
 
 import csv
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def main(reports: list[str]) -> None:
 
 def rows(seconds: dict[str, float]) -> Iterator[tuple[str, float]]:
     """The tests that take long, and the sum of the others for each file."""
-    others: Counter[str] = Counter()
+    others: defaultdict[str, float] = defaultdict(float)
     for test, took in sorted(seconds.items()):
         if took >= LEAST_SECONDS:
             yield test, took

@@ -227,6 +227,7 @@ def run(words: list[str], log: Path, fate: Fate = Fate()) -> int:
         target=_run_here, args=(words, log, fate, os.environ.get(MARK, ""))
     )
     process.start()
+    assert process.pid is not None, "started"
     if fate.number:
         process.join(fate.after)
         with suppress(ProcessLookupError):

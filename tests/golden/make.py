@@ -52,7 +52,8 @@ def main() -> None:
         "ids": np.arange(8, dtype="int32"),
     }
     model.save(MODEL)
-    np.savez(PREDICTIONS, outputs=model.predict(inputs, verbose=0), **inputs)
+    arrays = {"outputs": model.predict(inputs, verbose=0), **inputs}
+    np.savez(PREDICTIONS, allow_pickle=False, **arrays)
 
 
 if __name__ == "__main__":

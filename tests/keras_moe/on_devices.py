@@ -58,7 +58,8 @@ COLLECTIVE = (
     r"(?:-start)?\("
 )
 
-Results = dict[str, Any]
+# By a name, or by the parts of one.
+Results = dict[Any, Any]
 
 
 def values(layer: keras.layers.Layer) -> tuple[list[Any], list[Any]]:
@@ -121,7 +122,7 @@ def random_rows(num_rows: int) -> np.ndarray:
 
 def modes_by_gate(split: bool) -> dict[str, tuple[str, ...]]:
     """Those that each gate is tried in; of few, one after the other."""
-    modes = dict.fromkeys(GATES, MODES[:1])
+    modes: dict[str, tuple[str, ...]] = dict.fromkeys(GATES, MODES[:1])
     sparse = [n for n in GATES if GATES[n]().experts_per_row is not None]
     for number, name in enumerate(sparse):
         one = MODES[number % len(MODES)]
@@ -332,11 +333,15 @@ class SeenExperts(MLPExperts):
     calls: ClassVar[list[str]] = []
 
     def call(
-        self, inputs: Any, group_sizes: Any = None, training: Any = None
+        self,
+        inputs: Any,
+        group_sizes: Any = None,
+        training: Any = None,
+        pairs: Any = None,
     ) -> Any:
         name = "dense" if group_sizes is None else "sparse"
         jax.debug.callback(lambda: self.calls.append(name))
-        return super().call(inputs, group_sizes, training)
+        return super().call(inputs, group_sizes, training, pairs)
 
 
 def branches() -> Results:
@@ -426,7 +431,9 @@ def collectives() -> Results:
         mixture = MMoE(gates, MLPExperts(4, 8, seed=3), "sparse")
         mixture.build((None, 8))
 
-        def loss(trained: Any, fixed: Any, rows: Any, mixture=mixture) -> Any:
+        def loss(
+            trained: Any, fixed: Any, rows: Any, mixture: MMoE = mixture
+        ) -> Any:
             outputs, _ = mixture.stateless_call(trained, fixed, rows)
             return sum(ops.sum(ops.square(output)) for output in outputs)
 

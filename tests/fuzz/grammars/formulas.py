@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 
 from recsys.retrieval.formula import Formula
 from tests.fuzz import values
@@ -63,15 +64,17 @@ def check_formula(random: Random, folder: Path) -> tuple[str, str | None]:
     return shown, _difference(received, text)
 
 
-def _difference(received: object, text: str) -> str | None:
+def _difference(received: npt.ArrayLike, text: str) -> str | None:
     wanted = _in_numpy(text)
     if isinstance(wanted, str):
         return wanted
+    expected = np.asarray(wanted)
     array = np.asarray(received)
     if array.dtype != np.float64:
         return f"a value of {array.dtype}"
-    if not np.array_equal(*np.broadcast_arrays(array, wanted), equal_nan=True):
-        return f"the value {received} instead of {wanted}"
+    ours, numpys = np.broadcast_arrays(array, expected)
+    if not np.array_equal(ours, numpys, equal_nan=True):
+        return f"the value {received!r} instead of {wanted}"
     return None
 
 

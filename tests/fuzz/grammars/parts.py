@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recsys.data import load
+from recsys.data.image_dataset import Images
 from recsys.data.streaming.frames import column_parts
 from recsys.errors import FileError
 from tests.fuzz.grammars.outcome import outcome
@@ -64,6 +65,7 @@ def _problem(
 ) -> str | None:
     def read() -> list[str | None]:
         split = load(folder, streaming=streaming).split("train")
+        assert not isinstance(split, Images), "of tables"
         columns = column_parts(split, "x")
         return [_read(one) for column in columns for one in column]
 

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
-def metrics(loss: float, experts: float = 2.0) -> dict:
+def metrics(loss: float, experts: float = 2.0) -> dict[str, Any]:
     return {
         "loss": loss,
         "rows": 10,
@@ -18,7 +19,7 @@ def metrics(loss: float, experts: float = 2.0) -> dict:
     }
 
 
-def config(gate: str, out: Path, **fields: object) -> dict:
+def config(gate: str, out: Path, **fields: object) -> dict[str, Any]:
     return {
         "data": "synthetic",
         "out": str(out),
