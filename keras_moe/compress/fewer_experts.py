@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_moe.checks import check_size
+from keras_moe.compress.budgets import keep_budgets
 from keras_moe.compress.copies import copied
 from keras_moe.compress.copies import finished
 from keras_moe.compress.examples import Examples
@@ -62,6 +63,7 @@ def with_fewer_experts(
             lessen(mixture, total, num_experts)
             counts[mixture.name] = len(total), num_experts
     result = finished(edited, model)
+    keep_budgets(result, examples, counts)
     return result, compared(model, result, counts, examples)
 
 

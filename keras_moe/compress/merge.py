@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_moe.compress.alignment import Perceptron
 from keras_moe.compress.alignment import aligned
+from keras_moe.compress.budgets import replaced_within
 from keras_moe.compress.copies import replace_parts
 from keras_moe.compress.fewer_experts import with_fewer_experts
 from keras_moe.compress.report import Report
@@ -31,7 +32,8 @@ def merge(
     3. A group becomes one expert: the mean of its members' weights, in the
        leader's order, weighted by their use on `data`.
     4. The gate becomes a `GroupedGate`, which adds up the weights of the
-       members: a row's weights keep their sum.
+       members: a row's weights keep their sum. A `BudgetGate` stays around
+       that, as in `prune`.
 
     Where the experts of a group are the same up to the order of their hidden
     units, the outputs stay the same.
@@ -93,7 +95,9 @@ def _merge(mixture: Mixture, use: np.ndarray, num_experts: int) -> None:
     replace_parts(
         mixture,
         _with_weights(bank.subset(leaders), merged),
-        lambda gate: GroupedGate(gate, groups, name=gate.name),
+        lambda gate: replaced_within(
+            gate, lambda inner: GroupedGate(inner, groups, name=inner.name)
+        ),
     )
 
 

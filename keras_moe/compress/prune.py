@@ -5,6 +5,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_moe.compress.budgets import replaced_within
 from keras_moe.compress.copies import replace_parts
 from keras_moe.compress.fewer_experts import with_fewer_experts
 from keras_moe.compress.report import Report
@@ -41,6 +42,9 @@ def prune(
       `GroupedGate`, which shares the weight of pruned experts among the
       remaining ones of the row. A row without any goes to the most important
       one.
+    * A `BudgetGate` stays around what becomes of the gate inside. Its
+      thresholds become those of `data`, for budgets of 1 to `num_experts`, and
+      its `k` and `train_budgets` are at most `num_experts`.
 
     Where pruned experts had no weight, the outputs stay the same, if the
     weights of the gate sum to 1 (`on_simplex`): softmax probabilities of all
@@ -101,10 +105,11 @@ def prune(
 def _prune(mixture: Mixture, use: np.ndarray, num_experts: int) -> None:
     by_use = np.argsort(-use, kind="stable")
     kept = np.sort(by_use[:num_experts]).tolist()
+    cut = functools.partial(cut_gate, kept=kept, fallback=kept.index(by_use[0]))
     replace_parts(
         mixture,
         mixture.experts.subset(kept),
-        functools.partial(cut_gate, kept=kept, fallback=kept.index(by_use[0])),
+        lambda gate: replaced_within(gate, cut),
     )
 
 

@@ -13,6 +13,7 @@ from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.bounds import check_count
 from recsys.files.atomic import replacing
 from recsys.files.folders import check_no_links
+from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.outcome import write_outcome
@@ -37,7 +38,7 @@ def compress(
     are quantized, with `int8`: see `keras_moe.compress`. Their importance is
     measured on up to 4,096 rows of the validation split. Nothing is
     trained; `recsys train --from` goes on from a run whose experts were not
-    quantized.
+    quantized. A run with a budget keeps it, from 1 to the experts left.
 
     Args:
         run: Run folder.
@@ -103,6 +104,7 @@ def compress(
                 config,
                 num_experts=experts,
                 k=min(config.k, experts),
+                gate_options=_options_left(config.gate_options, experts),
                 expert_units=config.routed_units,
                 split_experts=1,
             )
@@ -122,6 +124,15 @@ def compress(
 def _announce(report: Report) -> None:
     for line in str(report).splitlines():
         announce(line)
+
+
+def _options_left(options: JsonMapping, experts: int) -> JsonObject:
+    """A gate's options, with budgets of no more experts than there are."""
+    budgets = options.get("train_budgets")
+    if budgets is None:
+        return dict(options)
+    most = [min(budget, experts) for budget in budgets]
+    return {**options, "train_budgets": most}
 
 
 def _check_experts(run: Run, model: MultiTaskModel, experts: int) -> None:

@@ -232,15 +232,14 @@ class BudgetGate(WrapperGate):
         budget = self._checked_call(budget, leading)
         weights = self.gate(inputs, training=training, mask=mask)
         total = ops.sum(weights, axis=-1, keepdims=True)
-        shares = weights / ops.where(total > 0, total, 1.0)  # (..., n)
-        shares = ops.stop_gradient(shares)
+        shares = ops.stop_gradient(_shares(weights))
         largest = top_k_mask(shares, 1)
         if self.mass is not None:
             kept = ops.logical_or(largest, _within_mass(shares, self.mass))
             return _rescaled(weights, kept, total)
         thresholds = ops.convert_to_tensor(self.thresholds)
         if training:
-            thresholds = self._update(shares, largest, mask)
+            thresholds = self._update(shares, mask)
             if budget is None:
                 budget = self._draw(ops.shape(weights)[:-1])
         if budget is None:
@@ -308,25 +307,14 @@ class BudgetGate(WrapperGate):
         needed = ops.where(experts < self.num_experts, needed, 0.0)
         return ops.where(experts > 1, needed, 2.0)
 
-    def _update(
-        self, shares: Tensor, largest: Tensor, mask: Tensor | None
-    ) -> Tensor:
+    def _update(self, shares: Tensor, mask: Tensor | None) -> Tensor:
         """Moves the running thresholds towards those of a batch."""
-        # Every example has its largest, whatever the budget: the thresholds
-        # are quantiles of the others.
-        others = ops.where(largest, -1.0, shares)
         if mask is not None:
             mask = ops.cast(mask, "bool")[..., None]
-            others = ops.where(mask, others, float("nan"))
-        others = ops.reshape(others, (-1, self.num_experts))  # (N, n)
-        others = sample_rows(others, self._seed_generator)
-        counts = ops.logical_not(ops.any(ops.isnan(others), axis=1))  # (N,)
-        num_rows = ops.sum(ops.cast(counts, "float32"))
-        batch = budget_quantiles(
-            ops.where(counts[:, None], others, -1.0),
-            num_rows,
-            self.thresholds.shape[0],
-            STEPS_PER_EXPERT,
+            shares = ops.where(mask, shares, float("nan"))
+        rows = ops.reshape(shares, (-1, self.num_experts))  # (N, n)
+        batch, num_rows = self._thresholds_of(
+            sample_rows(rows, self._seed_generator)
         )
         running = ops.convert_to_tensor(self.thresholds)
         kept = share_kept(self.num_updates, MOMENTUM)
@@ -338,6 +326,38 @@ class BudgetGate(WrapperGate):
             ops.cast(num_rows > 0, self.num_updates.dtype)
         )
         return updated
+
+    def _thresholds_of(self, shares: Tensor) -> tuple[Tensor, Tensor]:
+        """The thresholds of rows `(N, n)`, and how many are without NaN."""
+        counts = ops.logical_not(ops.any(ops.isnan(shares), axis=1))  # (N,)
+        num_rows = ops.sum(ops.cast(counts, "float32"))
+        # Every example has its largest, whatever the budget: the thresholds
+        # are quantiles of the others.
+        left_out = ops.logical_or(
+            top_k_mask(shares, 1), ops.logical_not(counts)[:, None]
+        )
+        thresholds = budget_quantiles(
+            ops.where(left_out, -1.0, shares),
+            num_rows,
+            self.thresholds.shape[0],
+            STEPS_PER_EXPERT,
+        )
+        return thresholds, num_rows
+
+    def set_thresholds(self, weights: Tensor) -> None:
+        """Sets the thresholds to those of examples, whatever they were.
+
+        The examples then have as many experts on average as a budget says.
+
+        Args:
+            weights: Float32 tensor `(N, n)`, the weights `g(x)` of the gate
+                inside. Examples with NaN do not count; without others, the
+                thresholds stay.
+        """
+        weights = ops.convert_to_tensor(weights, "float32")
+        thresholds, num_rows = self._thresholds_of(_shares(weights))
+        if num_rows > 0:
+            self.thresholds.assign(thresholds)
 
     def get_config(self) -> Config:
         budgets = self.train_budgets
@@ -355,6 +375,12 @@ def pairs_of(num_rows: IntegerLike, experts_per_row: float) -> IntegerLike:
         return ceil(num_rows * experts_per_row)
     pairs = ops.ceil(ops.cast(num_rows, "float32") * experts_per_row)
     return ops.cast(pairs, num_rows.dtype)
+
+
+def _shares(weights: Tensor) -> Tensor:
+    """The weights `(..., n)`, divided by the sum of each row."""
+    total = ops.sum(weights, axis=-1, keepdims=True)
+    return weights / ops.where(total > 0, total, 1.0)
 
 
 def _within_mass(shares: Tensor, mass: float) -> Tensor:

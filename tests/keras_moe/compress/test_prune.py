@@ -8,6 +8,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_moe.compress import prune
 from keras_moe.compress.examples import Examples
 from keras_moe.compress.fewer_experts import expert_use
+from keras_moe.layers import BudgetGate
 from keras_moe.layers import GroupedGate
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
@@ -203,7 +204,8 @@ def test_every_gate_is_cut(name: str, rng: np.random.Generator) -> None:
         to_numpy(cut.experts.kernels[0]),
         to_numpy(mixture.experts.kernels[0])[kept],
     )
-    assert isinstance(cut.gate, type(gate) if gate.separable else GroupedGate)
+    stays = gate.separable or isinstance(gate, BudgetGate)
+    assert isinstance(cut.gate, type(gate) if stays else GroupedGate)
     assert cut.gate.static == gate.static
     if gate.separable and hasattr(gate, "compute_logits"):
         scores = to_numpy(gate.compute_logits(x))[..., kept]

@@ -16,6 +16,7 @@ import recsys
 from recsys import Dataset
 from recsys.cli import app
 from recsys.models.budgets import own_budget
+from recsys.runs.run import Run
 from recsys.serving.formats import FORMATS
 from tests.made_once import made_once
 from tests.recsys.serving.browser import READY
@@ -206,6 +207,50 @@ def test_a_server_takes_a_budget_by_request_and_by_row(
     assert "budget: expected a finite number" in refused.text
     properties = str(client.get("/openapi.json").json())
     assert "'budget': {'type'" in properties
+
+
+@on_torch
+def test_a_run_with_fewer_experts_has_budgets_up_to_these(
+    settings: Callable[..., dict[str, Any]], data: Path, tmp_path: Path
+) -> None:
+    options = {"train_budgets": "1,4"}
+    fields = {"gate": "budget", "k": 2, "epochs": 1, "gate_options": options}
+    recsys.train(settings(tmp_path / "run", **fields))
+    small = tmp_path / "small"
+    metrics = recsys.compress(tmp_path / "run", data, small, experts=3)
+    for split in ("validation", "test"):
+        assert metrics[split]["experts_per_example"] == pytest.approx(
+            2, abs=0.2
+        )
+    for budget in (1, 3):
+        measured = recsys.evaluate(small, data, budget=budget)
+        assert measured["experts_per_example"] == budget
+    with pytest.raises(ValueError, match="between 1 and 3, the number"):
+        recsys.evaluate(small, data, budget=4)
+    assert Run(small).read_config().gate_options["train_budgets"] == [1, 3]
+    # A training goes on from it, with the thresholds that it has.
+    more = settings(tmp_path / "more", warm_start=str(small), epochs=1)
+    names = ("data", "out", "warm_start", "epochs")
+    recsys.train({name: more[name] for name in names})
+    measured = recsys.evaluate(tmp_path / "more", data, budget=1)
+    assert measured["experts_per_example"] == 1
+
+
+@exported
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_export_with_fewer_experts_takes_a_budget(
+    format: str, budget_run: Path, data: Path, tmp_path: Path
+) -> None:
+    recsys.compress(budget_run, data, tmp_path / "small", experts=3, int8=True)
+    assert own_budget(recsys.load_model(tmp_path / "small")) == 2
+    recsys.export(
+        tmp_path / "small", tmp_path / "m", format=format, expert_weights=True
+    )
+    client = Client.of(tmp_path / "m", name="m")
+    for budget in (1, 3):
+        content = {"instances": [{"user": 1}] * 4, "budget": budget}
+        for row in client.predict(content).json()["predictions"]:
+            assert np.count_nonzero(row["watch/experts"]) == budget
 
 
 @exported

@@ -553,3 +553,18 @@ def test_a_mixture_refuses_a_budget_that_its_gates_do_not_take(gate, rng):
     x = rng.normal(size=(4, 3)).astype("float32")
     with pytest.raises(ValueError, match="`budget` must be None with a gate"):
         mixture(x, budget=2)
+
+
+def test_thresholds_are_set_to_those_of_examples(rng):
+    gate = given_gate()
+    rows = draw_weights(rng, 50, 3)
+    broken = np.array([[0.1, np.nan, 0.9]], "float32")
+    gate.set_thresholds(np.concatenate([4 * rows, broken]))
+    np.testing.assert_allclose(
+        to_numpy(gate.thresholds), quantiles(rows), rtol=1e-5
+    )
+    # Without an example that counts, they stay.
+    gate.set_thresholds(broken)
+    np.testing.assert_allclose(
+        to_numpy(gate.thresholds), quantiles(rows), rtol=1e-5
+    )
