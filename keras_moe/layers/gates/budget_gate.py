@@ -94,8 +94,9 @@ class BudgetGate(WrapperGate):
         mask: Boolean tensor `(...)`, false for padding. Defaults to the
             inputs' Keras mask, if any.
         budget: Number in `[1, n]`; or a tensor, a scalar or one per example,
-            `(...)` or its first axes, whose values are clipped to that range.
-            Defaults to `k`; in training, to the budgets drawn.
+            `(...)` or its first axes. A graph refuses no value of a tensor:
+            they are clipped to that range, and NaN counts as `k`. Defaults to
+            `k`; in training, to the budgets drawn.
 
     Returns:
         Float32 tensor `(..., n)`, with the sum of `g(x)`.
@@ -274,6 +275,8 @@ class BudgetGate(WrapperGate):
                 f"Received: budget of shape {shape}"
             )
         tensor: Tensor = ops.cast(budget, "float32")
+        # Cast to an integer, the place of NaN among the thresholds is any.
+        tensor = ops.where(ops.isnan(tensor), self.target, tensor)
         for _ in range(len(leading) - len(shape) if shape else 0):
             tensor = tensor[..., None]
         return tensor

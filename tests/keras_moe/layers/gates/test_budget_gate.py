@@ -261,6 +261,27 @@ def test_tensors_beyond_the_range_are_clipped():
     np.testing.assert_allclose(weights, [[1, 0, 0], WEIGHTS[1]], rtol=1e-6)
 
 
+def test_nan_in_a_tensor_is_the_budget_of_none():
+    gate = given_gate()
+    expected = to_numpy(gate(WEIGHTS))
+    nan = np.array(np.nan, "float32")
+    np.testing.assert_array_equal(to_numpy(gate(WEIGHTS, budget=nan)), expected)
+    mixed = to_numpy(gate(WEIGHTS, budget=np.array([np.nan, 3], "float32")))
+    np.testing.assert_allclose(mixed, [expected[0], WEIGHTS[1]], rtol=1e-6)
+    budget = keras.Input(())
+    inputs = keras.Input((3,))
+    model = keras.Model([inputs, budget], gate(inputs, budget=budget))
+    values = model.predict([WEIGHTS, np.full(2, np.nan)], verbose=0)
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_infinite_tensors_are_clipped():
+    weights = given_gate()(WEIGHTS, budget=np.array([-np.inf, np.inf]))
+    np.testing.assert_allclose(
+        to_numpy(weights), [[1, 0, 0], WEIGHTS[1]], rtol=1e-6
+    )
+
+
 def test_an_example_without_weight_stays_without():
     inputs = np.array([[0, 0, 0], [0, 2, 0]], "float32")
     gate = given_gate()
@@ -523,6 +544,9 @@ def test_refuses_other_arguments(make, error, message):
     ("budget", "error", "message"),
     [
         (0, ValueError, "`budget` must be a finite number above 0"),
+        (-1.5, ValueError, "above 0. Received: budget=-1.5"),
+        (float("nan"), ValueError, "above 0. Received: budget=nan"),
+        (float("inf"), ValueError, "above 0. Received: budget=inf"),
         (9, ValueError, "`budget` must be between 1 and 3"),
         ("4", TypeError, "`budget` must be a number"),
         (np.ones(5), ValueError, r"Received: budget of shape \(5,\)"),
