@@ -34,6 +34,7 @@ from recsys.models.compact_rows import FLOAT32
 from recsys.models.ranker import Ranker
 from recsys.processes.lifeline import run_alongside
 from recsys.runs.run import Run
+from recsys.serving.budget_range import write_budget_range
 from recsys.serving.formats import DEFAULT_FORMAT
 from recsys.serving.list_lengths import write_list_lengths
 from recsys.serving.monitoring.known_ids import write_known_ids
@@ -150,8 +151,10 @@ def _export(
                 for name, feature in served.inputs.items()
             },
         )
+        budgets = budgets_of(served.ranker)
+        write_budget_range(unfinished, budgets)
         verify(form, unfinished, ranker, _rows_of_data(run, ranker))
-        values = examples(served.inputs, budgets_of(served.ranker))
+        values = examples(served.inputs, budgets)
         write_descriptions(run, ranker, values, unfinished)
 
 

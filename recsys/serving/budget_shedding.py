@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from recsys.files.json_files import JsonObject
-from recsys.serving.predict_request import BUDGET
+from recsys.serving.budget_range import BUDGET
 from recsys.serving.predict_request import PredictRequest
 
 CAP_HEADER = "Budget-Cap"  # Of an answer to a request with a lowered budget.

@@ -103,6 +103,12 @@ as the first one is. Received: [3], a list of 1
     checked = _checked(
         flat, spec.dtype, lambda index: place(_indices(index, shape))
     )
+    if spec.bounds is not None:
+        low, high = spec.bounds
+        for index in np.flatnonzero((checked < low) | (checked > high))[:1]:
+            where = place(_indices(index, shape))
+            expected = f"a number from {low:g} to {high:g}"
+            raise RequestError.at(where, expected, shown(flat[index]))
     return checked.reshape(shape)  # (rows,) or (rows, width, ...)
 
 

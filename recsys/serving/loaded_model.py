@@ -8,12 +8,12 @@ from pathlib import Path
 from recsys.errors import FileError
 from recsys.files.json_files import JsonObject
 from recsys.serving.batcher import Batcher
+from recsys.serving.budget_range import BUDGET
 from recsys.serving.budget_shedding import BudgetShedding
 from recsys.serving.monitoring.known_ids import KnownIds
 from recsys.serving.monitoring.request_columns import RequestColumns
 from recsys.serving.monitoring.server_metrics import ServerMetrics
 from recsys.serving.page_facts import read_page_facts
-from recsys.serving.predict_request import BUDGET
 from recsys.serving.promotion import check_promoted
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.runner import load
@@ -89,7 +89,7 @@ def _shedding(
         options.shed_wait_ms / 1000,
         options.max_concurrency,
         options.shed_floor,
-        # The largest budget that a gate trains for, by default.
+        # Half of a larger one seldom leaves a batch sparse.
         inf if own is None else max(4 * float(own[0]), options.shed_floor),
     )
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from recsys.files.json_files import JsonObject
+from recsys.serving.budget_range import BUDGET
 from recsys.serving.budget_shedding import CAP_HEADER
 from recsys.serving.openapi_answer import described_answer
 from recsys.serving.openapi_values import ELEMENTS
 from recsys.serving.openapi_values import nested
-from recsys.serving.predict_request import BUDGET
 from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.serve_options import NAME
 from recsys.serving.tensor_spec import Signature
@@ -191,7 +191,11 @@ def _object(signature: Signature, properties: JsonObject) -> JsonObject:
 
 def _value(spec: TensorSpec) -> JsonObject:
     """A value of a row: an element, or lists of them."""
-    schema = nested(ELEMENTS[spec.dtype], spec.shape)
+    element = ELEMENTS[spec.dtype]
+    if spec.bounds is not None:
+        low, high = spec.bounds
+        element = {**element, "minimum": low, "maximum": high}
+    schema = nested(element, spec.shape)
     if spec.default is not None:
         schema = {"anyOf": [schema, {"type": "null"}]}
     return schema

@@ -7,7 +7,7 @@ from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
-from recsys.serving.predict_request import BUDGET
+from recsys.serving.budget_range import BUDGET
 
 # Of the folder of a model. In a SavedModel, `assets.extra` is for what
 # TensorFlow does not read.

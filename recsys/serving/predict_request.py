@@ -19,6 +19,7 @@ from recsys.files.json_files import AT_ONCE
 from recsys.files.json_files import STEPWISE
 from recsys.files.json_files import JsonObject
 from recsys.files.json_files import parse_json
+from recsys.serving.budget_range import BUDGET
 from recsys.serving.json_values import Place
 from recsys.serving.json_values import as_array
 from recsys.serving.predict_answer import answer
@@ -28,8 +29,6 @@ from recsys.serving.runner import DEFAULT_SIGNATURE
 from recsys.serving.tensor_spec import Arrays
 from recsys.serving.tensor_spec import Signature
 from recsys.serving.tensor_spec import TensorSpec
-
-BUDGET = "budget"
 
 _BODY = "body"
 _KEYS = ("instances", "inputs", "signature_name", BUDGET)

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from recsys.errors import FileError
+from recsys.serving.budget_range import with_budget_range
 from recsys.serving.formats import FORMATS
 from recsys.serving.list_lengths import with_list_lengths
 from recsys.serving.task_classes import with_classes
@@ -34,6 +35,7 @@ def load(folder: Path, index: str | None = None) -> Runner:
             import_operations(folder)
             runner = format.runner(folder)
             signatures = with_list_lengths(runner.signatures, folder)
+            signatures = with_budget_range(signatures, folder)
             runner.signatures = with_classes(signatures, folder)
             break
     else:

@@ -46,12 +46,14 @@ class TensorSpec:
             out, `None` where the input must be given.
         length: How much of a list the model looks at, `None` where it is all
             of it or the input is no list.
+        bounds: Least and largest number, `None` where any will do.
     """
 
     dtype: str
     shape: tuple[int | None, ...]
     default: "np.ndarray | None" = None
     length: ListLength | None = None
+    bounds: tuple[float, float] | None = None
 
     @property
     def filler(self) -> object:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recsys.serving.predict_request import BUDGET
+from recsys.serving.budget_range import BUDGET
 from recsys.serving.tensor_spec import Arrays
 
 # An output of this ending has the weight of each expert in each row.

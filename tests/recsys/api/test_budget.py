@@ -203,6 +203,10 @@ def test_a_server_takes_a_budget_by_request_and_by_row(
     refused = client.predict({"instances": mixed, "budget": 1})
     assert refused.status_code == 400
     assert "either one of the request or of its rows" in refused.text
+    for budget in (0, -1, 99):
+        refused = client.predict({"instances": instances, "budget": budget})
+        assert refused.status_code == 400
+        assert "budget: expected a number from 1 to 4" in refused.text
     refused = client.predict({"instances": instances, "budget": "few"})
     assert "budget: expected a finite number" in refused.text
     properties = str(client.get("/openapi.json").json())
