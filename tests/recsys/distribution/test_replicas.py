@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pandas as pd
 import pytest
+from keras import ops
 
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
@@ -48,6 +50,7 @@ for out in sys.argv[1:]:
 GATES: dict[str, dict[str, Any]] = {
     "comet": {"entropy_weight": 0.1},
     "top-k": {"balance": "bias", "balance_rate": 0.01},
+    "budget": {"train_budgets": [1, 1]},
 }
 
 
@@ -65,6 +68,8 @@ def test_two_replicas_go_on_with_what_one_device_has_begun(
             tmp_path / gate,
             gate=gate,
             gate_options=options,
+            # One expert for each row: what decides on more is not the same.
+            k=1 if gate == "budget" else 2,
             execution="sparse",
             table_optimizer="lazy-adam",
             unknown_rate=0.0,
@@ -89,6 +94,14 @@ def test_two_replicas_go_on_with_what_one_device_has_begun(
         for split in ("validation", "test"):
             loss = Run(two).read_metrics()[split]["loss"]
             assert loss == pytest.approx(metrics[split]["loss"], rel=1e-4)
+    thresholds = [
+        ops.convert_to_numpy(weight)
+        for folder in (tmp_path / "two-budget", tmp_path / "budget")
+        for weight in Run(folder).load_model().weights
+        if weight.name == "thresholds"
+    ]
+    # Means over two replicas, of two tasks; those of one device.
+    np.testing.assert_allclose(thresholds[:2], thresholds[2:], atol=0.05)
 
 
 @on_tensorflow

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
+import recsys
 from tests.recsys.conftest import BeginRun
 from tests.recsys.distribution.begun_by_one import assert_same_run
 
@@ -22,15 +24,17 @@ on_torch = pytest.mark.skipif(
     [
         ("comet", {"entropy_weight": 0.1}),
         ("top-k", {"balance": "bias", "balance_rate": 0.01}),
+        ("budget", {"train_budgets": [1, 1]}),
     ],
 )
 def test_two_processes_go_on_with_what_one_has_begun(
     gate: str,
     options: dict[str, Any],
     begin_run: BeginRun,
+    data: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    if gate == "top-k":
+    if gate != "comet":
         # The others start as those of a user do.
         request.getfixturevalue("warm_python")
     # Neither 149 rows of training nor 40 of validation fill whole batches, and
@@ -38,6 +42,8 @@ def test_two_processes_go_on_with_what_one_has_begun(
     whole, begun = begin_run(
         gate=gate,
         gate_options=options,
+        # One expert for each row: what decides on more is not the same.
+        k=1 if gate == "budget" else 2,
         execution="sparse",
         train_rows=149,
         batch_size=30,
@@ -55,3 +61,6 @@ def test_two_processes_go_on_with_what_one_has_begun(
     # Of one process alone.
     assert process.stdout.count(f"are in {begun}") == 1
     assert_same_run(begun, whole)
+    if gate == "budget":
+        metrics = recsys.evaluate(begun, data, budget=2)
+        assert metrics["experts_per_example"] == pytest.approx(2, abs=0.4)

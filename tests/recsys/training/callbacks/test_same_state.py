@@ -5,6 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_moe.layers import BudgetGate
+from keras_moe.layers import SoftmaxGate
 from recsys.training.callbacks.same_state import SameState
 
 
@@ -44,6 +46,19 @@ def test_processes_begin_alike_but_for_their_random_numbers() -> None:
     first, count = seed.numpy().tolist()
     assert first > 0
     assert count == 0
+
+
+def test_thresholds_of_budgets_are_averaged_after_an_epoch() -> None:
+    gate = BudgetGate(SoftmaxGate(4), k=2)
+    model = keras.Sequential([keras.Input((3,)), gate])
+    gate(np.random.default_rng(0).normal(size=(8, 3)), training=True)
+    thresholds = gate.thresholds.numpy()
+    group: Any = Group()
+    callback = SameState(group)
+    callback.set_model(model)
+    callback.on_epoch_end(0)
+    np.testing.assert_allclose(gate.thresholds.numpy(), thresholds / 2)
+    assert int(gate.num_updates.numpy()) == 1
 
 
 def test_state_that_rows_move_is_averaged_after_an_epoch() -> None:
