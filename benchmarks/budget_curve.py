@@ -172,7 +172,7 @@ def main() -> None:
         "--train-budgets",
         type=int,
         nargs=2,
-        help="smallest and largest that the one model draws; default: 1 and 8",
+        help="least and most that the one model draws; default: 1 and all",
     )
     parser.add_argument("--experts", type=int, default=16)
     parser.add_argument("--seeds", type=int, default=3)

@@ -198,7 +198,11 @@ def _create_around(
 
 
 def _largest_budget(k: int, options: JsonMapping) -> int:
-    """How many experts the gate inside has to give weight."""
+    """How many experts the gate inside has to give weight.
+
+    Unless budgets are given, four times `k`: these are then up to that, or up
+    to all experts where the gate inside has no bound.
+    """
     budgets = options.get("train_budgets")
     return 4 * k if budgets is None else ceil(max(budgets))
 

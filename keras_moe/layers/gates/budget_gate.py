@@ -82,8 +82,10 @@ class BudgetGate(WrapperGate):
             without a budget. Either `k` or `mass` must be given.
         mass: Number in `(0, 1]`.
         train_budgets: Two numbers in `[1, n]`, the smallest and the largest
-            budget that examples draw in training. Defaults to 1 and `4 k`, at
-            most `n`. `(k, k)` trains for one budget.
+            budget that examples draw in training. Defaults to 1 and `n`, or
+            as many experts as the gate inside gives weight by its own `k`.
+            Fewer cost less where there are many experts, and larger budgets
+            some of their accuracy. `(k, k)` trains for one budget.
         **kwargs: `name`, `trainable`. A `dtype` is accepted and has no
             effect: a gate is float32.
 
@@ -169,7 +171,9 @@ class BudgetGate(WrapperGate):
         if budgets is None:
             if self.target is None:
                 return None
-            return 1.0, min(4 * self.target, float(self.num_experts))
+            # What is kept at `k` on average has more in some examples.
+            bound = None if self.gate.held_at_k else self.gate.k
+            return 1.0, max(self.target, float(bound or self.num_experts))
         if self.target is None:
             raise ValueError(
                 "`train_budgets` must be None with `mass`, which leaves no "

@@ -132,6 +132,15 @@ def test_a_gate_is_put_around_another() -> None:
     assert isinstance(gate, layers.BudgetGate)
     assert type(gate.gate) is layers.SoftmaxGate
     assert (gate.target, gate.train_budgets) == (2, (1, 8))
+    gate = make("budget", inner="top-k")
+    assert isinstance(gate, layers.BudgetGate)
+    assert (gate.gate.k, gate.train_budgets) == (8, (1, 8))
+    gate = create_gate("budget", 16, 2, 100, 7, {"inner": "top-k"})
+    assert isinstance(gate, layers.BudgetGate)
+    assert (gate.gate.k, gate.train_budgets) == (8, (1, 8))
+    gate = create_gate("budget", 16, 2, 100, 7, {})
+    assert isinstance(gate, layers.BudgetGate)
+    assert gate.train_budgets == (1, 16)
     text = {"inner": "top-k", "noisy": "true", "train_budgets": "1,3.5"}
     gate = make("budget", **typed_options("budget", text))
     assert isinstance(gate, layers.BudgetGate)

@@ -108,7 +108,9 @@ def test_the_experts_of_drawn_budgets(search: bool) -> None:
     """Of a gate, also within another, as many as its training draws."""
 
     def gate(seed: int) -> Gate:
-        inner = BudgetGate(SoftmaxGate(16, seed=seed), k=2)
+        inner = BudgetGate(
+            SoftmaxGate(16, seed=seed), k=2, train_budgets=(1, 8)
+        )
         return PermutedGate(inner) if search else inner
 
     gates = {"a": gate(1), "b": gate(2)}

@@ -12,6 +12,7 @@ from keras_moe.layers import MLPExperts
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from keras_moe.layers import PermutedGate
+from keras_moe.layers import ReMoEGate
 from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from keras_moe.layers.execution import Execution
@@ -208,9 +209,19 @@ def test_a_graph_samples_batches_of_any_size(rng):
     assert np.isfinite(to_numpy(gate.thresholds)).all()
 
 
-def test_unless_given_training_goes_up_to_four_times_k():
-    for k, expected in ((1, (1, 4)), (2, (1, 8)), (3, (1, 8))):
-        assert BudgetGate(SoftmaxGate(8), k=k).train_budgets == expected
+@pytest.mark.parametrize(
+    ("inner", "k", "largest"),
+    [
+        (SoftmaxGate(N), 1, N),
+        (SoftmaxGate(N), 3, N),
+        (TopKGate(N, k=6), 3, 6),
+        (TopKGate(N, k=2), 3, 3),
+        # That is a mean: some examples have more.
+        (ReMoEGate(N, k=2), 3, N),
+    ],
+)
+def test_unless_given_training_draws_all_that_there_are(inner, k, largest):
+    assert BudgetGate(inner, k=k).train_budgets == (1, largest)
 
 
 positive = st.floats(2**-10, 1, width=32)
