@@ -5,6 +5,7 @@ all items of a catalogue for a user; those that rank predict the tasks.
 """
 
 from recsys.baselines.bias import Bias
+from recsys.baselines.biased_mf import BiasedMF
 from recsys.baselines.ease import Ease
 from recsys.baselines.gbdt import Gbdt
 from recsys.baselines.ials import Ials
@@ -26,6 +27,7 @@ RETRIEVAL: dict[str, type[RetrievalBaseline]] = {
 }
 RANKING: dict[str, type[RankingBaseline]] = {
     "bias": Bias,
+    "biased-mf": BiasedMF,
     "linear": Linear,
     "gbdt": Gbdt,
 }

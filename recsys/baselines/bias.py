@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
 from recsys.baselines.array_folder import ArrayFolder
-from recsys.baselines.interactions import all_ids
+from recsys.baselines.known_ids import KnownIds
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
@@ -15,8 +14,6 @@ from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
 from recsys.data.split import Split
 from recsys.errors import DataError
-from recsys.features.id_positions import id_positions
-from recsys.features.value_counts import ValueCounts
 from recsys.models.additive_biases import fit_biases
 from recsys.tasks import Regression
 from recsys.tasks.chains import labels_of
@@ -49,14 +46,14 @@ class Bias(RankingBaseline):
     def __init__(
         self,
         schema: Schema,
-        ids: "Mapping[str, pd.Index]",
+        ids: KnownIds,
         biases: Mapping[str, Sequence[np.ndarray]],
     ) -> None:
         """Holds what was fitted.
 
         Args:
             schema: What the columns mean.
-            ids: The ids of the users and of the items by column.
+            ids: The users and the items.
             biases: By task, the mean `(K,)` and for each column the
                 deviations `(ids + 1, K)`, the last of them 0, K numbers that
                 are predicted.
@@ -68,18 +65,13 @@ class Bias(RankingBaseline):
     @classmethod
     def fit(cls, dataset: Dataset, options: Options, seed: int = 0) -> "Bias":
         schema, train = dataset.schema, dataset.split("train")
-        ids = {}
-        for column in _columns(schema):
-            with ValueCounts() as counts:
-                counts.add(train[column])
-                ids[column] = all_ids(counts)
-        codes = [_codes(train[column], known) for column, known in ids.items()]
-        sizes = [len(known) + 1 for known in ids.values()]
+        ids = KnownIds.fit(train, _columns(schema))
+        codes = ids.codes(train)
         by_role = {
             schema.user_id: options["lambda-user"],
             schema.item_id: options["lambda-item"],
         }
-        penalties = [by_role[column] for column in ids]
+        penalties = [by_role[column] for column in ids.by_column]
         weights = weights_of(train, schema.row_weights)
         biases = {}
         for task, labels in labels_of(train, schema.tasks).items():
@@ -91,14 +83,14 @@ class Bias(RankingBaseline):
             biases[task] = fit_biases(
                 targets,
                 [own[known] for own in codes],
-                sizes,
+                ids.sizes,
                 penalties,
                 None if weights is None else weights[known],
             )
         return cls(schema, ids, biases)
 
     def predict(self, rows: Split) -> dict[str, np.ndarray]:
-        codes = [_codes(rows[name], known) for name, known in self.ids.items()]
+        codes = self.ids.codes(rows)
         predictions = {}
         for task, kind in self.schema.tasks.items():
             mean, *deviations = self.biases[task]
@@ -116,8 +108,7 @@ class Bias(RankingBaseline):
 
     def write(self, folder: Path) -> None:
         files = ArrayFolder(folder)
-        for number, known in enumerate(self.ids.values()):
-            files.write_ids(f"ids_{number}", known)
+        self.ids.write(files)
         for number, arrays in enumerate(self.biases.values()):
             files.write(
                 {f"task_{number}_{i}": array for i, array in enumerate(arrays)}
@@ -126,17 +117,14 @@ class Bias(RankingBaseline):
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> "Bias":
         files, schema = ArrayFolder(folder), dataset.schema
-        ids = {
-            column: files.read_ids(f"ids_{number}")
-            for number, column in enumerate(_columns(schema))
-        }
+        ids = KnownIds.read(files, _columns(schema))
         biases = {}
         for number, task in enumerate(schema.tasks):
             width = dataset.num_classes.get(task, 1)
             arrays = [files.read(f"task_{number}_0", width)]
-            for place, known in enumerate(ids.values(), start=1):
-                shape = len(known) + 1, width
-                arrays.append(files.read(f"task_{number}_{place}", *shape))
+            for place, size in enumerate(ids.sizes, start=1):
+                name = f"task_{number}_{place}"
+                arrays.append(files.read(name, size, width))
             biases[task] = arrays
         return cls(schema, ids, biases)
 
@@ -153,8 +141,3 @@ def _columns(schema: Schema) -> list[str]:
             f"the features {[*schema.features]}",
         )
     return names
-
-
-def _codes(column: pd.Series, known: pd.Index) -> np.ndarray:
-    codes = id_positions(column, known)
-    return np.where(codes < 0, len(known), codes)

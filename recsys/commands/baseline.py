@@ -15,7 +15,7 @@ def baseline(
         str,
         typer.Option(
             help="Retrieval: popular, item-knn, ease, ials, mf or spectral. "
-            "Ranking: bias, linear or gbdt."
+            "Ranking: bias, biased-mf, linear or gbdt."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder: new or empty.")],

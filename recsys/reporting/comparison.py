@@ -200,8 +200,11 @@ def experts(schema: Schema) -> Comparison:
     bottom: JsonObject = {"architecture": "shared-bottom"}
     models: dict[str, JsonObject] = {}
     if not schema.holds_images:
-        if schema.user_id is not None or schema.item_id is not None:
+        roles = {schema.user_id, schema.item_id} - {None}
+        if roles:
             models["biases"] = {"baseline": "bias"}
+        if len(roles) == 2:
+            models["matrix factorization"] = {"baseline": "biased-mf"}
         models["linear"] = {"baseline": "linear"}
         models["boosted trees"] = {"baseline": "gbdt"}
     if len(schema.tasks) > 1:

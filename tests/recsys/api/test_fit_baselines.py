@@ -100,7 +100,14 @@ def test_the_command_names_the_best(
     assert "Best simple model by validation loss: " in printed
     assert "Best simple model by validation ndcg: " in printed
     names = {path.name for path in (out / "baselines").iterdir()}
-    assert names == {"bias", "linear", "popular", "item-knn", "ease"}
+    assert names == {
+        "bias",
+        "biased-mf",
+        "linear",
+        "popular",
+        "item-knn",
+        "ease",
+    }
     table = recsys.fit_baselines(out)  # What is there is not fitted again.
     popular = recsys.evaluate(out / "baselines" / "popular", folder)
     config = json.loads((out / "baselines/popular/config.json").read_text())

@@ -12,9 +12,13 @@ def test_experts_are_compared_with_what_the_data_have() -> None:
     features, tasks = {"age": "number"}, {"click": "binary"}
     plain = experts(Schema("log", features, tasks))
     assert [*plain.models] == ["linear", "boosted trees", *MIXTURES]
-    log = Schema("log", {"user": "id"}, {**tasks, "price": "regression"})
-    simple = ["biases", "linear", "boosted trees", "single-task models"]
-    assert [*experts(log).models] == [*simple, *MIXTURES]
+    tasks["price"] = "regression"
+    simple = ["linear", "boosted trees", "single-task models"]
+    users = experts(Schema("log", {"user": "id"}, tasks))
+    assert [*users.models] == ["biases", *simple, *MIXTURES]
+    log = experts(Schema("log", {"user": "id", "item": "id"}, tasks))
+    both = ["biases", "matrix factorization"]
+    assert [*log.models] == [*both, *simple, *MIXTURES]
     digits = dict.fromkeys(["left", "right"], "multiclass")
     images = experts(Schema("digits", {"image": "image"}, digits))
     assert [*images.models] == ["single-task models", *MIXTURES]

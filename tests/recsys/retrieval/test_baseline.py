@@ -202,7 +202,7 @@ def test_a_broken_run(films_folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_report_lists_baselines(films_folder: Path, tmp_path: Path) -> None:
-    for model in ("ease", "bias"):
+    for model in ("ease", "bias", "biased-mf"):
         fitted(films_folder, tmp_path / "runs" / model, model)
     titles = recsys.report([tmp_path / "runs"], tmp_path / "report")
     assert titles == ["Baselines"]
@@ -213,4 +213,6 @@ def test_a_report_lists_baselines(films_folder: Path, tmp_path: Path) -> None:
     assert f"{score:.4f}" in line
     assert "lambda 250" in line
     assert "left out" in line
-    assert "| bias | lambda-user 10, lambda-item 10 |" in text
+    options = "lambda-user 10, lambda-item 10"
+    assert f"| bias | {options} |" in text
+    assert f"| biased-mf | lambda 14, {options}, factors 4 |" in text
