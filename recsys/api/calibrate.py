@@ -14,7 +14,6 @@ from recsys.measuring.measuring import Measuring
 from recsys.measuring.measuring import scores_of
 from recsys.models.calibration.calibration import CALIBRATORS
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
 from recsys.tasks.binary import Binary
 
@@ -106,13 +105,12 @@ def calibrate(
 
 
 def _check_run(run: Run, model: MultiTaskModel) -> None:
+    model.check_trained_tasks(run.folder)
     received = None
     if not run.is_finished:
         received = "one without metrics of the test split"
     elif run.read_config().refit:
         received = "one that was trained on the validation split (refit)"
-    elif isinstance(model, TwoTower) and model.retrieval.alone:
-        received = "one whose tasks were not trained"
     elif not any(isinstance(kind, Binary) for kind in model.tasks.values()):
         received = f"one with the tasks {', '.join(model.tasks)}"
     if received is not None:

@@ -90,11 +90,12 @@ def _measured(
         if config.refit:
             dataset = dataset.with_validation_in_training()
         rows = dataset.split("test")
-        measuring = Measuring.of(ranker, config, dataset.schema)
-        measured = measuring.measure(
-            scores_of(ranker, rows), rows[dataset.schema.truth_columns]
-        )
-        found = {}
+        of_tasks, found = {}, {}
+        if ranker.has_trained_tasks:
+            measuring = Measuring.of(ranker, config, dataset.schema)
+            truth = rows[dataset.schema.truth_columns]
+            scores = scores_of(ranker, rows)
+            of_tasks = measuring.measure(scores, truth)["tasks"]
         if two_stages:
             found = measure_retrieval(ranker, dataset, "test", config)
     except DataError as error:
@@ -103,8 +104,7 @@ def _measured(
         )
         return None
     metrics = {
-        f"loss of {task}": metrics["loss"]
-        for task, metrics in measured["tasks"].items()
+        f"loss of {task}": metrics["loss"] for task, metrics in of_tasks.items()
     }
     for name in (f"recall@{config.metrics_k}", f"ndcg@{config.metrics_k}"):
         if found:

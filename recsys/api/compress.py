@@ -57,8 +57,9 @@ def compress(
     Raises:
         DataError: The data are missing or wrong, or do not fit the model.
         FileError: A file of the run is broken.
-        RunError: There is no finished run in the folder, its architecture has
-            no experts that can be pruned, or `out` is not empty.
+        RunError: There is no finished run in the folder, or one whose tasks
+            were not trained, its architecture has no experts that can be
+            pruned, or `out` is not empty.
         ValueError: Neither `experts` nor `int8` is given, or `experts` is
             below 2 or not below the number of experts of the run, or
             `importance` is unknown.
@@ -78,6 +79,7 @@ def compress(
             "Received: one without metrics of the test split"
         )
     source.check_weighs(config, model)
+    model.check_trained_tasks(source.folder)
     if experts is not None:
         _check_experts(source, model, experts)
     dataset = load(data, streaming=config.streaming)

@@ -56,8 +56,8 @@ def explain(
     Raises:
         DataError: The data are missing or wrong.
         FileError: A file of the run is broken.
-        RunError: There is no trained run on tables in the folder, or another
-            process is writing to it.
+        RunError: There is no trained run on tables in the folder, or one
+            whose tasks were not trained, or another process is writing to it.
         ValueError: `repeats` is not between 1 and 1,000,000, or `seed` is
             negative or too large.
 
@@ -73,6 +73,7 @@ def explain(
     with sole_writer(folder.folder):
         check_no_links(folder.folder)
         model = folder.load_ranker()
+        model.check_trained_tasks(folder.folder)
         folder.check_weighs(config, model)
         dataset = load(data)
         model.check_fits(dataset)

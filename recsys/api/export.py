@@ -84,8 +84,9 @@ def export(
     Raises:
         ExportError: What was written does not predict what the model does,
             or a table cannot be stored so; nothing of it is left.
-        RunError: There is no trained run on tables in the folder, or `out`
-            holds something else, or another process is writing to it.
+        RunError: There is no trained run on tables in the folder, or one
+            whose tasks were not trained, or `out` holds something else, or
+            another process is writing to it.
         ValueError: There is no such format, or tables cannot be stored so.
     """
     _, names = export_to(run, out, format, version, expert_weights, tables)
@@ -135,6 +136,7 @@ def _export(
     tables: str,
 ) -> None:
     ranker = run.load_ranker()
+    ranker.check_trained_tasks(run.folder)
     cost = None if tables == FLOAT32 else compacted(run, ranker, tables)
     served = ServedRanker(ranker, expert_weights)
     with replacing(folder) as unfinished:

@@ -41,7 +41,7 @@ def fit_baselines(run: str | Path) -> pd.DataFrame:
     """
     trained = Run(run)
     config = trained.read_config()
-    ranks, k = config.ranker is not False, config.metrics_k
+    ranks, k = config.trains_tasks, config.metrics_k
     names = [*(RANKING if ranks else ())]
     names += _RETRIEVAL if config.retrieval else ()
     check_written(trained.metrics, "a finished training")

@@ -52,7 +52,8 @@ def off_policy(
         DataError: The data are missing or wrong, or have no group, propensity
             or shown rows.
         FileError: A file of the run is broken.
-        RunError: There is no trained run in the folder, or a baseline.
+        RunError: There is no trained run in the folder, or one whose tasks
+            were not trained, or a baseline.
         ValueError: The reward is no such task, the score no formula, `top`
             less than 1, or `largest_weight` not above 0.
     """
@@ -69,6 +70,7 @@ def off_policy(
             "Received: a baseline"
         )
     model, dataset = folder.load_model(), load(data)
+    model.check_trained_tasks(folder.folder)
     model.check_fits(dataset)
     ranked_by = f"`{reward}`" if score is None else score
     policy = Policy(reward, ranked_by, top, largest_weight)

@@ -56,8 +56,9 @@ def predict(
             column, another column has nearly the name of a feature without
             one, or `out` is `input` or one of its parts.
         OSError: There is no room for `out`.
-        RunError: There is no trained run on tables in the folder, or another
-            process is writing to `out`.
+        RunError: There is no trained run on tables in the folder, or one
+            whose tasks were not trained, or another process is writing to
+            `out`.
         ValueError: `budget` is out of range, or the model takes none.
     """
     out = Path(out)
@@ -68,6 +69,7 @@ def predict(
     _check_apart(out, Path(input))
     with sole_writer(out):
         ranker = Run(run).load_ranker()
+        ranker.check_trained_tasks(run)
         check_budget(ranker, budget)
         with replacing(out) as unfinished:
             return _predict(ranker, input, unfinished, budget)

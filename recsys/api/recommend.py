@@ -151,7 +151,7 @@ def score_formula(ranker: TwoTower, score: str | None) -> Formula:
         ValueError: It is no formula over the predictions.
     """
     names = [*ranker.columns(ranker.no_predictions())]
-    if ranker.retrieval.alone:
+    if not ranker.has_trained_tasks:
         names, score = [], score or RETRIEVAL
     elif score is None:
         label = ranker.retrieval.label
@@ -316,7 +316,7 @@ def _predicted(
 
     Untrained tasks have none.
     """
-    if ranker.retrieval.alone:
+    if not ranker.has_trained_tasks:
         return {}, {}
     predictions = ranker.no_predictions()
     experts: dict[str, np.ndarray] = {}

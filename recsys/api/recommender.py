@@ -182,6 +182,9 @@ class Recommender(BaseEstimator):
             `rows`, a column for each task, the probability of a 1 or a number
             in the unit of the label, and for a multiclass task one for each
             class. Of a single column, the column.
+
+        Raises:
+            RunError: No task was trained, as no labels differ.
         """
         with self._computing():
             predictions = self.model.predict(_table(rows))
@@ -258,7 +261,11 @@ class Recommender(BaseEstimator):
         Returns:
             The AUC of a binary task, the accuracy of a multiclass task, minus
             the RMSE of a regression; NaN where rows of one class have no AUC.
+
+        Raises:
+            RunError: The task was not trained, as its labels do not differ.
         """
+        self.model.check_trained_tasks("the model")
         metrics = self.evaluate(self._with_labels(rows, labels))["tasks"]
         (task,) = metrics
         kind = self.schema.tasks[task].type

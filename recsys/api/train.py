@@ -38,8 +38,7 @@ from recsys.training.refit import check_refit
 from recsys.training.refit import has_begun_refit
 from recsys.training.refit import refit_model
 from recsys.training.refit import remove_refit
-from recsys.training.resolve_config import resolve_config
-from recsys.training.resolve_ranker import with_resolved_ranker
+from recsys.training.resolve_ranker import resolve_with_labels
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.tracking.tracked_run import check_tracker
 from recsys.training.train_model import train_model
@@ -145,9 +144,7 @@ def _prepared(
     start = WarmStart.of(config, run)
     if start is not None:
         start.check_columns(dataset.schema)
-    resolved = with_resolved_ranker(
-        resolve_config(config, dataset.schema), dataset
-    )
+    resolved = resolve_with_labels(config, dataset)
     if resolved.task_options:
         tasks = with_task_options(dataset.schema.tasks, resolved.task_options)
         dataset = replace(dataset, schema=dataset.schema.with_tasks(tasks))
@@ -193,7 +190,7 @@ def _train(
                 run, config, dataset, ["validation", "test"]
             )
         run.remove_checkpoint()
-    if config.ranker is not False:
+    if config.trains_tasks:
         warn_if_dense(config, metrics["validation"])
         warn_if_apart(metrics)
         warn_if_idle(config, metrics["validation"])

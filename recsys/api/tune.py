@@ -8,6 +8,7 @@ from recsys.backend import check_backend
 from recsys.config.train_config import TrainConfig
 from recsys.data import Schema
 from recsys.data import load
+from recsys.data.load import AnyDataset
 from recsys.errors.bounds import MOST_EXPERTS
 from recsys.errors.bounds import check_count
 from recsys.errors.choices import check_choice
@@ -22,6 +23,7 @@ from recsys.processes.training_processes import TrainingProcesses
 from recsys.terminal.progress import announce
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config
+from recsys.training.resolve_ranker import check_trains_tasks
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
@@ -94,7 +96,8 @@ def tune(
         DataError: The data are missing or wrong.
         RunError: The folder is not empty, or there is no sweep to resume, or
             another process leads one there.
-        ValueError, TypeError: An argument, a field or the space is wrong.
+        ValueError, TypeError: An argument, a field or the space is wrong, or
+            retrieval would be trained without the tasks, whose loss decides.
         ModuleNotFoundError: `engine="ray"` without the extra `ray`.
         KeyboardInterrupt: After Ctrl-C; the sweep can be resumed.
     """
@@ -110,7 +113,8 @@ def tune(
         )
     check_backend(base.backend)
     announce(f"Reading the data in {printable(base.data)}")
-    schema = load(base.data).schema
+    dataset = load(base.data)
+    schema = dataset.schema
     resolved = resolve_config(base, schema)
     shared = {name: getattr(base, name) for name in fields if name != "out"}
     shared |= {"data": resolved.data, "backend": resolved.backend}
@@ -121,7 +125,7 @@ def tune(
     )
     with naming(space if isinstance(space, str | Path) else None):
         searched = parse_space(content, shared)
-        _check(searched, schema, tuner, trials)
+        _check(searched, dataset, tuner, trials)
     epochs = searched.fields({}).get("epochs", base.epochs)
     oracle = create_oracle(tuner, searched, trials, epochs, base.seed)
     plan = Plan(tuner, trials, shared, content)
@@ -180,7 +184,7 @@ def _content(
     return published_space(fields["gate"], schema.name, paper, fields)
 
 
-def _check(space: Space, schema: Schema, tuner: str, trials: int) -> None:
+def _check(space: Space, dataset: AnyDataset, tuner: str, trials: int) -> None:
     """Checks that there is something to search, and that it can be trained."""
     # Hyperband draws nothing from a space of one point.
     if not space.searched and (trials > 1 or tuner == "hyperband"):
@@ -196,7 +200,8 @@ def _check(space: Space, schema: Schema, tuner: str, trials: int) -> None:
         )
     for fields in space.examples():
         config = TrainConfig.from_mapping({**fields, "out": "."})
-        check_config(config, schema)
+        check_config(config, dataset.schema)
+        check_trains_tasks(config, dataset)
 
 
 def _lead(

@@ -39,6 +39,7 @@ def write_model_card(
     name = Path(config.data).name
     if dataset is not None:
         name = dataset.schema.name
+    if dataset is not None and ranker.has_trained_tasks:
         sample = sample or scored_for_card(ranker, dataset)
         slices = slice_metrics(ranker, config, dataset.schema, sample)
     versions = read_json(run.config).get("versions", {})

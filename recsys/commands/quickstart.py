@@ -86,10 +86,12 @@ def quickstart(
         roles = {"user": schema.user_id, "item": schema.item_id}
         for role in [name for name, column in roles.items() if column is None]:
             print(f"No recommendations: name the {role}'s column by --{role}.")
+    stages = "" if recommender.model.has_trained_tasks else "--two-stage "
     print(
         f"What the columns are is in {data / 'dataset.json'}. To correct it, "
         "and to train with other options:\n"
         f"  recsys train --data {data} --out NEW\n"
-        f"To serve it:\n  recsys export --run {run} --out {out / 'served'}\n"
+        "To serve it:\n"
+        f"  recsys export {stages}--run {run} --out {out / 'served'}\n"
         f"  recsys serve --model {out / 'served'}"
     )

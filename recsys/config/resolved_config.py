@@ -84,6 +84,11 @@ class ResolvedConfig(TrainConfig):
         return self
 
     @property
+    def trains_tasks(self) -> bool:
+        """Whether tasks are trained, and not retrieval without them."""
+        return self.ranker is not False
+
+    @property
     def averages_epochs(self) -> bool:
         """Whether an average of epochs may be kept, which one has none of."""
         return self.epoch_average > 0 and self.epochs > 1

@@ -91,7 +91,7 @@ class TowerConfig:
     ranker: bool | None = None
     """Train the tasks beside towers that are trained by themselves (tower, or
     select: parts). Without a ranker, retrieval alone recommends. Default: yes
-    if the labels of some task differ."""
+    if the labels of some task differ, or select is given and not parts."""
 
     @model_validator(mode="after")
     def _check_tower(self) -> Self:

@@ -315,8 +315,8 @@ class TrainConfig(RetrievalConfig):
     epoch whatever its metrics: last. Each part by its own: parts, first the
     tasks by their loss, then, on their best epoch, the towers by ndcg@k.
     Default: parts if two towers are trained; retrieval if they see a history
-    of items or an embedding of the user, or in several processes; tasks without
-    towers."""
+    of items or an embedding of the user and tasks are trained (ranker), or in
+    several processes; tasks without towers."""
 
     refit: bool = False
     """Train again on the training and validation splits, for as many epochs as

@@ -100,7 +100,7 @@ class TwoStage:
     expert_weights: bool = False
 
     def __post_init__(self) -> None:
-        if self.expert_weights and self.ranker.retrieval.alone:
+        if self.expert_weights and not self.ranker.has_trained_tasks:
             raise ExportError(
                 "`expert_weights` must be False for a model whose tasks were "
                 "not trained. Received: expert_weights=True"

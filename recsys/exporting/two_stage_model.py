@@ -169,7 +169,7 @@ class TwoStageModel:
         import tensorflow as tf
 
         ranker, items = self.ranker, tf.reshape(numbers, [-1])
-        if ranker.retrieval.alone:
+        if not ranker.has_trained_tasks:
             return {}  # The tasks have not been trained.
         rows = {
             name: tf.repeat(values, self.size, axis=0)

@@ -6,7 +6,6 @@ from scipy.stats import beta
 from recsys.files.json_files import JsonObject
 from recsys.measuring.scored_sample import ScoredSample
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.two_tower import TwoTower
 from recsys.tasks.chains import labels_of
 
 # Kinds of tasks that predict one number, the mean of a label.
@@ -80,7 +79,7 @@ def calibration_bands(
         fields of `Bin` by name, predictions ascending. Nothing of a model
         whose tasks were not trained.
     """
-    if isinstance(model, TwoTower) and model.retrieval.alone:
+    if not model.has_trained_tasks:
         return {}
     predictions = sample.scores.predictions
     bands: JsonObject = {}

@@ -20,7 +20,6 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
 from recsys.models.scorer import Scores
-from recsys.models.two_tower import TwoTower
 from recsys.tasks import Task
 
 # Of the scenarios, how many have metrics of their own.
@@ -158,7 +157,7 @@ def scoring(
         model: The model.
         budget: Experts per row on average; the model's own unless given.
     """
-    if isinstance(model, TwoTower) and model.retrieval.alone:
+    if not model.has_trained_tasks:
         return lambda rows: Scores.constant(model.constants, len(rows))
     return Scorer(model, budget=budget).score
 

@@ -72,11 +72,12 @@ def write_outcome(
         metrics[split] = measured(scores, rows) | measure_retrieval(
             model, dataset, split, config
         )
-    roles = dataset.schema.roles(rows)
-    _draw_predictions(run, model, rows, scores, roles, split)
+    if model.has_trained_tasks:
+        roles = dataset.schema.roles(rows)
+        _draw_predictions(run, model, rows, scores, roles, split)
     sample = Sample.of(model, dataset)
     sample.write(run.sample)
-    if has_routing(model):
+    if model.has_trained_tasks and has_routing(model):
         _draw_routing(run, model, sample)
     if run.history.is_file():
         history = read_history(run.history)

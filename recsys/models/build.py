@@ -267,7 +267,7 @@ def _ids_with_statistics(
     if given is None:
         given = has_statistics(len(dataset.split("train")))
     # A ranker alone reads them.
-    if not (given and tasks) or config.ranker is False:
+    if not (given and tasks) or not config.trains_tasks:
         return []
     return ids_with_statistics(dataset.schema)
 

@@ -21,6 +21,7 @@ from recsys.columns.kind import declared
 from recsys.data import DataError
 from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
+from recsys.errors import RunError
 from recsys.errors.shown import shown
 from recsys.features import Feature
 from recsys.files.json_files import JsonObject
@@ -146,6 +147,29 @@ class MultiTaskModel(TaskTraining):
         """The features with their kind, as in a schema."""
         raise NotImplementedError
 
+    @property
+    def has_trained_tasks(self) -> bool:
+        """Whether the tasks were trained, so that predictions say something."""
+        return True
+
+    def check_trained_tasks(self, place: object) -> None:
+        """Checks that predictions of the model say something.
+
+        Args:
+            place: The run folder, or what else holds the model, for the error
+                message.
+
+        Raises:
+            RunError: Its retrieval was trained without the tasks.
+        """
+        if not self.has_trained_tasks:
+            raise RunError(
+                f"{place}: expected trained tasks. Received: retrieval trained "
+                "without them (ranker=False). `recsys train --ranker` trains "
+                "both; without them, there are `recsys recommend` and "
+                "`recsys export --two-stage`"
+            )
+
     def encode(self, split: Any) -> dict[str, np.ndarray]:
         """Returns the model's inputs for rows of a data set."""
         raise NotImplementedError
@@ -196,7 +220,9 @@ class MultiTaskModel(TaskTraining):
                 value that is not of its type; no feature has a column, or
                 another column has nearly the name of a feature without one;
                 or the model is not for tables.
+            RunError: The tasks of the model were not trained.
         """
+        self.check_trained_tasks("the model")
         if not isinstance(x, pd.DataFrame):
             with relevant_log():
                 return super().predict(x, batch_size, verbose, **kwargs)

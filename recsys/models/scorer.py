@@ -102,6 +102,9 @@ class Scorer(keras.Model):
         position: Column with the positions of rows, for the probability of
             what happens there, by a model with a position tower; as if they
             were seen unless given.
+
+    Raises:
+        RunError: The tasks of the model were not trained.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Scorer(keras.Model):
         position: str | None = None,
     ) -> None:
         super().__init__()
+        model.check_trained_tasks("the model")
         self.model = model
         self.budget = budget
         self.position = position

@@ -68,7 +68,7 @@ def create_sequence_retrieval(
         config.tower_width,
         config.tower_temperature,
         config.retrieval_label,
-        alone=config.ranker is False,
+        alone=not config.trains_tasks,
     )
 
 

@@ -88,6 +88,10 @@ class TwoTower(Ranker):
         self.retrieval.build((None, of_queries), (None, of_items))
 
     @property
+    def has_trained_tasks(self) -> bool:
+        return not self.retrieval.alone
+
+    @property
     def ranking_variables(self) -> list[keras.Variable]:
         """All variables but those of the retrieval."""
         others = {id(each) for each in self.retrieval.variables}
@@ -124,7 +128,7 @@ class TwoTower(Ranker):
 
     def _variables_of_towers(self) -> list[keras.Variable]:
         variables = list(self.retrieval.variables)
-        if not self.retrieval.alone:
+        if self.has_trained_tasks:
             return variables
         for name in self._seen_by_tower(list(self.fitted)):
             table = self.fitted[name].of or name

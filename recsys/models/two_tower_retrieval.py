@@ -116,7 +116,7 @@ def create_retrieval(
         vectors=vectors,
         penalty=config.retrieval_penalty if vectors else 0.0,
         loss=_loss(config, catalogue),
-        alone=config.ranker is False,
+        alone=not config.trains_tasks,
     )
 
 

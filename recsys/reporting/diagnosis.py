@@ -10,7 +10,6 @@ from recsys.measuring.epoch_choice import EpochChoice
 from recsys.models.expert_diagnosis import ExpertBank
 from recsys.models.expert_diagnosis import ExpertDiagnosis
 from recsys.models.expert_diagnosis import diagnose
-from recsys.models.two_tower import TwoTower
 from recsys.reporting.expert_findings import MOST_LISTED
 from recsys.reporting.expert_findings import Finding
 from recsys.reporting.expert_findings import expert_name
@@ -36,7 +35,7 @@ def diagnosis(trained: Sequence[Trained]) -> Section | None:
     runs: list[JsonObject] = []
     settings = {run.setting for run in trained}
     for title, run in titled_best_runs(trained):
-        if not run.has_model or _ranks_alone(run):
+        if not run.has_predictions:
             continue
         sample, weights = run.sample, _task_weights(run)
         measured = diagnose(run.loaded, sample.inputs, sample.labels, weights)
@@ -76,11 +75,6 @@ def diagnosis(trained: Sequence[Trained]) -> Section | None:
         findings=sentences,
         values={"runs": runs},
     )
-
-
-def _ranks_alone(run: Trained) -> bool:
-    """True of a model whose tasks are not trained."""
-    return isinstance(run.loaded, TwoTower) and run.loaded.retrieval.alone
 
 
 def _task_weights(run: Trained) -> dict[str, float]:

@@ -46,7 +46,7 @@ def embeddings(trained: Sequence[Trained]) -> Section | None:
         embedded = {
             run.model: (features, top)
             for run in runs
-            if run.has_model and isinstance(run.loaded, Ranker)
+            if run.has_predictions and isinstance(run.loaded, Ranker)
             for features, top in [embedded_rows(run.loaded, run.sample.inputs)]
             if top
         }

@@ -28,7 +28,7 @@ def flops(trained: Sequence[Trained]) -> Section | None:
         return None
     tables = []
     for setting, runs in best_runs(trained).items():
-        rows = [row for run in runs if run.has_model for row in _row(run)]
+        rows = [row for run in runs if run.has_predictions for row in _row(run)]
         if rows:
             header = ["model", "experts evaluated", "FLOPs"]
             tables.append(Table(setting, header, rows))

@@ -47,7 +47,7 @@ def loss_distributions(trained: Sequence[Trained]) -> Section | None:
         losses = {
             run.model: both
             for run in runs
-            if run.has_model
+            if run.has_predictions
             for both in [dense_and_sparse(run)]
             if both
         }

@@ -39,6 +39,8 @@ def model_card(
         versions: Versions of the packages that it was trained with.
     """
     test = metrics.get("test", {})
+    if not ranker.has_trained_tasks:
+        test = {**test, "tasks": {}}
     sections = {
         "Model": _model(ranker, config, versions, test),
         "Data": _data(name, config, metrics),
@@ -47,6 +49,11 @@ def model_card(
         "Metrics by slice": _slices(slices, test),
         "Limits": "\n".join(f"- {line}" for line in _limits(slices, test)),
     }
+    if not ranker.has_trained_tasks:
+        del sections["Metrics by slice"]
+        sections["Tasks"] = (
+            "Not trained: the model retrieves items, and predicts no task."
+        )
     lines = [f"# Model card: {markdown_text(name)}", ""]
     for title, text in sections.items():
         lines += [f"## {title}", "", text, ""]
@@ -60,11 +67,14 @@ def _model(
     test: JsonMapping,
 ) -> str:
     packages = ", ".join(f"{name} {v}" for name, v in versions.items())
-    facts = [
+    experts = [
         ["architecture", str(config.architecture)],
         ["gate", str(config.gate)],
         ["experts", str(config.num_experts)],
         ["experts per row", _number(test.get("experts_per_example"))],
+    ]
+    facts = [
+        *(experts if config.trains_tasks else []),
         ["parameters", f"{ranker.count_params():,}"],
         ["trained on", str(config.backend)],
         ["seed", str(config.seed)],

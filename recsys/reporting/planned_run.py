@@ -1,3 +1,4 @@
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -73,11 +74,16 @@ class PlannedRun:
             return None
         metrics = run.read_metrics()
         test = metrics["test"]
-        history = read_history(run.history)
         result = {
             "setting": self.setting,
             "model": self.model,
             "seed": self.config.seed,
+        }
+        if not run.read_config().trains_tasks:  # Losses are of the constants.
+            scores = task_scores({**test, "tasks": {}})
+            return {**result, "loss": math.nan, **scores}
+        history = read_history(run.history)
+        result |= {
             "loss": test["loss"],
             **task_scores(test),
             "experts per example": test["experts_per_example"],

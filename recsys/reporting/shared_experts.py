@@ -32,7 +32,7 @@ def shared_experts(trained: Sequence[Trained]) -> Section | None:
     """
     pictures: list[Picture] = []
     for title, run in titled_best_runs(trained):
-        if not run.has_model:
+        if not run.has_predictions:
             continue
         overlap = overlap_of_tasks(run.loaded, run.sample.inputs)
         if len(overlap) > 1:

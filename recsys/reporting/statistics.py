@@ -52,8 +52,8 @@ def paired_differences(runs: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
 
     Args:
         runs: The columns "seed" and "loss".
-        others: The same columns; seeds that only one of them has do not
-            count.
+        others: The same columns; seeds that only one of them has, or with no
+            loss, do not count.
 
     Example:
     >>> runs = pd.DataFrame({"seed": [0, 1, 2], "loss": [4.0, 6.0, 5.0]})
@@ -62,4 +62,4 @@ def paired_differences(runs: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
     [-0.5, -1.0]
     """
     both = runs.merge(others, on="seed", suffixes=("", "_other"))
-    return both["loss"] - both["loss_other"]
+    return (both["loss"] - both["loss_other"]).dropna()

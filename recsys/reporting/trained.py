@@ -76,6 +76,11 @@ class Trained:
         """True if the run folder has the model and rows to draw it on."""
         return self.run.model.is_file() and self.run.sample.is_file()
 
+    @property
+    def has_predictions(self) -> bool:
+        """True if, besides, the tasks of the model were trained."""
+        return self.has_model and self.loaded.has_trained_tasks
+
     @cached_property
     def loaded(self) -> MultiTaskModel:
         """The trained model."""
@@ -95,6 +100,8 @@ class Trained:
         of the tasks.
         """
         test = self.metrics["test"]
+        if not self.config.trains_tasks:  # They are of the constants.
+            test = {**test, "tasks": {}}
         values = {
             "n/s": test["experts_per_example"],
             **percent_until_binary(test),

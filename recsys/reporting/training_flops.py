@@ -123,7 +123,7 @@ def _table(setting: str, runs: Sequence[Trained]) -> list[Table]:
     """A table of the runs that can be counted, if there are any."""
     of_epochs = []
     for run in runs:
-        if run.has_model and run.run.history.is_file():
+        if run.has_predictions and run.run.history.is_file():
             history = read_history(run.run.history)
             counted = count_operations(run.loaded, run.sample)
             # Earlier versions did not record it.

@@ -50,7 +50,7 @@ def fit_towers(
         NonFiniteLossError: The loss became NaN or infinite.
     """
     after = ", on the best epoch of the tasks"
-    if ranker.retrieval.alone:
+    if not ranker.has_trained_tasks:
         after = " without the tasks (--ranker trains them)"
     announce("Training the towers" + after)
     load_weights(ranker, run.model)

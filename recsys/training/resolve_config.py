@@ -137,8 +137,9 @@ def _select(config: TrainConfig, schema: Schema) -> str | None:
             "`select` must be retrieval, or another criterion for all of a "
             "model that several processes train. Received: select='parts'"
         )
-    by_ids = not several and _finds_by_ids(config, schema)
-    return config.select or (PARTS if by_ids else RETRIEVAL)
+    in_parts = config.ranker is False or _finds_by_ids(config, schema)
+    default = PARTS if in_parts and not several else RETRIEVAL
+    return config.select or default
 
 
 def _finds_by_ids(config: TrainConfig, schema: Schema) -> bool:

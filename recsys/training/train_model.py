@@ -96,7 +96,7 @@ def train_model(
                     refit_tower(model, config, dataset, epochs, goes_on)
             given = model, run, config, dataset, start, first, tracked
             in_parts = _in_parts(config, tower_costs)
-            if config.ranker is False:
+            if not config.trains_tasks:
                 run.save_model(model)
             elif in_parts:
                 assert isinstance(model, TwoTower), "with retrieval"

@@ -6,7 +6,6 @@ from recsys.measuring.calibration_bands import KINDS
 from recsys.measuring.calibration_bands import Bin
 from recsys.measuring.calibration_bands import binned
 from recsys.plots import in_figure
-from recsys.reporting.run.predictions import has_trained_tasks
 from recsys.reporting.run.predictions import predict
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
@@ -22,7 +21,7 @@ def calibration(run: Trained) -> Section | None:
     Args:
         run: The run.
     """
-    if not run.has_model or not has_trained_tasks(run.loaded):
+    if not run.has_predictions:
         return None
     bins = {}
     for task, predicted in predict(run.loaded, run.sample.inputs).items():

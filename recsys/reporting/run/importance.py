@@ -11,7 +11,6 @@ from recsys.measuring.loss_growths import TOTAL
 from recsys.measuring.loss_growths import growth_by_feature
 from recsys.measuring.loss_growths import loss_growths
 from recsys.measuring.measure import trained_loss
-from recsys.reporting.run.predictions import has_trained_tasks
 from recsys.reporting.run.predictions import predict
 from recsys.reporting.section import Picture
 from recsys.reporting.section import Section
@@ -38,7 +37,7 @@ def importance(run: Trained) -> Section | None:
     if file.is_file():
         measured = _checked(read_json(file), file)
         source = ""
-    elif run.has_model and has_trained_tasks(run.loaded):
+    elif run.has_predictions:
         measured = of_sample(run)
         source = (
             " These rows are a sample; recsys explain measures a whole split."

@@ -51,11 +51,21 @@ def overview(run: Run) -> JsonObject:
             f"{run.folder} --resume continues it"
         )
     metrics = run.read_metrics()
+    if not _has_tasks(run):  # What is there of them is of the constants.
+        metrics |= {
+            split: {"tasks": {}, "retrieval": metrics[split]["retrieval"]}
+            for split in ("validation", "test")
+        }
     return {
         "facts": {**_what(run), **_when(run), **_files(run)},
         "scores": _scores(metrics),
         "verdicts": [*_verdicts(run, metrics)],
     }
+
+
+def _has_tasks(run: Run) -> bool:
+    """Whether the tasks were trained, or a baseline fitted."""
+    return is_baseline(run.config) or run.read_config().trains_tasks
 
 
 def _what(run: Run) -> dict[str, str]:
@@ -68,6 +78,13 @@ def _what(run: Run) -> dict[str, str]:
             "data": simple.data,
         }
     config = run.read_config()
+    if not config.trains_tasks:
+        towers = "two towers" if config.tower is None else config.tower
+        return {
+            "model": f"retrieval by {towers}, without the tasks",
+            "data": config.data,
+            "seed": str(config.seed),
+        }
     weights = ", ".join(f"{t} {w:g}" for t, w in config.task_weights.items())
     return {
         "model": _model(config),
@@ -147,6 +164,8 @@ def _flat(measured: JsonMapping) -> dict[str, float | None]:
 
 def _verdicts(run: Run, metrics: JsonMapping) -> Iterator[str]:
     test = metrics["test"]
+    if not _has_tasks(run):
+        yield "The tasks were not trained: recsys train --ranker does it."
     for task, values in test["tasks"].items():
         constant = values.get("constant")
         if constant and values["loss"] is not None and constant["loss"]:
@@ -184,6 +203,8 @@ def _against_popular(retrieval: JsonMapping) -> Iterator[str]:
 
 def _against_simple(run: Run, metrics: JsonMapping) -> Iterator[str]:
     """The best of the baselines beside the run, by validation loss."""
+    if not _has_tasks(run):
+        return
     found = [
         (simple["validation"]["loss"], simple["test"]["loss"], folder.name)
         for folder, simple in _baselines(run)

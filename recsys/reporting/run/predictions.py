@@ -6,14 +6,8 @@ import numpy as np
 from keras import ops
 
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.two_tower import TwoTower
 
 _BATCH = 1024
-
-
-def has_trained_tasks(model: MultiTaskModel) -> bool:
-    """Returns whether a model predicts tasks, and does not retrieve alone."""
-    return not (isinstance(model, TwoTower) and model.retrieval.alone)
 
 
 def predict(

@@ -17,7 +17,6 @@ from recsys.measuring.measuring import Measuring
 from recsys.measuring.task_scores import task_scores
 from recsys.models.ranker import Ranker
 from recsys.models.scorer import Scorer
-from recsys.reporting.run.predictions import has_trained_tasks
 from recsys.reporting.section import Section
 from recsys.reporting.section import Table
 from recsys.reporting.trained import Trained
@@ -38,8 +37,8 @@ def slices(run: Trained) -> Section | None:
     Args:
         run: The run; its data must still be there, unchanged.
     """
-    model = run.loaded if run.has_model else None
-    if not isinstance(model, Ranker) or not has_trained_tasks(model):
+    model = run.loaded if run.has_predictions else None
+    if not isinstance(model, Ranker):
         return None
     why = _unreadable(run)
     if why:

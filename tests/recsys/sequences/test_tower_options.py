@@ -242,7 +242,8 @@ def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
         ({"retrieval": False}, "`retrieval` must be True with a tower. "
          "Received: retrieval=False, tower='transformer'"),
         ({"distribute": "data"}, "`distribute` must be 'none' with a tower."),
-        ({"tower": None, "ranker": False}, "`ranker` must be True, or left "
+        ({"tower": None, "ranker": False, "select": "tasks"},
+         "`ranker` must be True, or left "
          "out, without towers that are trained by themselves. Received: "
          "ranker=False"),
         ({"tower_heads": 3}, "`tower_heads` must divide the width of the "
