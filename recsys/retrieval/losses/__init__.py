@@ -3,6 +3,12 @@
 A loss is a function of the scores that a row's own item and its negatives
 have for the row; `recsys.retrieval.negatives` says which items these are.
 `recsys.config.retrieval_losses` has their names.
+
+In the formulas, u_i is the query vector of row i of a batch, v_j the vector of
+item j, and i also stands for the row's own item. A score s_ij is <u_i, v_j>,
+or its cosine divided by the `temperature`, plus what `Retrieval` adds for how
+popular the item is (`correction`). Sums and means over j are over the
+negatives of row i, without its own item, unless a formula says otherwise.
 """
 
 from pkgutil import resolve_name

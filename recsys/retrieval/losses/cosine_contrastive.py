@@ -17,7 +17,7 @@ from recsys.retrieval.negatives import UniformNegatives
 class CosineContrastive(RetrievalLoss):
     """Cosine contrastive loss: an item near, its negatives beyond a margin.
 
-    With ŷ the cosine of query and item, w the weight and m the margin,
+    With ŷ_ij the cosine of u_i and v_j, w the weight and m the margin,
 
         loss_i = (1 - ŷ_ii) + w mean_j max(0, ŷ_ij - m)
 

@@ -11,7 +11,20 @@ MOST_ITEMS = 50_000
 class FullSoftmax(Softmax):
     """Cross-entropy of a softmax over all items of the catalogue.
 
+    With the n items of the catalogue, that of row i among them,
+
+        loss_i = log(Σ_{j=1..n} exp(s_ij)) - s_ii
+
     A step computes the vectors of all items: for catalogues of up to 50,000.
+    The sum over the rows of a user is minus the logarithm of a multinomial
+    likelihood of the user's items.
+
+    References:
+        Covington, Adams, Sargin. Deep Neural Networks for YouTube
+        Recommendations. RecSys 2016, section 3.1, for the softmax over the
+        items, which is trained there with sampled negatives. Liang, Krishnan,
+        Hoffman, Jebara. Variational Autoencoders for Collaborative Filtering.
+        WWW 2018, section 2.1, for the multinomial likelihood over all items.
     """
 
     type = "full-softmax"

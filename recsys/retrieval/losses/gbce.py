@@ -14,7 +14,7 @@ from recsys.retrieval.negatives import UniformNegatives
 class Gbce(RetrievalLoss):
     """Generalised binary cross-entropy, against overconfident scores.
 
-    With K negatives of n items, α = K / (n - 1) and the calibration t,
+    With K negatives of a row, n items, α = K / (n - 1) and the calibration t,
 
         β = α (t (1 - 1/α) + 1/α)
         loss_i = -(β log σ(s_ii) + Σ_j log(1 - σ(s_ij))) / (K + 1)

@@ -11,13 +11,13 @@ from recsys.retrieval.negatives import Negatives
 class Softmax(RetrievalLoss):
     """Cross-entropy of a softmax over the items of a batch.
 
-    With s_ij the score of item j for row i, corrected for how often j is a
-    candidate,
+    Frequent items are negatives more often. With q_j the share of the rows
+    with item j,
 
-        loss_i = log(Σ_j exp(s_ij)) - s_ii
+        loss_i = log(Σ_j exp(s_ij - log q_j)) - (s_ii - log q_i)
 
-    over all rows j of the batch, except those with the item of row i that are
-    not row i.
+    over all rows j of the batch, row i among them, except the other rows with
+    the item of row i.
 
     References:
         Yi et al. Sampling-Bias-Corrected Neural Modeling for Large Corpus

@@ -64,6 +64,14 @@ def test_every_loss_has_a_reference() -> None:
     )
 
 
+@pytest.mark.once("torch")
+@pytest.mark.parametrize("name", RETRIEVAL_LOSSES)
+def test_every_loss_gives_its_formula_and_its_source(name: str) -> None:
+    text = loss_class(name).__doc__ or ""
+    assert "\n        loss_i = " in text
+    assert "\n    References:\n" in text
+
+
 @pytest.mark.parametrize("name", RETRIEVAL_LOSSES)
 @examples(25)
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.1, 1.0, 10.0]))
