@@ -17,6 +17,8 @@ from recsys.data.columns import parse
 from recsys.data.formats.arrow_table import read_arrow
 from recsys.data.formats.table import to_frame
 from recsys.data.formats.table import write_table
+from recsys.data.item_columns import ItemColumns
+from recsys.data.item_columns import column_names
 from recsys.data.items_file import write_items
 from recsys.data.labels import check_labelled
 from recsys.data.schema import Schema
@@ -111,7 +113,8 @@ class Dataset(SplitDataset[pd.DataFrame]):
 
         Args:
             folder: The data folder. Columns that `dataset.json` does not name
-                are ignored.
+                are ignored; features that only its file `items` has are
+                joined from there (`ItemColumns`).
 
         Raises:
             DataError: A file, a column or a value is missing or wrong, or a
@@ -119,8 +122,9 @@ class Dataset(SplitDataset[pd.DataFrame]):
         """
         schema = read_schema(folder)
         files = {split: split_files(folder, split) for split in SPLITS}
+        items = ItemColumns(folder, schema)
         parts = {
-            file: read_parsed(file, schema.columns)
+            file: read_parsed(file, schema.columns, items)
             for file in chain(*files.values())
         }
         unify(parts.items(), schema.columns)
@@ -249,17 +253,23 @@ def unify(
                 frame[name] = column
 
 
-def read_parsed(file: Path, columns: Mapping[str, Kind]) -> pd.DataFrame:
+def read_parsed(
+    file: Path, columns: Mapping[str, Kind], items: ItemColumns
+) -> pd.DataFrame:
     """Reads columns of a file, as `parse` returns them, and no others.
 
     Args:
         file: The file, as `read_table` takes it.
         columns: Names of the columns with what they mean, in order.
+        items: What has columns that the file lacks.
 
     Raises:
         DataError: The file is not what its suffix says, or a column or a
             value is missing or wrong.
     """
-    table = read_arrow(file, columns=columns)
-    warn_of_whole_floats(table.schema, columns, file)
-    return parse(to_frame(table, file), columns, file)
+    own = dict(columns)
+    if items.names:
+        own = items.read_from(columns, column_names(file))
+    table = read_arrow(file, columns=own)
+    warn_of_whole_floats(table.schema, own, file)
+    return items.join(parse(to_frame(table, file), own, file), columns, file)

@@ -1,9 +1,10 @@
-"""Titles of a data folder's items."""
+"""The file `items` of a data folder, and the titles in it."""
 
 from pathlib import Path
 
 import pandas as pd
 
+from recsys.data.columns import check_columns
 from recsys.data.formats.suffix import SUFFIXES
 from recsys.data.formats.table import read_table
 from recsys.data.formats.table import write_table
@@ -39,26 +40,47 @@ def read_titles(source: str | Path, item: str) -> "pd.Series[str] | None":
     Raises:
         DataError: The file is broken, or has no column of ids, or an id twice.
     """
-    files = [Path(source, ITEMS + suffix) for suffix in SUFFIXES]
-    file = next((file for file in files if file.is_file()), None)
+    file = items_file(source)
     if file is None:
         return None
     table = read_table(file)
-    if item not in table:
-        raise DataError.at(
-            file, f"a column {item!r}", f"the columns {[*table.columns]}"
-        )
+    check_columns(list(table.columns), [item], file)
     if TITLE not in table:
         return None
-    ids = Id().check(table[item], file)
-    if ids.duplicated().any():
-        twice = ids[ids.duplicated()].iloc[0]
-        raise DataError.at(file, "each item once", f"{twice!r} twice")
+    ids = checked_ids(table, item, file)
     titles = table[TITLE].astype("string")
     known = titles.notna().to_numpy() & ids.notna().to_numpy()
     return pd.Series(
         titles[known].to_numpy(str), pd.Index(ids[known].to_numpy())
     )
+
+
+def items_file(source: str | Path) -> Path | None:
+    """Returns the file `items` of a data folder; `None` without one.
+
+    Args:
+        source: The data folder, or `"synthetic"`.
+    """
+    files = [Path(source, ITEMS + suffix) for suffix in SUFFIXES]
+    return next((file for file in files if file.is_file()), None)
+
+
+def checked_ids(table: pd.DataFrame, item: str, file: Path) -> pd.Series:
+    """Returns the ids of the items of the file `items`.
+
+    Args:
+        table: The table, with the ids in the column `item`.
+        item: Name of that column.
+        file: The file, for the error message.
+
+    Raises:
+        DataError: A value is no id, or an id is there twice.
+    """
+    ids = Id().check(table[item], file)
+    twice = ids[ids.duplicated() & ids.notna()]
+    if len(twice):
+        raise DataError.at(file, "each item once", f"{twice.iloc[0]!r} twice")
+    return ids
 
 
 def with_titles(

@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from recsys.data.columns import check_columns
 from recsys.data.columns import parse
 from recsys.data.datasets.synthetic import synthetic
 from recsys.data.formats.table import to_frame
+from recsys.data.item_columns import ItemColumns
+from recsys.data.split_dataset import read_schema
 from recsys.data.split_files import split_files
 from recsys.data.streaming.table_stream import TableStream
 from recsys.models.ranker import Ranker
@@ -68,10 +71,13 @@ def rows_of_test_split(
     elif Path(source).is_dir():
         with tempfile.TemporaryDirectory() as scratch:
             file = split_files(source, "test")[0]
-            stream = TableStream(file, ranker.features, Path(scratch))
+            items = ItemColumns(source, read_schema(source))
+            stream = TableStream(file, (), Path(scratch))
+            own = items.read_from(ranker.features, stream.schema.names)
+            check_columns(stream.schema.names, own, file)
             table, where = next(iter(stream.pieces()))
-            rows = to_frame(table.select(list(ranker.features)), where)
-            rows = parse(rows, ranker.features, where)
+            rows = parse(to_frame(table.select(list(own)), where), own, where)
+            rows = items.join(rows, ranker.features, where)
     else:
         return drawn_rows(ranker, 0)
     taken = [

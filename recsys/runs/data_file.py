@@ -3,8 +3,11 @@
 import hashlib
 from pathlib import Path
 
+from recsys.data.item_columns import joins_items
+from recsys.data.items_file import items_file
 from recsys.data.split_dataset import SCHEMA_FILE
 from recsys.data.split_dataset import SPLITS
+from recsys.data.split_dataset import read_schema
 from recsys.data.split_files import is_part
 from recsys.errors import RunError
 from recsys.errors.shapes import check_shape
@@ -56,8 +59,9 @@ def fingerprint(source: str | Path) -> dict[str, str]:
         source: `"synthetic"`, or a data folder.
 
     Returns:
-        For each file of the schema and the splits, by its path in the folder,
-        the SHA-256 of its content. Nothing for the generated data set.
+        For each file of the schema and the splits, and `items` where rows take
+        features from there, by its path in the folder, the SHA-256 of its
+        content. Nothing for the generated data set.
 
     Example:
     >>> fingerprint("synthetic")
@@ -66,10 +70,14 @@ def fingerprint(source: str | Path) -> dict[str, str]:
     if source == "synthetic":
         return {}
     folder = Path(source)
+    items = items_file(folder)
+    if items is not None and not joins_items(folder, read_schema(folder)):
+        items = None
     return {
         file.relative_to(folder).as_posix(): _digest(file)
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and _is_data(file.relative_to(folder))
+        if file.is_file()
+        and (file == items or _is_data(file.relative_to(folder)))
     }
 
 

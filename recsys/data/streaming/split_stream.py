@@ -18,6 +18,8 @@ from recsys.data.columns import parse
 from recsys.data.dataset import unify
 from recsys.data.formats.exact_values import to_series
 from recsys.data.formats.table import to_frame
+from recsys.data.item_columns import ItemColumns
+from recsys.data.item_columns import column_names
 from recsys.data.row_time import RowTime
 from recsys.data.split_files import split_files
 from recsys.data.streaming.part import Part
@@ -66,6 +68,7 @@ class SplitStream:
         split: Name of the split.
         columns: Names of the wanted columns with what they mean, in order.
         group_rows: Most rows of a unit of a text file.
+        items: What has columns that the files lack. Nothing unless given.
 
     Raises:
         DataError: A file or a column is missing, a file is not what its suffix
@@ -94,8 +97,11 @@ class SplitStream:
         split: str,
         columns: Mapping[str, Kind],
         group_rows: int = GROUP_ROWS,
+        items: ItemColumns | None = None,
     ) -> None:
         self.columns = dict(columns)
+        self._items = items
+        self._names: dict[Path, list[str]] = {}
         files = split_files(folder, split)
         self.place = files[0].parent if len(files) > 1 else files[0]
         scratch = mkdtemp(prefix="recsys-")
@@ -103,7 +109,7 @@ class SplitStream:
         self._parts = [
             Part.of(
                 file,
-                list(self.columns),
+                list(self._own(self.columns, file)),
                 Path(scratch, f"{index}.parquet"),
                 group_rows,
             )
@@ -223,14 +229,28 @@ class SplitStream:
 
     def _read(self, unit: Unit, columns: Mapping[str, Kind]) -> pd.DataFrame:
         part = self._parts[unit.part]
-        table = part.read(unit.group, list(columns))
+        own = self._own(columns, part.file)
+        table = part.read(unit.group, list(own))
         rows = FileRows(part.file, unit.first_row)
-        pack = [name for name, kind in columns.items() if kind.packs_lists]
+        pack = [name for name, kind in own.items() if kind.packs_lists]
         frame = to_frame(table, part.file, pack)
-        for name, kind in columns.items():
+        for name, kind in own.items():
             if unit.first_row and isinstance(kind, RowTime):
                 check_alike(self._first(unit.part, name), frame[name], rows)
-        return parse(frame, columns, rows)
+        parsed = parse(frame, own, rows)
+        if self._items is None:
+            return parsed
+        return self._items.join(parsed, columns, rows)
+
+    def _own(
+        self, columns: Mapping[str, Kind], file: Path
+    ) -> Mapping[str, Kind]:
+        """Those columns that are read from the file, not from `items`."""
+        if self._items is None or not self._items.names:
+            return columns
+        if file not in self._names:
+            self._names[file] = column_names(file)
+        return self._items.read_from(columns, self._names[file])
 
     def _first(self, part: int, name: str) -> pd.Series:
         """The first value of a column in a part, as the part has it."""

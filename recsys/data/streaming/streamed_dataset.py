@@ -8,6 +8,7 @@ import pandas as pd
 from recsys.data.classes import with_learned_tasks
 from recsys.data.dataset import checked_classes
 from recsys.data.dataset import unify
+from recsys.data.item_columns import ItemColumns
 from recsys.data.labels import check_labelled
 from recsys.data.split import described_labels
 from recsys.data.split_dataset import SPLITS
@@ -68,8 +69,10 @@ class StreamedDataset(SplitDataset[SplitStream | pd.DataFrame]):
                 split has no label at all.
         """
         schema = read_schema(folder)
+        items = ItemColumns(folder, schema)
         streams = {
-            name: SplitStream(folder, name, schema.columns) for name in SPLITS
+            name: SplitStream(folder, name, schema.columns, items=items)
+            for name in SPLITS
         }
         heads = [
             (stream.file(unit), stream.read(unit)[:1])
