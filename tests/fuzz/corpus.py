@@ -393,7 +393,9 @@ def _build_runs(folder: Path) -> None:
     shutil.rmtree(Run(folder / "run" / "run").checkpoint)
     resumable = Run(folder / "resumable" / "run")
     config = json.loads(resumable.config.read_text())
-    resumable.config.write_text(json.dumps(config | {"epochs": 2}))
+    # A checkpoint of one epoch has no average of epochs.
+    further = {"epochs": 2, "epoch_average": 0.0}
+    resumable.config.write_text(json.dumps(config | further))
     resumable.metrics.unlink()
 
 
