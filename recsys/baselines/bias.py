@@ -10,6 +10,7 @@ from recsys.baselines.known_ids import KnownIds
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
+from recsys.baselines.ranking_baseline import as_prediction
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
 from recsys.data.split import Split
@@ -99,11 +100,7 @@ class Bias(RankingBaseline):
                 values += deviation[own]
             if not isinstance(kind, Regression):
                 values = np.clip(values, _LEAST, 1 - _LEAST)
-            if values.shape[1] > 1:
-                values /= values.sum(axis=1, keepdims=True)
-                predictions[task] = values
-            else:
-                predictions[task] = values[:, 0]
+            predictions[task] = as_prediction(values)
         return predictions
 
     def write(self, folder: Path) -> None:

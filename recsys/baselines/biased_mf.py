@@ -14,6 +14,7 @@ from recsys.baselines.known_ids import KnownIds
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
+from recsys.baselines.ranking_baseline import as_prediction
 from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
 from recsys.data.split import Split
@@ -124,10 +125,7 @@ class BiasedMF(RankingBaseline):
             values = np.stack(found, axis=1)
             if not isinstance(kind, Regression):
                 values = expit(values)
-            if values.shape[1] > 1:
-                predictions[task] = values / values.sum(axis=1, keepdims=True)
-            else:
-                predictions[task] = values[:, 0]
+            predictions[task] = as_prediction(values)
         return predictions
 
     def write(self, folder: Path) -> None:

@@ -66,3 +66,15 @@ class RankingBaseline:
             FileError: A file is missing or broken.
         """
         raise NotImplementedError
+
+
+def as_prediction(values: "np.ndarray") -> "np.ndarray":
+    """Returns what `RankingBaseline.predict` has for a task.
+
+    Args:
+        values: `(rows, K)`: a number, or one for each of K classes, which need
+            not have a sum of 1.
+    """
+    if values.shape[1] == 1:
+        return values[:, 0]
+    return values / values.sum(axis=1, keepdims=True)

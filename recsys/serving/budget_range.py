@@ -9,6 +9,7 @@ from recsys.errors.reading import reading
 from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.serving.tensor_spec import Signature
+from recsys.serving.tensor_spec import with_inputs
 
 BUDGET = "budget"  # The input, of experts per row on average.
 # Of the folder of a model. In a SavedModel, `assets.extra` is for what
@@ -43,16 +44,12 @@ def with_budget_range(
         FileError: The file is broken.
     """
     bounds = _read(folder / BUDGET_FILE)
-    return {
-        name: replace(
-            signature,
-            inputs={
-                key: replace(spec, bounds=bounds) if key == BUDGET else spec
-                for key, spec in signature.inputs.items()
-            },
-        )
-        for name, signature in signatures.items()
-    }
+    return with_inputs(
+        signatures,
+        lambda key, spec: (
+            replace(spec, bounds=bounds) if key == BUDGET else spec
+        ),
+    )
 
 
 def _read(file: Path) -> tuple[float, float] | None:

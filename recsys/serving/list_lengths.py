@@ -10,6 +10,7 @@ from recsys.files.json_files import read_json
 from recsys.files.json_files import write_json
 from recsys.serving.tensor_spec import ListLength
 from recsys.serving.tensor_spec import Signature
+from recsys.serving.tensor_spec import with_inputs
 
 # Of the folder of a model. In a SavedModel, `assets.extra` is for what
 # TensorFlow does not read.
@@ -44,16 +45,9 @@ def with_list_lengths(
         FileError: The file is broken.
     """
     lengths = _read(folder / LISTS_FILE)
-    return {
-        name: replace(
-            signature,
-            inputs={
-                key: replace(spec, length=lengths.get(key))
-                for key, spec in signature.inputs.items()
-            },
-        )
-        for name, signature in signatures.items()
-    }
+    return with_inputs(
+        signatures, lambda key, spec: replace(spec, length=lengths.get(key))
+    )
 
 
 def _read(file: Path) -> dict[str, ListLength]:

@@ -1,7 +1,9 @@
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from typing import Protocol
 
@@ -107,6 +109,28 @@ class Signature:
     inputs: dict[str, TensorSpec]
     outputs: dict[str, TensorSpec]
     classes: Mapping[str, TaskClasses] = field(default_factory=dict)
+
+
+def with_inputs(
+    signatures: Mapping[str, Signature],
+    changed: Callable[[str, TensorSpec], TensorSpec],
+) -> dict[str, Signature]:
+    """Returns signatures with other facts of their inputs.
+
+    Args:
+        signatures: The signatures by name.
+        changed: Returns those of an input, by its name and what is known.
+    """
+    return {
+        name: replace(
+            signature,
+            inputs={
+                key: changed(key, spec)
+                for key, spec in signature.inputs.items()
+            },
+        )
+        for name, signature in signatures.items()
+    }
 
 
 class Runner(Protocol):
