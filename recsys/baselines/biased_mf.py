@@ -7,9 +7,6 @@ import numpy as np
 from scipy.special import expit
 
 from recsys.baselines.array_folder import ArrayFolder
-from recsys.baselines.biased_factors import BiasedFactors
-from recsys.baselines.biased_factors import Objective
-from recsys.baselines.biased_factors import fit_factors
 from recsys.baselines.known_ids import KnownIds
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
@@ -19,6 +16,9 @@ from recsys.data.dataset import Dataset
 from recsys.data.schema import Schema
 from recsys.data.split import Split
 from recsys.errors import DataError
+from recsys.models.biased_factors import BiasedFactors
+from recsys.models.biased_factors import Objective
+from recsys.models.biased_factors import fit_factors
 from recsys.tasks import Regression
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import weights_of

@@ -228,10 +228,10 @@ class TrainConfig(RetrievalConfig):
 
     target_statistics: bool | None = None
     """Give the model, beside the embeddings of the user and the item, how far
-    their labels in the training rows deviate from the mean, and of how many
-    rows; in training, those of other rows. Their ids and labels are held in
-    memory. Default: no with published presets, else from 2,000 to 5,000,000
-    training rows."""
+    their labels in the training rows deviate from the mean, of how many rows,
+    and by a matrix factorization how far for both together; in training, those
+    of other rows. Their ids and labels are held in memory. Default: no with
+    published presets, else from 2,000 to 5,000,000 training rows."""
 
     task_weights: Weights = field(default_factory=dict)
     """Weight of each task's loss. Default: equal weights with sum 1."""

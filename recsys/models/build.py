@@ -27,9 +27,10 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import SHARED
 from recsys.models.ranker import Ranker
 from recsys.models.scenarios import create_scenario_model
+from recsys.models.target_statistics import factors_of
 from recsys.models.target_statistics import has_statistics
 from recsys.models.target_statistics import ids_with_statistics
-from recsys.models.target_statistics import numbers_of
+from recsys.models.target_statistics import statistics_width
 from recsys.models.target_statistics import targets_by_task
 from recsys.models.tower import create_sequence_retrieval
 from recsys.models.tower import history_feature
@@ -127,9 +128,10 @@ def build_ranker(
     widest = max(widths.values(), default=1)
     tasks = dataset.schema.tasks
     statistics = _ids_with_statistics(config, dataset, source)
+    factors = factors_of(statistics) if source is None else source.label_factors
     if statistics:
         targets = targets_by_task(tasks, dataset.num_classes)
-        shapes.append((None, len(statistics) * numbers_of(targets)))
+        shapes.append((None, statistics_width(statistics, targets, factors)))
     interaction = create_interaction(config, widest)
     width = sum(width for _, width in shapes)
     if interaction is not None:
@@ -188,6 +190,7 @@ def build_ranker(
         unknown_rate=config.unknown_rate,
         interaction=interaction,
         target_statistics=statistics,
+        label_factors=factors,
         streams=streams,
         scenario_model=scenario_model,
         num_positions=_num_positions(config, dataset, source),

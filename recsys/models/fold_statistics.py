@@ -16,10 +16,13 @@ class FoldStatistics:
         tables: By column, float32 `(folds, ids + 1, numbers)`: the statistics
             without the rows of each fold.
         folds: The fold of each row.
+        products: Those of `LabelFactors`, float32 `(rows, targets)`, behind
+            the statistics of columns. None unless given.
     """
 
     tables: Mapping[str, np.ndarray]
     folds: npt.NDArray[np.int8]
+    products: npt.NDArray[np.float32] | None = None
 
     def __call__(
         self, codes: Mapping[str, np.ndarray], start: int = 0
@@ -31,11 +34,13 @@ class FoldStatistics:
             start: Which row of the training split is the first.
 
         Returns:
-            Float32 array `(rows, columns x numbers)`.
+            Float32 array `(rows, columns x numbers + targets)`.
         """
-        count = len(next(iter(codes.values())))
-        folds = self.folds[start : start + count]
+        rows = slice(start, start + len(next(iter(codes.values()))))
+        folds = self.folds[rows]
         parts = [
             table[folds, codes[name]] for name, table in self.tables.items()
         ]
+        if self.products is not None:
+            parts.append(self.products[rows])
         return np.concatenate(parts, axis=1)

@@ -14,8 +14,10 @@ from recsys.data.streaming.frames import frames_of
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.errors.shown import printable
 from recsys.models.additive_biases import fit_biases
+from recsys.models.certain_gain import is_certain
 from recsys.models.fold_statistics import FoldStatistics
 from recsys.models.id_rows import row_origins
+from recsys.models.label_factors import LabelFactors
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import targets_by_task
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
 _PENALTY = 3.0  # λ, in rows.
 _FOLDS = 10
-_CERTAIN = 3.0  # Standard errors.
 _FARTHEST = 5.0  # Standard deviations.
 _SCALE = 0.2  # What a standard deviation becomes.
 _TOLERANCE = 1e-3  # In standard deviations of a label.
@@ -67,6 +68,11 @@ class LabelDeviations:
             missing.
         weights: How much each row counts, `None` for once.
         seed: Seed of the folds.
+        factors: Where there are two columns, how many numbers the vectors of
+            `LabelFactors` have. None unless given.
+        held: The tables of a model that is trained on: the ids that it knows
+            keep their rows, and columns that say nothing stay zeros. Not any
+            unless given.
     """
 
     codes: Mapping[str, npt.NDArray[np.int32]]
@@ -74,6 +80,8 @@ class LabelDeviations:
     targets: Mapping[str, np.ndarray]
     weights: np.ndarray | None
     seed: int = 0
+    factors: int = 0
+    held: Mapping[str, np.ndarray] | None = None
 
     @classmethod
     def of(
@@ -82,6 +90,7 @@ class LabelDeviations:
         train: pd.DataFrame | SplitStream,
         weight: Weighing,
         seed: int,
+        held: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
         """Takes the labels of a training split, for a model's statistics.
 
@@ -91,6 +100,7 @@ class LabelDeviations:
                 numbers of its ids and its labels are held.
             weight: What says what rows count, if anything does.
             seed: Seed of the folds.
+            held: The tables of the model that is trained on, if any.
         """
         assert ranker.statistics is not None, "what they are for"
         num_rows = ranker.statistics.num_rows
@@ -115,45 +125,72 @@ class LabelDeviations:
             {task: np.concatenate(parts) for task, parts in targets.items()},
             np.concatenate(weights) if weights else None,
             seed,
+            ranker.statistics.factors,
+            held,
         )
 
-    def tables(
-        self, held: Mapping[str, np.ndarray] | None = None
-    ) -> dict[str, np.ndarray]:
+    def tables(self) -> dict[str, np.ndarray]:
         """Returns the statistics of all ids, row 0 being that of unknown ones.
 
-        Args:
-            held: Tables of a model that is trained on: the ids that it knows
-                keep their rows, and columns that say nothing stay zeros.
-
         Returns:
-            By column, a float32 array `(ids + 1, numbers)`.
+            By column, a float32 array `(ids + 1, numbers)`, the vectors of
+            `LabelFactors` behind the others.
         """
-        return self._told_or_held(self._standardized(self._of_all), held)
+        tables = self._told_or_held(self._standardized(self._of_all))
+        if not self.factors:
+            return tables
+        return {
+            name: np.concatenate([table, vectors], axis=1)
+            for (name, table), vectors in zip(
+                tables.items(), self._label_factors.tables(), strict=True
+            )
+        }
 
-    def of_folds(
-        self, held: Mapping[str, np.ndarray] | None = None
-    ) -> FoldStatistics:
-        """Returns the statistics that the rows themselves are trained with.
-
-        Args:
-            held: That of `tables`.
-        """
+    def of_folds(self) -> FoldStatistics:
+        """Returns the statistics that the rows themselves are trained with."""
         tables = [self._standardized(raw) for raw in self._of_folds]
         by_column = {
             name: np.stack([table[name] for table in tables])
             for name in self.codes
         }
-        return FoldStatistics(self._told_or_held(by_column, held), self._folds)
+        products = self._label_factors.of_folds if self.factors else None
+        return FoldStatistics(
+            self._told_or_held(by_column), self._folds, products
+        )
+
+    @cached_property
+    def _label_factors(self) -> LabelFactors:
+        users, items = self.codes.values()
+        num_users, num_items = self.num_rows.values()
+        weights = self.weights
+        held = [] if self.held is None else [*self.held.values()]
+        known = [_is_known(table)[:, None] for table in held]
+        return LabelFactors(
+            (users, items),
+            (num_users, num_items),
+            np.concatenate([*self.targets.values()], axis=1),
+            np.ones(self._count) if weights is None else weights,
+            self._folds,
+            self.factors,
+            [
+                np.where(is_known, table[:, self._numbers :], np.nan)
+                for table, is_known in zip(held, known, strict=True)
+            ],
+            self.seed,
+        )
+
+    @property
+    def _numbers(self) -> int:
+        """The numbers of an id, without its vectors."""
+        return sum(own.shape[1] + 1 for own in self.targets.values())
 
     def _told_or_held(
-        self,
-        tables: Mapping[str, np.ndarray],
-        held: Mapping[str, np.ndarray] | None,
+        self, tables: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        if held is not None:
+        if self.held is not None:
             return {
-                n: _continued(table, held[n]) for n, table in tables.items()
+                name: _continued(table, self.held[name], self._numbers)
+                for name, table in tables.items()
             }
         return {
             name: table * self._told[name] for name, table in tables.items()
@@ -210,18 +247,9 @@ class LabelDeviations:
             # Without it, its mean would go to that of all rows.
             without = error + part - part[known].mean(axis=0)
             gain = (without**2 - error**2)[known].sum(axis=1)
-            told[name] = self._is_certain(gain, known)
+            weights = None if self.weights is None else self.weights[known]
+            told[name] = is_certain(gain, weights)
         return told
-
-    def _is_certain(
-        self, gain: np.ndarray, known: npt.NDArray[np.bool_]
-    ) -> bool:
-        """Whether the mean gain of rows is above 0."""
-        if self.weights is not None:
-            gain = gain * self.weights[known]
-        if len(gain) < 2:
-            return False
-        return bool(gain.mean() > _CERTAIN * gain.std() / np.sqrt(len(gain)))
 
     @property
     def _count(self) -> int:
@@ -287,7 +315,7 @@ def fill_statistics(
     weight: Weighing,
     seed: int,
     start: MultiTaskModel | None = None,
-) -> None:
+) -> FoldStatistics | None:
     """Sets the target statistics of a model, if it has some.
 
     Args:
@@ -296,14 +324,19 @@ def fill_statistics(
         weight: What says what rows count, if anything does.
         seed: Seed of the training.
         start: The model that the training goes on from, if any.
+
+    Returns:
+        Those that the rows of the training split are trained with.
     """
-    if isinstance(model, Ranker) and model.statistics is not None:
-        assert isinstance(train, pd.DataFrame | SplitStream), "of a ranker"
-        names = " and ".join(printable(n) for n in model.target_statistics)
-        announce(f"Taking statistics of the labels by {names}")
-        labels = LabelDeviations.of(model, train, weight, seed)
-        held = None if start is None else held_statistics(start, model)
-        model.statistics.fill(labels.tables(held))
+    if not isinstance(model, Ranker) or model.statistics is None:
+        return None
+    assert isinstance(train, pd.DataFrame | SplitStream), "of a ranker"
+    names = " and ".join(printable(n) for n in model.target_statistics)
+    announce(f"Taking statistics of the labels by {names}")
+    held = None if start is None else held_statistics(start, model)
+    labels = LabelDeviations.of(model, train, weight, seed, held)
+    model.statistics.fill(labels.tables())
+    return labels.of_folds()
 
 
 def held_statistics(
@@ -337,14 +370,22 @@ def _targets(labels: np.ndarray, num_classes: int | None) -> np.ndarray:
     return np.where(np.isnan(targets), np.nan, is_class)
 
 
-def _continued(tables: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Tables `(..., ids + 1, numbers)` with the rows of ids that are known.
+def _is_known(held: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Which ids a held table knows, `(ids + 1,)`.
 
-    To the held table, `(some ids + 1, numbers)`, an id with the row of unknown
-    ones is not known.
+    To it, an id with the row of unknown ones is not known.
     """
     known = (held != held[0]).any(axis=1)
     known[0] = True
+    return known
+
+
+def _continued(
+    tables: np.ndarray, held: np.ndarray, numbers: int
+) -> np.ndarray:
+    """Tables `(..., ids + 1, numbers)` with the rows of ids that are known."""
+    known = _is_known(held)
+    held = held[:, :numbers]
     continued = tables * (held != 0).any(axis=0)
     continued[..., np.flatnonzero(known), :] = held[known]
     return continued

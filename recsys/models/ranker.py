@@ -65,6 +65,8 @@ class Ranker(MultiTaskModel):
         target_statistics: Id features of which a row also has statistics of
             the training labels, as numbers; see `TargetStatistics`. None by
             default.
+        label_factors: Integer, numbers in each vector of these statistics,
+            whose products a row has, too; 0 (default) for no vectors.
         streams: Names of what the mixture takes, such as the tasks and
             "shared" for a `keras_moe.layers.STEM`. Each id then has an
             embedding for each of them, side by side in one table, and the
@@ -120,6 +122,7 @@ class Ranker(MultiTaskModel):
         unknown_rate: float = 0.01,
         interaction: keras.layers.Layer | None = None,
         target_statistics: Sequence[str] = (),
+        label_factors: int = 0,
         streams: Sequence[str] = (),
         scenario_model: ScenarioModel | None = None,
         layers_of: "Ranker | None" = None,
@@ -142,6 +145,7 @@ class Ranker(MultiTaskModel):
         self.unknown_rate = unknown_rate
         self.interaction = interaction
         self.target_statistics = list(target_statistics)
+        self.label_factors = label_factors
         self.streams = list(streams)
         self.scenario_model = scenario_model
         if layers_of is None:
@@ -190,7 +194,12 @@ class Ranker(MultiTaskModel):
             assert rows is not None, "an id has a table"
             num_rows[name] = rows
         targets = targets_by_task(self.tasks, self.num_classes)
-        return TargetStatistics(num_rows, numbers_of(targets))
+        return TargetStatistics(
+            num_rows,
+            numbers_of(targets),
+            sum(targets.values()) if self.label_factors else 0,
+            self.label_factors,
+        )
 
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
         """Returns a ranker of this one's layers and another mixture.
@@ -208,6 +217,7 @@ class Ranker(MultiTaskModel):
             self.unknown_rate,
             self.interaction,
             self.target_statistics,
+            self.label_factors,
             self.streams,
             self.scenario_model,
             layers_of=self,
@@ -439,6 +449,7 @@ class Ranker(MultiTaskModel):
             "hash_feature": self.hash_feature,
             "unknown_rate": self.unknown_rate,
             "target_statistics": self.target_statistics,
+            "label_factors": self.label_factors,
             "streams": self.streams,
             "interaction": keras.saving.serialize_keras_object(
                 self.interaction

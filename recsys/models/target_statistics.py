@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ _MOST_CLASSES = 16
 # Without being asked for: of fewer rows, ids have too few for the others to say
 # something; of more, what is held in memory may take gigabytes.
 _FEWEST_ROWS, _MOST_ROWS = 2_000, 5_000_000
+_FACTORS = 16  # Numbers in a vector of `LabelFactors`.
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -27,7 +29,11 @@ class TargetStatistics(keras.layers.Layer):
     """Statistics of the training labels for each id, as numbers of a row.
 
     A table for each feature has a row for each id, with zeros in row 0 for
-    unknown ones. `recsys.models.label_deviations` computes the rows.
+    unknown ones. `recsys.models.label_deviations` computes the rows. Of two
+    features, a row may also have vectors behind its numbers, whose product
+    with those of the other feature is a number of the row:
+
+        [a_user, a_item, ⟨p_user, q_item⟩ for each target]
 
     In a row that was trained on, its own label is among those of its ids. So a
     training gives each row the statistics of other rows as an input,
@@ -39,14 +45,18 @@ class TargetStatistics(keras.layers.Layer):
     Args:
         num_rows: By id feature, the rows of its table: known ids + 1.
         width: Integer, numbers for each id.
+        num_products: Integer, the vectors for each id of two features.
+            Defaults to 0.
+        factors: Integer, numbers in such a vector. Defaults to 0.
         **kwargs: `name`, `dtype`.
 
     Call arguments:
         inputs: Dict of feature to int32 tensor `(batch,)`, and while training
-            `ROW_STATISTICS` to a float32 tensor `(batch, features x width)`.
+            `ROW_STATISTICS` to a float32 tensor
+        `(batch, features x width + num_products)`.
 
     Returns:
-        Float32 tensor `(batch, features x width)`.
+        Float32 tensor `(batch, features x width + num_products)`.
 
     Example:
     >>> statistics = TargetStatistics({"user": 3}, width=2)
@@ -62,22 +72,29 @@ class TargetStatistics(keras.layers.Layer):
     """
 
     def __init__(
-        self, num_rows: Mapping[str, int], width: int, **kwargs: object
+        self,
+        num_rows: Mapping[str, int],
+        width: int,
+        num_products: int = 0,
+        factors: int = 0,
+        **kwargs: object,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_rows = dict(num_rows)
         self.width = width
+        self.num_products = num_products
+        self.factors = factors
 
     @property
     def output_width(self) -> int:
         """Numbers for each row."""
-        return self.width * len(self.num_rows)
+        return self.width * len(self.num_rows) + self.num_products
 
     def build(self, input_shape: Structure = None) -> None:
         self.tables = {
             name: self.add_weight(
                 name=f"table_{index}",
-                shape=(num_rows, self.width),
+                shape=(num_rows, self.width + self.num_products * self.factors),
                 initializer="zeros",
                 dtype="float32",
                 trainable=False,
@@ -101,20 +118,31 @@ class TargetStatistics(keras.layers.Layer):
     def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
         if ROW_STATISTICS in inputs:
             return inputs[ROW_STATISTICS]
-        return ops.concatenate(
-            [
-                ops.take(table, inputs[name], axis=0)  # (batch, width)
-                for name, table in self.tables.items()
-            ],
-            axis=-1,
-        )
+        rows = [
+            ops.take(table, inputs[name], axis=0)
+            for name, table in self.tables.items()
+        ]
+        parts = [row[:, : self.width] for row in rows]
+        if self.num_products:
+            user, item = (row[:, self.width :] for row in rows)
+            # (batch, num_products, factors)
+            products = ops.reshape(
+                user * item, (-1, self.num_products, self.factors)
+            )
+            parts.append(ops.sum(products, axis=-1))
+        return ops.concatenate(parts, axis=-1)
 
     def compute_output_shape(self, input_shape: Structure) -> Shape:
         return (None, self.output_width)
 
     def get_config(self) -> Config:
-        config = super().get_config()
-        return {**config, "num_rows": self.num_rows, "width": self.width}
+        return {
+            **super().get_config(),
+            "num_rows": self.num_rows,
+            "width": self.width,
+            "num_products": self.num_products,
+            "factors": self.factors,
+        }
 
 
 def targets_by_task(
@@ -137,6 +165,29 @@ def targets_by_task(
 def numbers_of(targets: Mapping[str, int]) -> int:
     """Returns how many numbers an id has: its deviations, its rows by task."""
     return sum(targets.values()) + len(targets)
+
+
+def factors_of(columns: Sequence[str]) -> int:
+    """Returns how many numbers a new model's vectors have, 0 for no vectors.
+
+    Args:
+        columns: The features with statistics.
+    """
+    return _FACTORS if len(columns) == 2 else 0
+
+
+def statistics_width(
+    columns: Sequence[str], targets: Mapping[str, int], factors: int
+) -> int:
+    """Returns how many numbers a row has: its ids', and its products.
+
+    Args:
+        columns: The features with statistics.
+        targets: By task, of how many targets there are some.
+        factors: How many numbers vectors have, 0 for no vectors.
+    """
+    products = sum(targets.values()) if factors else 0
+    return len(columns) * numbers_of(targets) + products
 
 
 def has_statistics(num_rows: int) -> bool:

@@ -17,10 +17,7 @@ from recsys.data.streaming.pool_reader import KeptUnits
 from recsys.data.streaming.pool_reader import PoolReader
 from recsys.data.streaming.split_stream import SplitStream
 from recsys.models.fold_statistics import FoldStatistics
-from recsys.models.label_deviations import LabelDeviations
-from recsys.models.label_deviations import held_statistics
 from recsys.models.multi_task_model import MultiTaskModel
-from recsys.models.ranker import Ranker
 from recsys.models.row_encoder import RowEncoder
 from recsys.models.target_statistics import ROW_STATISTICS
 from recsys.models.two_tower import TwoTower
@@ -166,8 +163,8 @@ def create_batches(
     model: MultiTaskModel,
     config: ResolvedConfig,
     weight: Weighing,
-    start: MultiTaskModel | None = None,
     position: str | None = None,
+    statistics: FoldStatistics | None = None,
 ) -> AnyBatches:
     """Creates the batches that a model is trained on.
 
@@ -177,8 +174,8 @@ def create_batches(
         config: The configuration; it has the size of a batch, the seed and
             from how many rows one is drawn.
         weight: What says what rows count; `None` for nothing.
-        start: The model that the training goes on from, if any.
         position: Column with the positions of rows, if any.
+        statistics: The target statistics of the rows, if any.
 
     Returns:
         Batches of rows in memory, or for a `SplitStream` of rows that are read
@@ -192,12 +189,6 @@ def create_batches(
         of_users = create_user_batches(model, split, encoder, config.seed)
         if of_users is not None:
             return of_users
-    statistics: FoldStatistics | None = None
-    if isinstance(model, Ranker) and model.statistics is not None:
-        assert isinstance(split, pd.DataFrame | SplitStream), "of a ranker"
-        labels = LabelDeviations.of(model, split, weight, config.seed)
-        held = None if start is None else held_statistics(start, model)
-        statistics = labels.of_folds(held)
     if not isinstance(split, SplitStream):
         return TrainingBatches(
             with_statistics(encoder(split), statistics),

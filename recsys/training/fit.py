@@ -4,6 +4,7 @@ from recsys.data.load import AnyDataset
 from recsys.measuring.epoch_choice import VALIDATION_RETRIEVAL
 from recsys.measuring.epoch_choice import EpochChoice
 from recsys.models.feeding import feed
+from recsys.models.fold_statistics import FoldStatistics
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.two_tower import TwoTower
 from recsys.runs.run import Run
@@ -35,6 +36,7 @@ def fit(
     start: WarmStart | None,
     first: FirstTraining | None = None,
     tracked: TrackedRun | None = None,
+    statistics: FoldStatistics | None = None,
 ) -> None:
     """Trains until the last epoch, or until validation stops improving.
 
@@ -47,6 +49,7 @@ def fit(
         start: What the run goes on from; `None` for one that begins anew.
         first: As for `train_model`.
         tracked: As for `train_model`.
+        statistics: The target statistics of the training rows, if any.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C.
@@ -71,9 +74,8 @@ def fit(
     if checkpoint.is_done(config.epochs):
         return
     train, schema = dataset.split("train"), dataset.schema
-    source = start.model if start else None
     batches = create_batches(
-        train, model, config, schema.row_weights, source, schema.position
+        train, model, config, schema.row_weights, schema.position, statistics
     )
     while not checkpoint.is_done(config.epochs):
         # To `fit`, all epochs have as many steps as the first one, and one

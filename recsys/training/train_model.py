@@ -76,7 +76,7 @@ def train_model(
         if start is not None:
             start.begin(model, writes)
             refill_catalogue(config, dataset, model)
-        fill_statistics(
+        statistics = fill_statistics(
             model,
             dataset.split("train"),
             dataset.schema.row_weights,
@@ -94,7 +94,16 @@ def train_model(
                     assert tower_costs is not None, "of a tower"
                     epochs = len(tower_costs)
                     refit_tower(model, config, dataset, epochs, goes_on)
-            given = model, run, config, dataset, start, first, tracked
+            given = (
+                model,
+                run,
+                config,
+                dataset,
+                start,
+                first,
+                tracked,
+                statistics,
+            )
             in_parts = _in_parts(config, tower_costs)
             if not config.trains_tasks:
                 run.save_model(model)

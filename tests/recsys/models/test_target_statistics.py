@@ -78,6 +78,61 @@ def test_layer_round_trip() -> None:
     assert ops.convert_to_numpy(output).tolist() == given.tolist()
 
 
+def test_products_of_vectors_are_numbers_of_a_row() -> None:
+    layer = TargetStatistics({"user": 2, "item": 3}, 1, 2, factors=2)
+    layer.build()
+    layer.fill(
+        {
+            "user": np.array([[0, 0, 0, 0, 0], [9, 1, 2, 3, 4]]),
+            "item": np.array(
+                [[0, 0, 0, 0, 0], [8, 5, 6, 7, 8], [7, 1, 1, 0, -1]]
+            ),
+        }
+    )
+    inputs = {"user": np.array([1, 1, 0]), "item": np.array([1, 2, 1])}
+    expected = [[9, 8, 17, 53], [9, 7, 3, -4], [0, 8, 0, 0]]
+    assert ops.convert_to_numpy(layer(inputs)).tolist() == expected
+    again = TargetStatistics.from_config(layer.get_config())
+    again.build()
+    again.set_weights(layer.get_weights())
+    assert ops.convert_to_numpy(again(inputs)).tolist() == expected
+    assert layer.compute_output_shape(None) == (None, 4)
+
+
+def liked_together(ids: str) -> Dataset:
+    """Half of the users like half of the items, the others the others."""
+    generator = np.random.default_rng(0)
+    users, items = generator.integers(0, 40, (2, 2000))
+    first = 2**53 if ids == "large" else 0
+    rows = pd.DataFrame(
+        {
+            "user": first + users if ids == "large" else users.astype(str),
+            "item": first + items if ids == "large" else items.astype(str),
+            "like": (users % 2 == items % 2).astype(float),
+        }
+    )
+    train, rest = rows[:1600], rows[1600:]
+    splits = {"train": train, "validation": rest, "test": rest}
+    return Dataset(SCHEMA, splits)
+
+
+@pytest.mark.parametrize("ids", USERS)
+def test_likes_by_user_and_item_together_are_in_the_products(ids: str) -> None:
+    dataset = liked_together(ids)
+    ranker = build_ranker(config_of(), dataset)
+    train, test = dataset.split("train"), dataset.split("test")
+    statistics = fill_statistics(ranker, train, None, seed=0)
+    assert statistics is not None
+    assert ranker.statistics is not None
+    for rows, own in (
+        (train, statistics(ranker.encode(train))),
+        (test, ops.convert_to_numpy(ranker.statistics(ranker.encode(test)))),
+    ):
+        assert own.shape == (len(rows), ranker.statistics.output_width)
+        liked = rows["like"].to_numpy() == 1
+        assert own[liked, -1].min() > own[~liked, -1].max()
+
+
 @pytest.mark.parametrize("ids", USERS)
 def test_a_row_of_each_id_is_in_the_model(ids: str) -> None:
     dataset = dataset_of(ids)
@@ -99,13 +154,15 @@ def test_a_row_of_each_id_is_in_the_model(ids: str) -> None:
 def test_training_rows_have_statistics_of_other_rows(ids: str) -> None:
     dataset, config = dataset_of(ids), config_of()
     ranker = build_ranker(config, dataset)
-    batches = create_batches(dataset.split("train"), ranker, config, None)
     train = dataset.split("train")
+    statistics = fill_statistics(ranker, train, None, config.seed)
+    assert statistics is not None
+    batches = create_batches(train, ranker, config, None, None, statistics)
     labels = LabelDeviations.of(ranker, train, None, config.seed)
-    statistics = labels.of_folds()
+    expected = labels.of_folds()(ranker.encode(train))
     assert isinstance(batches, TrainingBatches)
     inputs = batches.arrays[0]
-    np.testing.assert_array_equal(inputs[ROW_STATISTICS], statistics(inputs))
+    np.testing.assert_array_equal(inputs[ROW_STATISTICS], expected)
     # Of a part of the rows, as streamed ones are encoded.
     part = {name: inputs[name][30:50] for name in ("user", "item")}
     np.testing.assert_array_equal(
@@ -120,7 +177,7 @@ def test_predictions_change_with_the_tables() -> None:
     inputs = ranker.encode(dataset.split("test"))
     before = ops.convert_to_numpy(ranker(inputs)["like"])
     assert ranker.statistics is not None
-    ranker.statistics.fill({"user": np.ones((5, 2))})
+    ranker.statistics.fill({"user": np.ones((5, 18))})
     after = ops.convert_to_numpy(ranker(inputs)["like"])
     assert np.abs(after - before).max() > 1e-4
 
@@ -218,10 +275,12 @@ def test_known_ids_keep_theirs_in_training() -> None:
     assert ranker.statistics is not None
     held = ranker.statistics.held()
     held["user"][2] = held["user"][0]  # As of an id that came later.
-    labels = LabelDeviations.of(ranker, train, None, seed=0)
-    table = labels.of_folds(held).tables["user"]
-    own = labels.of_folds().tables["user"]
+    first = LabelDeviations.of(ranker, train, None, seed=0)
+    own = first.of_folds().tables["user"]
+    again = LabelDeviations.of(ranker, train, None, 0, held)
+    table = again.of_folds().tables["user"]
+    numbers = table.shape[-1]
     for fold in range(len(table)):
-        expected = held["user"].copy()
+        expected = held["user"][:, :numbers].copy()
         expected[2] = own[fold, 2]
         np.testing.assert_array_equal(table[fold], expected)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from recsys.baselines.biased_factors import BiasedFactors
-from recsys.baselines.biased_factors import Objective
-from recsys.baselines.biased_factors import fit_factors
+from recsys.models.biased_factors import BiasedFactors
+from recsys.models.biased_factors import Objective
+from recsys.models.biased_factors import fit_factors
 from tests.examples import examples
 
 # What NumPy computes is the same on every backend.

@@ -1,8 +1,10 @@
 """Biases and vectors of users and items, by sweeps over their coordinates."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array
 
 SWEEPS = 16  # Over all coordinates.
@@ -25,7 +27,12 @@ class BiasedFactors:
 
     def __call__(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Returns z for the numbers of users and items, `(rows,)`."""
-        values = self.mean + self.users[0][users] + self.items[0][items]
+        biases = self.mean + self.users[0][users] + self.items[0][items]
+        return biases + self.products(users, items)
+
+    def products(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Returns ⟨p_u, q_i⟩ for the numbers of users and items, `(rows,)`."""
+        values = np.zeros(len(users))
         for own, other in zip(self.users[1:], self.items[1:], strict=True):
             values += own[users] * other[items]
         return values
@@ -109,6 +116,7 @@ def fit_factors(
     width: int,
     seed: int = 0,
     sweeps: int = SWEEPS,
+    held: Sequence[np.ndarray] = (),
 ) -> BiasedFactors:
     """Returns biases and vectors that minimise an objective.
 
@@ -124,6 +132,8 @@ def fit_factors(
         width: D.
         seed: Seed of the first vectors. Defaults to 0.
         sweeps: How many there are. Defaults to 16.
+        held: Vectors of users `(D, U)` and of items `(D, N)` that stay as they
+            are; those of NaN are found, as all are by default.
 
     References:
         Hsieh, Dhillon et al. Scalable Coordinate Descent Approaches to
@@ -132,21 +142,24 @@ def fit_factors(
         Majorization in One Dimension. CSDA 2009, section 4: the parabolas.
     """
     rng = np.random.default_rng(seed)
+    held = held or [np.full((width, size), np.nan) for size in shape]
     sides = []
-    for size in shape:
+    for size, vectors in zip(shape, held, strict=True):
         side = rng.normal(0, 0.2 / np.sqrt(width), (1 + width, size))
+        side[1:] = np.where(np.isnan(vectors), side[1:], vectors)
         side[0] = side[:, -1] = 0
         sides.append(side)
+    free = [np.isnan(vectors).all(axis=0) for vectors in held]
     factors = BiasedFactors(_first_mean(objective), *sides)
     values = factors(objective.users, objective.items)
     for _ in range(sweeps):
         curvature = objective.curvature(values)
-        swept, there = _swept(factors, values, objective, curvature)
+        swept, there = _swept(factors, values, objective, curvature, free)
         if objective.logistic and not (
             objective(swept, there) <= objective(factors, values)
         ):
             bound = objective.bound(values)
-            swept, there = _swept(factors, values, objective, bound)
+            swept, there = _swept(factors, values, objective, bound, free)
         factors, values = swept, there
     return factors
 
@@ -165,8 +178,12 @@ def _swept(
     values: np.ndarray,
     objective: Objective,
     curvature: np.ndarray,
+    free: Sequence[npt.NDArray[np.bool_]],
 ) -> tuple[BiasedFactors, np.ndarray]:
-    """What minimises parabolas of some curvature at z, and its z."""
+    """What minimises parabolas of some curvature at z, and its z.
+
+    Of the vectors, those of free users and items move.
+    """
     users, items = factors.users.copy(), factors.items.copy()
     shape = users.shape[1], items.shape[1]
     starts = np.searchsorted(objective.users, np.arange(shape[0] + 1))
@@ -177,11 +194,16 @@ def _swept(
     curved = csr_array((curvature, *places), shape=shape)
 
     def move(
-        own: np.ndarray, other: np.ndarray, penalty: float, by_item: bool
+        own: np.ndarray,
+        other: np.ndarray,
+        penalty: float,
+        by_item: bool,
+        moves: npt.NDArray[np.bool_] | bool = True,
     ) -> None:
         first, second = (left.T, curved.T) if by_item else (left, curved)
         step = first @ other - penalty * own
         step /= second @ np.square(other) + penalty
+        step *= moves
         step[-1] = 0  # Whoever is unknown.
         own += step
         ends = objective.users, objective.items
@@ -194,7 +216,7 @@ def _swept(
     move(users[0], np.ones(shape[1]), of_user, False)
     move(items[0], np.ones(shape[0]), of_item, True)
     for own, other in zip(users[1:], items[1:], strict=True):
-        move(own, other, of_vectors, False)
-        move(other, own, of_vectors, True)
+        move(own, other, of_vectors, False, free[0])
+        move(other, own, of_vectors, True, free[1])
     swept = BiasedFactors(factors.mean + shift, users, items)
     return swept, swept(objective.users, objective.items)
