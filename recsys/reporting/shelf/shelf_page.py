@@ -5,6 +5,7 @@ import pandas as pd
 
 from recsys.reporting.markdown import markdown_table
 from recsys.reporting.shelf.benchmark import Benchmark
+from recsys.reporting.shelf.defaults_table import defaults_table
 
 _INTRODUCTION = """\
 # The shelf: public benchmarks with published figures
@@ -24,7 +25,18 @@ each, `user_recall` (hits divided by targets) and `user_ndcg` (the best ranking
 has 1) of users with several. Rows stand in the order of the last metric, the
 mean over seeds, of the training or of splits that are drawn, with its standard
 error; where a row has one seed, its place among close ones says nothing. CPU
-minutes are of whole processes, without an accelerator.
+minutes are of whole processes on CPUs alone; "accelerator" stands where all
+seeds had one.
+"""
+_DEFAULTS = """\
+## The defaults
+
+What `recsys train --retrieval` reaches without further options, and its share
+of the way from popular items to the best row here, in the metric by which rows
+are ordered. Simple models and rows with `refit` are fitted on the validation
+split, too; the defaults are not. Where splits are drawn, all figures are of
+the draws on which the defaults were measured. On benchmarks in the order of
+time, only towers with `--tower transformer` were trained.
 """
 _FILES = ["file", "sha256, unpacked"]
 _LARGE = 10  # From here on, a number has two decimals.
@@ -38,12 +50,18 @@ def shelf_page(benchmarks: Mapping[str, Benchmark], folder: Path) -> str:
         folder: Has `NAME.csv`, a `results.csv` of `recsys reproduce`, for
             each benchmark that has been measured.
     """
-    sections = [_INTRODUCTION]
-    for name, benchmark in benchmarks.items():
-        file = folder / f"{name}.csv"
-        nothing = pd.DataFrame({"row": []})
-        results = pd.read_csv(file) if file.is_file() else nothing
-        sections.append(_section(name, benchmark, results))
+    results = {
+        name: pd.read_csv(folder / f"{name}.csv")
+        for name in benchmarks
+        if (folder / f"{name}.csv").is_file()
+    }
+    nothing = pd.DataFrame({"row": []})
+    table = markdown_table(*defaults_table(benchmarks, results))
+    sections = [_INTRODUCTION, _DEFAULTS, f"{table}\n"]
+    sections += [
+        _section(name, benchmark, results.get(name, nothing))
+        for name, benchmark in benchmarks.items()
+    ]
     return "\n".join(sections)
 
 
@@ -110,14 +128,19 @@ def shelf_table(
         runs = results[results["row"] == name]
         metrics = runs[benchmark.columns]
         values = [_mean(runs[column]) for column in benchmark.columns]
-        alone = runs.loc[runs["device"] == "cpu", "cpu_minutes"]
-        minutes = "" if alone.isna().all() else f"{alone.mean():.1f}"
-        count = str(len(runs))
-        line = [f"{name} (here)", *values, count, minutes, ""]
+        line = [f"{name} (here)", *values, str(len(runs)), _minutes(runs), ""]
         rows.append((float(metrics.mean().iloc[-1]), line))
     rows.sort(key=lambda row: row[0], reverse=benchmark.lower_is_better)
     header = ["model", *benchmark.columns, "seeds", "CPU minutes", "source"]
     return header, [line for _, line in rows]
+
+
+def _minutes(runs: pd.DataFrame) -> str:
+    """The mean of the runs without an accelerator, or why there is none."""
+    alone = runs.loc[runs["device"] == "cpu", "cpu_minutes"]
+    if alone.empty:
+        return "accelerator"
+    return "not recorded" if alone.isna().all() else f"{alone.mean():.1f}"
 
 
 def _shown(value: float | None) -> str:

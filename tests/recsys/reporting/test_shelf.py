@@ -193,6 +193,31 @@ def test_table() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("devices", "minutes", "shown"),
+    [
+        (["cpu", "cpu"], [1.0, 2.0], "1.5"),
+        (["cpu", "GPU"], [1.0, 0.1], "1.0"),
+        (["GPU", "GPU"], [0.1, None], "accelerator"),
+        (["cpu", "cpu"], [None, None], "not recorded"),
+    ],
+)
+def test_minutes_are_of_cpus_alone(
+    devices: list[str], minutes: list[float | None], shown: str
+) -> None:
+    results = pd.DataFrame(
+        {
+            "row": "ease",
+            "recall@3": [0.6, 0.8],
+            "ndcg@3": [0.3, 0.5],
+            "cpu_minutes": minutes,
+            "device": devices,
+        }
+    )
+    header, (_, line) = shelf_table(SMALL, results)
+    assert line[header.index("CPU minutes")] == shown
+
+
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_benchmark_can_be_run(name: str) -> None:
     benchmark = BENCHMARKS[name]
