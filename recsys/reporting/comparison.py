@@ -11,6 +11,8 @@ from pydantic import StrictInt
 from pydantic.dataclasses import dataclass
 
 from recsys.config.config_file import Fields
+from recsys.config.presets import PRESETS
+from recsys.config.presets import TABLES
 from recsys.data import Schema
 from recsys.errors.bounds import LARGEST_COUNT
 from recsys.errors.shapes import check_shape
@@ -190,9 +192,10 @@ class Comparison:
 def experts(schema: Schema) -> Comparison:
     """Returns the comparison that says whether experts pay on a data set.
 
-    Simple models of tables, a model for each task, a shared bottom and
-    mixtures with all experts and with few of them, three seeds each, by the
-    defaults of `TrainConfig`.
+    Simple models of tables, a model for each task, shared bottoms and mixtures
+    with all experts and with few of them, three seeds each, by the defaults of
+    `TrainConfig`. On tables, one bottom is as large as all experts, and one
+    as those that a row takes at most.
 
     Args:
         schema: The schema of the data set.
@@ -209,6 +212,10 @@ def experts(schema: Schema) -> Comparison:
         models["boosted trees"] = {"baseline": "gbdt"}
     if len(schema.tasks) > 1:
         models["single-task models"] = {**bottom, "single_tasks": True}
+    if not schema.holds_images:
+        sizes = PRESETS[TABLES]
+        taken = min(sizes.k * len(schema.tasks), sizes.num_experts)
+        models["narrow shared bottom"] = {**bottom, "num_experts": taken}
     models["shared bottom"] = bottom
     models["dense mixture"] = {"gate": "softmax"}
     models["sparse mixture"] = {}

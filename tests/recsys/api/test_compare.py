@@ -402,8 +402,8 @@ def test_a_comparison_with_a_name_is_made_for_the_data(
     monkeypatch.setattr(TrainingProcesses, "train", make)
     monkeypatch.setattr(TrainingProcesses, "complete", make)
     recsys.compare("experts", tmp_path, data="synthetic", seeds=2)
-    # Four baselines, two tasks alone, a shared bottom and two mixtures.
-    assert len(made) == 2 * (4 + 2 + 3)
+    # Four baselines, two tasks alone, two shared bottoms and two mixtures.
+    assert len(made) == 2 * (4 + 2 + 4)
     with pytest.raises(ValueError, match="`data` must be given for the comp"):
         recsys.compare("experts", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"did you mean 'experts'\?"):
