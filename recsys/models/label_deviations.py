@@ -136,7 +136,7 @@ class LabelDeviations:
             By column, a float32 array `(ids + 1, numbers)`, the vectors of
             `LabelFactors` behind the others.
         """
-        tables = self._told_or_held(self._standardized(self._of_all))
+        tables = self._informative_or_held(self._standardized(self._of_all))
         if not self.factors:
             return tables
         return {
@@ -155,7 +155,7 @@ class LabelDeviations:
         }
         products = self._label_factors.of_folds if self.factors else None
         return FoldStatistics(
-            self._told_or_held(by_column), self._folds, products
+            self._informative_or_held(by_column), self._folds, products
         )
 
     @cached_property
@@ -184,7 +184,7 @@ class LabelDeviations:
         """The numbers of an id, without its vectors."""
         return sum(own.shape[1] + 1 for own in self.targets.values())
 
-    def _told_or_held(
+    def _informative_or_held(
         self, tables: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         if self.held is not None:
@@ -193,7 +193,8 @@ class LabelDeviations:
                 for name, table in tables.items()
             }
         return {
-            name: table * self._told[name] for name, table in tables.items()
+            name: table * self._informative[name]
+            for name, table in tables.items()
         }
 
     @cached_property
@@ -213,23 +214,25 @@ class LabelDeviations:
         return self._raw(np.full(self._count, True))
 
     @cached_property
-    def _told(self) -> dict[str, npt.NDArray[np.float32]]:
+    def _informative(self) -> dict[str, npt.NDArray[np.float32]]:
         """By column, 1 for the numbers of tasks it says something of, else 0.
 
         A b is judged beside those of the other columns.
         """
-        told: dict[str, list[float]] = {name: [] for name in self.codes}
+        flags: dict[str, list[float]] = {name: [] for name in self.codes}
         start = 0
         for targets in self.targets.values():
             numbers = slice(start, start + targets.shape[1])
             start = numbers.stop + 1  # Behind them the rows of the task.
-            for name, is_told in self._told_of(targets, numbers).items():
-                told[name] += [is_told] * (targets.shape[1] + 1)
+            for name, flag in self._informative_for(targets, numbers).items():
+                flags[name] += [flag] * (targets.shape[1] + 1)
         return {
-            name: np.array(flags, np.float32) for name, flags in told.items()
+            name: np.array(column, np.float32) for name, column in flags.items()
         }
 
-    def _told_of(self, targets: np.ndarray, numbers: slice) -> dict[str, bool]:
+    def _informative_for(
+        self, targets: np.ndarray, numbers: slice
+    ) -> dict[str, bool]:
         """By column, whether it says something of a task."""
         known = ~np.isnan(targets[:, 0])
         if not known.any():
@@ -242,14 +245,14 @@ class LabelDeviations:
         }
         error = targets - targets[known].mean(axis=0)
         error = error - sum(predicted.values())
-        told = {}
+        informative = {}
         for name, part in predicted.items():
             # Without it, its mean would go to that of all rows.
             without = error + part - part[known].mean(axis=0)
             gain = (without**2 - error**2)[known].sum(axis=1)
             weights = None if self.weights is None else self.weights[known]
-            told[name] = is_certain(gain, weights)
-        return told
+            informative[name] = is_certain(gain, weights)
+        return informative
 
     @property
     def _count(self) -> int:

@@ -61,10 +61,10 @@ class LabelFactors:
         """
         every = np.full(len(self.folds), True)
         tables = [
-            np.zeros((size, len(self._told), self.width), np.float32)
+            np.zeros((size, len(self._informative), self.width), np.float32)
             for size in self.sizes
         ]
-        for target in np.flatnonzero(self._told).tolist():
+        for target in np.flatnonzero(self._informative).tolist():
             factors = self._fitted(target, every)
             # There, the last number is that of unknown ids.
             tables[0][:, target] = np.roll(factors.users[1:].T, 1, axis=0)
@@ -78,10 +78,10 @@ class LabelFactors:
         Float32 `(rows, targets)`.
         """
         products, _ = self._predicted
-        return np.where(self._told, products, 0).astype(np.float32)
+        return np.where(self._informative, products, 0).astype(np.float32)
 
     @cached_property
-    def _told(self) -> npt.NDArray[np.bool_]:
+    def _informative(self) -> npt.NDArray[np.bool_]:
         """For each target, whether its products say something of it."""
         if self.held:
             shape = -1, self.targets.shape[1], self.width

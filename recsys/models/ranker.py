@@ -180,7 +180,10 @@ class Ranker(MultiTaskModel):
         }
 
     def _make_feature_layers(self) -> dict[str, keras.layers.Layer]:
-        layers = {name: one.create_layer() for name, one in self.fitted.items()}
+        layers = {
+            name: feature.create_layer()
+            for name, feature in self.fitted.items()
+        }
         return {
             name: layer for name, layer in layers.items() if layer is not None
         }
@@ -356,8 +359,8 @@ class Ranker(MultiTaskModel):
         width = {name: self._table_dim(name) for name in rows}
         return {
             # (..., streams D) to (..., D)
-            name: each[..., place * width[name] : (place + 1) * width[name]]
-            for name, each in rows.items()
+            name: vectors[..., place * width[name] : (place + 1) * width[name]]
+            for name, vectors in rows.items()
         }
 
     def _combined(
@@ -462,8 +465,8 @@ class Ranker(MultiTaskModel):
     @classmethod
     def from_config(cls, config: Config, custom_objects: Any = None) -> Self:
         kinds = {
-            name: declared(one["declaration"], FEATURES, "'features'", name)
-            for name, one in config["features"].items()
+            name: declared(held["declaration"], FEATURES, "'features'", name)
+            for name, held in config["features"].items()
         }
         features: dict[str, FittedFeature] = {}
         for name in sharing_last(kinds):
