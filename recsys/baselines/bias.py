@@ -83,7 +83,7 @@ class Bias(RankingBaseline):
                 targets = (targets == classes).astype(np.float64)
             biases[task] = fit_biases(
                 targets,
-                [own[known] for own in codes],
+                [numbers[known] for numbers in codes],
                 ids.sizes,
                 penalties,
                 None if weights is None else weights[known],
@@ -96,8 +96,8 @@ class Bias(RankingBaseline):
         for task, kind in self.schema.tasks.items():
             mean, *deviations = self.biases[task]
             values = np.repeat(mean[None], len(rows), axis=0)
-            for own, deviation in zip(codes, deviations, strict=True):
-                values += deviation[own]
+            for numbers, deviation in zip(codes, deviations, strict=True):
+                values += deviation[numbers]
             if not isinstance(kind, Regression):
                 values = np.clip(values, _LEAST, 1 - _LEAST)
             predictions[task] = as_prediction(values)

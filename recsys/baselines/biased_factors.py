@@ -26,8 +26,10 @@ class BiasedFactors:
     def __call__(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Returns z for the numbers of users and items, `(rows,)`."""
         values = self.mean + self.users[0][users] + self.items[0][items]
-        for own, other in zip(self.users[1:], self.items[1:], strict=True):
-            values += own[users] * other[items]
+        for of_users, of_items in zip(
+            self.users[1:], self.items[1:], strict=True
+        ):
+            values += of_users[users] * of_items[items]
         return values
 
     def scaled(self, scale: float, shift: float = 0.0) -> "BiasedFactors":

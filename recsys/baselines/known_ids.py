@@ -43,8 +43,8 @@ class KnownIds:
         """
         codes = []
         for column, known in self.by_column.items():
-            own = id_positions(rows[column], known)
-            codes.append(np.where(own < 0, len(known), own))
+            positions = id_positions(rows[column], known)
+            codes.append(np.where(positions < 0, len(known), positions))
         return codes
 
     def write(self, files: ArrayFolder) -> None:
