@@ -40,14 +40,14 @@ def calibrate(
 
     report = calibrate(run, data, method, by, min_rows)
     rows = []
-    for task, found in report["tasks"].items():
+    for task, facts in report["tasks"].items():
         cells = [
-            "" if found[when][name] is None else f"{found[when][name]:.4f}"
+            "" if facts[when][name] is None else f"{facts[when][name]:.4f}"
             for name in ("ece", "loss")
             for when in ("before", "after")
         ]
-        own = [] if by is None else [f"{found['values']:,}"]
-        rows.append([task, *cells, *own])
+        count = [] if by is None else [f"{facts['values']:,}"]
+        rows.append([task, *cells, *count])
     header = ["Test", "ECE before", "ECE after", "Loss before", "Loss after"]
     print_table([*header, *([] if by is None else [f"Values of {by}"])], rows)
     print(f"The calibrated model is in {run}")
