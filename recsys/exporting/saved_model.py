@@ -73,7 +73,7 @@ class SavedModelFormat(ExportFormat):
         module.resources = resources
         # Not the ranker: TensorFlow would describe its layers in the file.
         module.weights = [
-            each.value for each in served.ranker.ranking_variables
+            variable.value for variable in served.ranker.ranking_variables
         ]
         with relevant_log():
             tf.saved_model.save(

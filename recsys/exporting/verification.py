@@ -158,7 +158,7 @@ class LiveOutputs(keras.Model):
         encoded = [self.ranker.encode(rows) for rows, _ in parts.values()]
         # Lists have room for the longest of all: each shape is traced anew.
         inputs = {
-            name: joined([each[name] for each in encoded])
+            name: joined([arrays[name] for arrays in encoded])
             for name in encoded[0]
         }
         places, several, stop = {}, [], 0
@@ -166,8 +166,8 @@ class LiveOutputs(keras.Model):
             start, stop = stop, stop + len(rows)
             places[part] = slice(start, stop)
             if len(rows):
-                own = {name: inputs[name][start:stop] for name in inputs}
-                several.append(InputBatches(own, size))
+                of_part = {name: inputs[name][start:stop] for name in inputs}
+                several.append(InputBatches(of_part, size))
         with relevant_log():
             predicted = self.predict(feed(_Batches(several)), verbose=0)
         return {
