@@ -231,11 +231,11 @@ def _begin_spectral(
     vectors = spectral_vectors(sequences, retrieval.num_items, retrieval.dim)
     if retrieval.temperature is None:
         vectors = vectors * (_FIRST_LENGTH * retrieval.dim**0.5)
-    own = retrieval.item_tower.own
-    values = ops.convert_to_numpy(own).copy()
+    table = retrieval.item_tower.own
+    values = ops.convert_to_numpy(table).copy()
     known = np.abs(vectors).sum(axis=1) > 0
     values[1:][known] = vectors[known]
-    own.assign(values)
+    table.assign(values)
 
 
 def _validated(
@@ -288,7 +288,8 @@ class _Best:
         if figure is not None and figure > self.figure:
             self.figure, self.waited = figure, 0
             self.values = [
-                ops.convert_to_numpy(each).copy() for each in self.variables
+                ops.convert_to_numpy(variable).copy()
+                for variable in self.variables
             ]
             return False
         self.waited += 1
