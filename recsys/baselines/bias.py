@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from recsys.baselines.array_folder import ArrayFolder
-from recsys.baselines.known_ids import KnownIds
+from recsys.baselines.id_codes import IdCodes
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
@@ -47,7 +47,7 @@ class Bias(RankingBaseline):
     def __init__(
         self,
         schema: Schema,
-        ids: KnownIds,
+        ids: IdCodes,
         biases: Mapping[str, Sequence[np.ndarray]],
     ) -> None:
         """Holds what was fitted.
@@ -66,7 +66,7 @@ class Bias(RankingBaseline):
     @classmethod
     def fit(cls, dataset: Dataset, options: Options, seed: int = 0) -> "Bias":
         schema, train = dataset.schema, dataset.split("train")
-        ids = KnownIds.fit(train, _columns(schema))
+        ids = IdCodes.fit(train, _columns(schema))
         codes = ids.codes(train)
         by_role = {
             schema.user_id: options["lambda-user"],
@@ -114,7 +114,7 @@ class Bias(RankingBaseline):
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> "Bias":
         files, schema = ArrayFolder(folder), dataset.schema
-        ids = KnownIds.read(files, _columns(schema))
+        ids = IdCodes.read(files, _columns(schema))
         biases = {}
         for number, task in enumerate(schema.tasks):
             width = dataset.num_classes.get(task, 1)

@@ -10,7 +10,7 @@ from recsys.baselines.array_folder import ArrayFolder
 from recsys.baselines.biased_factors import BiasedFactors
 from recsys.baselines.biased_factors import Objective
 from recsys.baselines.biased_factors import fit_factors
-from recsys.baselines.known_ids import KnownIds
+from recsys.baselines.id_codes import IdCodes
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
@@ -54,7 +54,7 @@ class BiasedMF(RankingBaseline):
     def __init__(
         self,
         schema: Schema,
-        ids: KnownIds,
+        ids: IdCodes,
         factors: Mapping[str, Sequence[BiasedFactors]],
     ) -> None:
         """Holds what was fitted.
@@ -74,7 +74,7 @@ class BiasedMF(RankingBaseline):
         cls, dataset: Dataset, options: Options, seed: int = 0
     ) -> "BiasedMF":
         schema, train = dataset.schema, dataset.split("train")
-        ids = KnownIds.fit(train, _columns(schema))
+        ids = IdCodes.fit(train, _columns(schema))
         users, items = ids.codes(train)
         num_users, num_items = ids.sizes
         weights = weights_of(train, schema.row_weights)
@@ -149,7 +149,7 @@ class BiasedMF(RankingBaseline):
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> "BiasedMF":
         files, schema = ArrayFolder(folder), dataset.schema
-        ids = KnownIds.read(files, _columns(schema))
+        ids = IdCodes.read(files, _columns(schema))
         num_users, num_items = ids.sizes
         factors = {}
         for number, task in enumerate(schema.tasks):

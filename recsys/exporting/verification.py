@@ -17,12 +17,12 @@ from recsys.exporting.fresh_process import BATCH_SIZES
 from recsys.exporting.fresh_process import ROWS_WITHOUT
 from recsys.exporting.fresh_process import rows_called
 from recsys.exporting.input_names import input_names
-from recsys.exporting.sample import drawn_rows
-from recsys.exporting.sample import with_missing
 from recsys.exporting.served_ranker import EXPERTS
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
 from recsys.exporting.text_arrays import packed
+from recsys.exporting.trial_rows import drawn_rows
+from recsys.exporting.trial_rows import with_missing
 from recsys.features.list_room import joined
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed

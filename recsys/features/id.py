@@ -13,8 +13,8 @@ from recsys.features.feature import RawEncoder
 from recsys.features.feature import State
 from recsys.features.id_turnover import IdTurnover
 from recsys.features.id_values import Unseen
-from recsys.features.known_ids import ids_after_day
-from recsys.features.known_ids import known_ids
+from recsys.features.numbered_ids import ids_after_day
+from recsys.features.numbered_ids import known_ids
 from recsys.features.one_id import OneId
 from recsys.features.one_id import OneRow
 from recsys.features.value_counts import ValueCounts

@@ -28,8 +28,6 @@ from recsys.features.feature import check_numbered
 from recsys.features.id_turnover import IdTurnover
 from recsys.features.id_values import Unseen
 from recsys.features.id_values import as_ids
-from recsys.features.known_ids import ids_after_day
-from recsys.features.known_ids import known_ids
 from recsys.features.list_values import flattened
 from recsys.features.list_values import is_packed
 from recsys.features.list_values import lengths_of
@@ -37,6 +35,8 @@ from recsys.features.list_values import packed_again
 from recsys.features.list_values import places_of
 from recsys.features.list_values import split
 from recsys.features.list_values import values_of
+from recsys.features.numbered_ids import ids_after_day
+from recsys.features.numbered_ids import known_ids
 from recsys.features.pooling import POOLINGS
 from recsys.features.value_counts import ValueCounts
 from recsys.serving.tensor_spec import ListLength

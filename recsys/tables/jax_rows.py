@@ -1,4 +1,4 @@
-"""Rows of tables on JAX; `recsys.tables.jax_step` makes their gradients."""
+"""Rows of tables on JAX; `recsys.tables.jax_row_step` makes their gradients."""
 
 import jax
 import keras

@@ -22,7 +22,7 @@ from recsys.models.two_tower import TwoTower
 from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.runs.run import Run
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
-from recsys.sequences.spectral import spectral_vectors
+from recsys.sequences.spectral_vectors import spectral_vectors
 from recsys.sequences.user_sequences import UserSequences
 from recsys.terminal.progress import announce
 from recsys.training.callbacks.retrieval_index import update_index
